@@ -77,8 +77,22 @@ COMMANDS: dict[str, str] = {
 }
 """Name → one line of help. Its module (``module_of``) is imported when it is chosen."""
 
-FOLDERS: dict[str, tuple[str, ...]] = {"costs": ("ledger", "memory", "modules", "profile")}
-"""Folder of commands/ → the commands in it; the others are in none."""
+OF_INSTRUMENTS: dict[str, str] = {
+    "backends": "backends.command",
+    "bench": "bench.command",
+    "diff": "diff.command",
+    "dynamic": "dynamic.command",
+    "fix": "fixes.command",
+    "kernel": "kernels.command",
+    "ledger": "ledger.command",
+    "memory": "memory.command",
+    "modules": "modules.command",
+    "options": "options.command",
+    "profile": "profile.command",
+    "ranks": "ranks.command",
+    "support": "backends.support_command",
+}
+"""Command → its module in instruments/; that of any other command stands in commands/."""
 
 _BREAKS = (
     "fx-explorer report TARGET --format text lists the graph breaks, fx-explorer fix TARGET "
@@ -262,8 +276,9 @@ def _help(words: list[str]) -> int:
 
 def module_of(name: str) -> str:
     """Return the name of the module of a command."""
-    folder = next((f"{folder}." for folder, names in FOLDERS.items() if name in names), "")
-    return f"fx_explorer.commands.{folder}{name}"
+    if name in OF_INSTRUMENTS:
+        return f"fx_explorer.instruments.{OF_INSTRUMENTS[name]}"
+    return f"fx_explorer.commands.{name}"
 
 
 def _run(name: str, words: list[str]) -> int:

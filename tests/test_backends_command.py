@@ -16,8 +16,8 @@ import torch
 import torch._dynamo
 
 from fx_explorer.cli import main
-from fx_explorer.command_line.known_backends import DOES, Backend, backends_of, groups
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.backends.known_backends import DOES, Backend, backends_of, groups
 
 PACKAGE = """\
 def works(graph, example_inputs):

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.checks import CONDITIONS, Check, CheckFinding
+from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding
 from fx_explorer.report.github import annotation_lines
 from fx_explorer.session import SessionReader, SessionWriter
 

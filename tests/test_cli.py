@@ -62,13 +62,14 @@ def test_what_may_be_left_out_of_a_command_line_was_not_given(name: str) -> None
 
 def test_a_module_with_a_run_function_is_a_command_or_a_helper_of_one() -> None:
     """A command that is not in the table could not be reached."""
-    commands = Path(cli.__file__).parent / "commands"
+    package = Path(cli.__file__).parent
     defining = {
-        path.stem
-        for path in commands.rglob("*.py")
+        ".".join(("fx_explorer", *path.relative_to(package).with_suffix("").parts))
+        for folder in ("commands", "instruments")
+        for path in (package / folder).rglob("*.py")
         if re.search(r"^def add_arguments\(", path.read_text(), re.MULTILINE)
     }
-    assert defining == set(cli.COMMANDS)
+    assert defining == {cli.module_of(name) for name in cli.COMMANDS}
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs, pair_counts
+from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs, pair_counts
 from fx_explorer.model import Compilation, Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 
@@ -63,7 +63,7 @@ def test_on_a_terminal_of_80_columns_every_line_fits(
     one, two = (sessions[name] for name in pair)
     assert diff(one, two) == 0
     whole = capsys.readouterr().out
-    monkeypatch.setattr("fx_explorer.commands.diff.width_for", lambda out: 80)
+    monkeypatch.setattr("fx_explorer.instruments.diff.command.width_for", lambda out: 80)
     assert diff(one, two) == 0
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80

@@ -15,10 +15,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fx_explorer.analysis.kernels.kernel_documents import session_gpu
-from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU, PICK, RUN_TIME
+from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.instruments.kernels.report import kernel_text, kernels_text, pass_text, passes_text
+from fx_explorer.instruments.kernels.unknown_without_gpu import NO_GPU, PICK, RUN_TIME
 from fx_explorer.model import Kernel
-from fx_explorer.report.kernel_text import kernel_text, kernels_text, pass_text, passes_text
 from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
@@ -154,7 +154,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
 
 
 def test_passes_as_text() -> None:
-    from fx_explorer.analysis.kernel_ir.passes import passes
+    from fx_explorer.instruments.kernels.assembly.passes import passes
     from tests.analysis.kernel_ir.samples import dump
 
     found = passes(dump())

@@ -37,8 +37,8 @@ MODULES = (
     "fx_explorer.worker.request_recording",
     "fx_explorer.worker.script_program",
     "fx_explorer.worker.job",
-    "fx_explorer.worker.verify.programs",
-    "fx_explorer.worker.verify.verifying",
+    "fx_explorer.instruments.fixes.measure.programs",
+    "fx_explorer.instruments.fixes.measure.verifying",
     "fx_explorer.worker.script_program",
 )
 """Those of sympy are imported by the first compilation of a process, which takes it half a second;
@@ -86,7 +86,7 @@ def _import_with_compiler() -> None:
     hooks = importlib.import_module("fx_explorer.capture.recorder").HOOKS.values()
     for module in (*MODULES, *(f"fx_explorer.capture.{module}" for module, _ in hooks)):
         importlib.import_module(module)
-    users_code = importlib.import_module("fx_explorer.worker.users.users_code")
+    users_code = importlib.import_module("fx_explorer.program.users.users_code")
     users_code.UsersCode().modules()  # looks at the files of all modules, once
     importlib.import_module(
         "torch._inductor.codecache"

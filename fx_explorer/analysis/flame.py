@@ -1,8 +1,8 @@
 """Flame charts of any kind are frames within frames, which become blocks in cells of a terminal.
 
 The ledger (``ledger/flame.py``) and compile time (``compile_time/frames.py``) make the frames. Rows
-of text and SVG are drawn by ``report/pictures/``, the chart above a view by
-``tui/pictures/flame_chart.py``.
+of text and SVG are drawn by ``drawing/``, the chart above a view by
+``drawing/flame_chart.py``.
 """
 
 from __future__ import annotations

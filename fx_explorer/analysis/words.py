@@ -19,6 +19,8 @@ IRREGULAR = {
     "output of a call": "outputs of calls",
 }
 
+LONGEST_KERNEL_NAME = 48
+
 
 def counted(number: int, noun: str) -> str:
     """Return ``1 graph``, ``2 graphs`` or ``1,024 nodes``."""
@@ -130,3 +132,12 @@ def bar(part: float, whole: float, cells: int) -> str:
     """
     halves = round(2 * cells * min(1.0, part / whole)) if whole else 0
     return "━" * (halves // 2) + "╸" * (halves % 2)
+
+
+def short_kernel_name(kernel: str) -> str:
+    """Return a kernel's name without its types: libraries' kernels are templates of C++."""
+    plain = (
+        kernel.removeprefix("void ").partition("<")[0].partition("(")[0].rpartition("::")[2].strip()
+    )
+    plain = plain or kernel
+    return plain if len(plain) <= LONGEST_KERNEL_NAME else f"{plain[:LONGEST_KERNEL_NAME]}…"

@@ -18,7 +18,7 @@ from fx_explorer.client.outcomes import StopReason
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
 STOP_FILE = "stop"
-"""In the session's directory: the SIGTERM that follows is ours (worker/ending/ending.py)."""
+"""In the session's directory: the SIGTERM that follows is ours (program/ending/ending.py)."""
 
 GRACE_S = 3.0
 """Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""
@@ -46,7 +46,7 @@ class WorkerProcess:
         self,
         python: str,
         environment: Mapping[str, str] | None = None,
-        job: str = "job",
+        job: str = "worker.job",
         directory: Path | None = None,
     ) -> None:
         """``environment`` are variables beside our own. ``job`` is the module of worker/ that does

@@ -31,10 +31,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.terminal.splash import add_to_splash, splash
 
 if TYPE_CHECKING:
+    from fx_explorer.instruments.ranks.screen import RanksApp, RanksState
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
-    from fx_explorer.tui.ranks.app import RanksApp
-    from fx_explorer.tui.ranks.state import RanksState
 
 
 def explore(arguments: argparse.Namespace) -> int:
@@ -96,9 +95,9 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     Raises SessionError where no log can be read.
     """
     from fx_explorer.command_line.ranks import ReadingProgress
+    from fx_explorer.instruments.ranks.compared import compare
+    from fx_explorer.instruments.ranks.text import ranks_text
     from fx_explorer.output.text import text_lines
-    from fx_explorer.ranks.compared import compare
-    from fx_explorer.report.ranks.text import ranks_text
 
     if arguments.output or arguments.run or arguments.step:
         raise UsageError(
@@ -111,7 +110,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     if not is_on_terminal():
         print("\n".join(text_lines(ranks_text(ranks), None)))
         return 0
-    from fx_explorer.tui.ranks.state import RanksState
+    from fx_explorer.instruments.ranks.screen import RanksState
 
     state = RanksState(ranks)
     while True:
@@ -131,15 +130,15 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
 
 def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
-    from fx_explorer.tui.ranks.app import RanksApp
+    from fx_explorer.instruments.ranks.screen import RanksApp
 
     return RanksApp(state, where, compared_in_words, config)
 
 
 def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
     """Return what ``fx-explorer diff`` says of two sessions or logs."""
-    from fx_explorer.ranks.reading import opened
-    from fx_explorer.report.two_sessions_text import text_of_both
+    from fx_explorer.instruments.diff.text import text_of_both
+    from fx_explorer.instruments.ranks.reading import opened
 
     with opened(left) as one, opened(right) as two:
         return "\n".join(text_of_both(one, two, names))
@@ -282,9 +281,9 @@ def watched_files(target: str) -> list[Path]:
 # Running an app on the terminal, in colours that go with it.
 
 if TYPE_CHECKING:
+    from fx_explorer.instruments.ranks.screen import RanksApp
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
-    from fx_explorer.tui.ranks.app import RanksApp
 
     AppT = TypeVar("AppT", ExplorerApp, RanksApp)
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.candidates import kernels_named, triton_kernels
-from fx_explorer.analysis.kernels.kernel_documents import session_gpu
-from fx_explorer.analysis.kernels.unknown_without_gpu import NO_GPU
-from fx_explorer.client.kernels.builder_pool import BuilderPool
+from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.trusting import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+from fx_explorer.instruments.kernels.candidates import kernels_named, triton_kernels
+from fx_explorer.instruments.kernels.unknown_without_gpu import NO_GPU
 from fx_explorer.model import Gpu
 from fx_explorer.output import terminal
 from fx_explorer.session import SessionReader

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.checks import CONDITIONS, Check, checks, relative_to
-from fx_explorer.analysis.overview.requirements import unmet_requirements
 from fx_explorer.client.outcomes import exit_code
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
@@ -22,6 +20,8 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
 from fx_explorer.output_file import OutputFile
+from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to
+from fx_explorer.overview.requirements import unmet_requirements
 from fx_explorer.report.junit import SUITE
 from fx_explorer.session import SessionReader
 
@@ -48,7 +48,7 @@ ALLOWED = {
     "gaps": "that something torch did could not be recorded",
 }
 """Name → help. Without the option each is a condition of its own that is not met
-(analysis/overview/requirements.py).
+(overview/requirements.py).
 """
 
 

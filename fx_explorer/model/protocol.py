@@ -71,7 +71,7 @@ class CaptureRequest:
     """One graph or an error, also where the program calls torch.compile itself."""
     stance: str = ""
     """As ``torch.compiler.set_stance`` takes it; empty: what the program says. A target is called
-    as often as it takes to see what the stance does (worker/target/calling.py).
+    as often as it takes to see what the stance does (program/calling.py).
     """
     pause: Pause = ""
     stay: bool = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.overview.checks import Check, CheckFinding
 from fx_explorer.highlight import printable
+from fx_explorer.overview.checks import Check, CheckFinding
 
 
 def annotation_lines(check: Check) -> Iterator[str]:

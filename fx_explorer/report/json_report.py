@@ -8,20 +8,8 @@ guessed.
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.backends.amounts import summaries
-from fx_explorer.analysis.backends.support import backend_support
-from fx_explorer.analysis.bench.cells import bench_figures
-from fx_explorer.analysis.breaks.call_tree import call_trees
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.guards.symbols import ExplainedSymbol, symbols
-from fx_explorer.analysis.ledger.figures import ledger_figures
 from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time
-from fx_explorer.analysis.options.explained_options import explained_options
-from fx_explorer.analysis.overview.children import children
-from fx_explorer.analysis.overview.console import ExplainedFailure, failures
-from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
-from fx_explorer.analysis.recompiles.causes import limit_hits, recompiles
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.stages.work import FATES, StageWork
@@ -29,12 +17,30 @@ from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
 from fx_explorer.analysis.variants.lineage import first_variants
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.whole_session import not_in_text
-from fx_explorer.report.caches import caches_of_report
-from fx_explorer.report.compile_options import compile_option
-from fx_explorer.report.performance.bench_report import bench_object
-from fx_explorer.report.performance.ledger_report import ledger_object
-from fx_explorer.report.performance.memory_report import memory_of_report
-from fx_explorer.report.sections.backends import backends_of_report
+from fx_explorer.instruments.backends.amounts import summaries
+from fx_explorer.instruments.backends.section import backends_of_report
+from fx_explorer.instruments.backends.support import backend_support
+from fx_explorer.instruments.backends.support_report import support_object
+from fx_explorer.instruments.bench.cells import bench_figures
+from fx_explorer.instruments.bench.report import bench_object
+from fx_explorer.instruments.breaks.call_tree import call_trees
+from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.section import called, fallback, graph_break, measured_call
+from fx_explorer.instruments.caches.report import caches_of_report
+from fx_explorer.instruments.front_ends.section import front_ends
+from fx_explorer.instruments.guards.symbols import ExplainedSymbol, symbols
+from fx_explorer.instruments.ledger.figures import ledger_figures
+from fx_explorer.instruments.ledger.report import ledger_object
+from fx_explorer.instruments.memory.report import memory_of_report
+from fx_explorer.instruments.memory.section import saved_tensors
+from fx_explorer.instruments.options.explained_options import explained_options
+from fx_explorer.instruments.options.section import compile_option
+from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
+from fx_explorer.instruments.recompiles.section import limit_hit, recompile
+from fx_explorer.instruments.regions.section import region
+from fx_explorer.overview.children import children
+from fx_explorer.overview.console import ExplainedFailure, failures
 from fx_explorer.report.sections.compilations import (
     compilation,
     intervention,
@@ -43,12 +49,6 @@ from fx_explorer.report.sections.compilations import (
 )
 from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
 from fx_explorer.report.sections.environment import environment, target
-from fx_explorer.report.sections.front_ends import front_ends
-from fx_explorer.report.sections.graph_breaks import called, fallback, graph_break, measured_call
-from fx_explorer.report.sections.recompiles import limit_hit, recompile
-from fx_explorer.report.sections.regions import region
-from fx_explorer.report.sections.saved_tensors import saved_tensors
-from fx_explorer.report.support_report import support_object
 from fx_explorer.session import SessionReader
 
 SCHEMA = "fx-explorer/report/1"

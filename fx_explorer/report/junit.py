@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from fx_explorer.analysis.overview.checks import Check
 from fx_explorer.model import Outcome
+from fx_explorer.overview.checks import Check
 
 SUITE = "fx-explorer check"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import textwrap
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.highlight import printable
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 
 GLYPHS = {"good": "✓", "changed": "≠", "notice": "▲", "problem": "✗"}

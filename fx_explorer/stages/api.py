@@ -15,8 +15,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from fx_explorer.analysis.comparing.compare import figures
-from fx_explorer.analysis.comparing.figure import Figure
+from fx_explorer.analysis.compared_figure import Figure
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
@@ -30,6 +29,7 @@ from fx_explorer.capture.stepping.stepped_boundary import stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.variants.variant import Variant
 from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import (
     GATE_WORDS,
     GATES,
@@ -45,13 +45,13 @@ from fx_explorer.model import (
     Outcome,
     PassFile,
 )
+from fx_explorer.program.calling import call_target
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.target import Target
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.stages.views import StageName, StageView
 from fx_explorer.temporary_folder import new_temporary_folder
-from fx_explorer.worker.target.calling import call_target
-from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.target import Target
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
 """The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and

@@ -2,5 +2,5 @@
 against the session at hand.
 
 ``recapture`` is the one way to do it; each file beside it says what is changed, what is looked for,
-and what the result means. A trial of a fix stands in ``fixing``, which knows what a fix is.
+and what the result means. A trial of a fix stands in ``instruments/fixes/``, which knows what a fix is.
 """

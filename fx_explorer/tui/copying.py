@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, text_of
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.kernels.kernel_documents import kernel_document
+from fx_explorer.analysis.kernel_documents import kernel_document
+from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.views.table import Detail, TableRow, ViewTable
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.profiles.places import PlaceTime
+    from fx_explorer.instruments.profile.places import PlaceTime
 
 
 def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+import re
 import threading
 from collections.abc import Iterator
 
 FIRST = (
     "fx_explorer.tui.views.tables",
-    "fx_explorer.analysis.heat.source_heat",
+    "fx_explorer.instruments.kernels.source_heat",
     "fx_explorer.tui.dialogs.choices",
     "fx_explorer.tui.inspector.inspect",
     "fx_explorer.tui.copying",
@@ -23,22 +24,25 @@ FIRST = (
 """What the commonest keys need."""
 
 IN_FUNCTIONS = (
-    "fx_explorer.analysis.comparing.headings",
+    "fx_explorer.instruments.diff.headings",
     "fx_explorer.analysis.graph_code.written",
-    "fx_explorer.analysis.kernels.candidates",
-    "fx_explorer.analysis.kernels.first_kernel",
+    "fx_explorer.instruments.kernels.candidates",
+    "fx_explorer.instruments.kernels.first_kernel",
     "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.regions.markable",
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.variants.measurable",
-    "fx_explorer.analysis.variants.set_by_hand",
+    "fx_explorer.instruments.options.set_by_hand",
     "fx_explorer.analysis.variants.variant_starts",
     "fx_explorer.client.session_files",
     "fx_explorer.trials.break_times",
 )
 """What the modules of the app import in functions, from other packages."""
 
-ANOTHER_APP = "fx_explorer.tui.ranks"
+ANOTHER_APP = "fx_explorer.instruments.ranks"
+
+SHOWN = re.compile(r"(?:\w+_)?(?:view|screen|screen_rows)")
+"""Modules of an instrument that the app shows."""
 
 
 class LaterImports:
@@ -80,8 +84,16 @@ class LaterImports:
 def later_modules() -> Iterator[str]:
     """Yield the names, the commonest first: all of the app, and what it imports in functions."""
     yield from FIRST
-    package = importlib.import_module("fx_explorer.tui")
-    for found in pkgutil.walk_packages(package.__path__, "fx_explorer.tui."):
-        if not found.name.startswith(ANOTHER_APP):
-            yield found.name
+    yield from _modules_in("fx_explorer.tui")
+    for name in _modules_in("fx_explorer.instruments"):
+        is_shown = SHOWN.fullmatch(name.rpartition(".")[2])
+        if is_shown and not name.startswith(ANOTHER_APP):
+            yield name
     yield from IN_FUNCTIONS
+
+
+def _modules_in(package: str) -> Iterator[str]:
+    """Yield the names of all modules below a package, without importing one that is no package."""
+    folder = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(folder, f"{package}."):
+        yield module.name

@@ -5,13 +5,14 @@ cost.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import node_at
-from fx_explorer.analysis.heat.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.analysis.words import counted
+from fx_explorer.drawing.kernel_colours import kernel_kind
+from fx_explorer.instruments.kernels.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.model import Graph, Profile
 from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed, TaskResult
 from fx_explorer.tui.widgets.lines.line_painter import Piece
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
-    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime, ProfiledPlaces
+    from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime, ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -42,15 +43,17 @@ GRAPHS_KEPT = 8
 
 
 def _read_heat(reader: SessionReader) -> SourceHeat:
-    from fx_explorer.analysis.heat.source_heat import source_heat  # not needed for the first paint
+    from fx_explorer.instruments.kernels.source_heat import (
+        source_heat,  # not needed for the first paint
+    )
 
     return source_heat(reader)
 
 
 def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
-    from fx_explorer.analysis.profiles.places import (
-        profiled_places,
-    )  # not needed where there is no profile
+    from fx_explorer.instruments.profile.places import (
+        profiled_places,  # not needed where there is no profile
+    )
 
     return profiled_places(reader)
 
@@ -122,9 +125,9 @@ class KernelMarks:
         return times.of_node(node.id) if times and node else None
 
     def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
-        from fx_explorer.analysis.profiles.places import (
-            graph_times,
-        )  # not needed where there is no profile
+        from fx_explorer.instruments.profile.places import (
+            graph_times,  # not needed where there is no profile
+        )
 
         if graph.node_count <= NODES_AT_ONCE:
             self._keep_times(graph, graph_times(reader, graph, places))
@@ -256,32 +259,3 @@ def _blocks(one: LineHeat, most: float, cells: int) -> list[Piece]:
 
 def _block(share: float, most: float) -> str:
     return BLOCKS[max(0, ceil(share / most * len(BLOCKS)) - 1)] if most else UNKNOWN_BLOCK
-
-
-# Numbers and colours. A kernel's number is that of its row in the session, so it never changes;
-# colours take turns, so that kernels that follow one another differ.
-
-COLOURS = 8
-"""Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""
-
-MORE = "+"
-"""Stands behind the number of the first of several kernels."""
-
-
-def kernel_kind(kernel: int) -> str:
-    """Return the kind of text that a kernel is written in."""
-    return f"kernel-{(kernel - 1) % COLOURS}"
-
-
-def kernel_number(kernel: int) -> Piece:
-    return str(kernel), kernel_kind(kernel)
-
-
-def kernel_numbers(kernels: Sequence[int]) -> Piece:
-    """Return the number of a kernel in its colour, of several that of the first: ``3+``. It is one
-    piece, because each costs time at every row that is painted.
-    """
-    if not kernels:
-        return "", "muted"
-    number, kind = kernel_number(kernels[0])
-    return (number if len(kernels) == 1 else number + MORE), kind

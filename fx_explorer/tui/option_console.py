@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from fx_explorer.analysis.options.explained_options import explained_options
-from fx_explorer.analysis.options.settings import read_settings
 from fx_explorer.analysis.whole_session import SessionFigures
+from fx_explorer.instruments.options.explained_options import explained_options
+from fx_explorer.instruments.options.settings import read_settings
+from fx_explorer.instruments.options.trial import OptionTrial, figures_to_compare_with, try_options
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.options import OptionTrial, figures_to_compare_with, try_options
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.dialogs.settings import SettingsDialog

@@ -74,7 +74,7 @@ def _tried(name: str) -> str:
     """Return why a backend does not compile a product and a relu rightly; empty where it does."""
     import torch
 
-    from fx_explorer.worker.equal_results import compare_result
+    from fx_explorer.program.equal_results import compare_result
 
     def small(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x @ x) + 1

@@ -14,10 +14,10 @@ from os import getpid  # at once: the program may replace it
 from pathlib import Path
 
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
+from fx_explorer.program.ending import ending
 from fx_explorer.session.bounds import shortened
 from fx_explorer.session.descriptors import Descriptor, moved_up
 from fx_explorer.session.undisturbed import undisturbed
-from fx_explorer.worker.ending import ending
 
 LAST_WORDS_FILE = "outcome.json"
 """File beside the session that says how the capture ended, where the pipe is gone."""

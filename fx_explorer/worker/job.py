@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
+from fx_explorer.program import overlay
+from fx_explorer.program.child_processes.guarded_writer import GuardedWriter
+from fx_explorer.program.ending import ending
+from fx_explorer.program.loading import check_package
+from fx_explorer.program.place import locate
+from fx_explorer.program.users.usable_torch import import_torch
 from fx_explorer.worker.channel import Channel
-from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
-from fx_explorer.worker.ending import ending
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
 from fx_explorer.worker.script_program import ScriptProgram
-from fx_explorer.worker.target import overlay
-from fx_explorer.worker.target.loading import check_package
-from fx_explorer.worker.target.place import locate
-from fx_explorer.worker.users.usable_torch import import_torch
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget
-    from fx_explorer.worker.target.target import Target
-    from fx_explorer.worker.verify.programs import OtherPrograms
+    from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
+    from fx_explorer.program.other_calls.other_inputs import CalledTarget
+    from fx_explorer.program.target import Target
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
@@ -199,7 +199,7 @@ class TargetProgram:
         self._progress.say("ready")
 
     def run(self) -> None:
-        from fx_explorer.worker.target.any_target import find_any_target
+        from fx_explorer.program.any_target import find_any_target
 
         self._progress.say(f"importing {self._progress.place.shown}")
         if self._others:
@@ -215,7 +215,7 @@ class TargetProgram:
     def _begin_others(self) -> None:
         """Begin the programs that this one is compared with."""
         if self._request.verify:
-            from fx_explorer.worker.verify.programs import OtherPrograms
+            from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
 
             self._others = OtherPrograms(self._progress.place, self._request)
 
@@ -223,8 +223,8 @@ class TargetProgram:
         """Call the target in the way that was asked for: timed, compared with the original program,
         or plainly.
         """
-        from fx_explorer.worker.target.calling import call_target
-        from fx_explorer.worker.target.other_calls.other_inputs import CalledTarget
+        from fx_explorer.program.calling import call_target
+        from fx_explorer.program.other_calls.other_inputs import CalledTarget
 
         called, recording = (
             CalledTarget(target, self._progress.place, self._request),
@@ -233,12 +233,12 @@ class TargetProgram:
         if recording:
             recording.live_guards.program = called
         if self._request.measure_breaks and recording:
-            from fx_explorer.worker.target.other_calls.timing import call_and_time
+            from fx_explorer.program.other_calls.timing import call_and_time
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
         if self._request.ledger and recording:
-            from fx_explorer.worker.ledger.measuring import call_and_account
+            from fx_explorer.instruments.ledger.measure.measuring import call_and_account
 
             call_and_account(target, self._progress, recording, self._recorded.stop)
             return
@@ -248,7 +248,7 @@ class TargetProgram:
                 target, self._progress, lambda ready: self._before_call(called, ready), ended
             )
             return
-        from fx_explorer.worker.verify.verifying import call_and_verify
+        from fx_explorer.instruments.fixes.measure.verifying import call_and_verify
 
         with self._others as others:
             self._progress.writer.add(
@@ -259,14 +259,14 @@ class TargetProgram:
         """Mark inputs as requested, and make it possible to call the target again. ``ready`` is the
         target as it is called.
         """
-        from fx_explorer.worker.target.other_calls.calling_again import CalledOnce
-        from fx_explorer.worker.verify.verifying import users_modules
+        from fx_explorer.instruments.fixes.measure.verifying import users_modules
+        from fx_explorer.program.other_calls.calling_again import CalledOnce
 
         called.mark(ready)
         if self._recorded.recording:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
             if self._request.front_ends:
-                from fx_explorer.worker.front_ends.kept_target import keep
+                from fx_explorer.instruments.front_ends.measure.kept_target import keep
 
                 self._recorded.kept_target = keep(ready, modules)

@@ -17,8 +17,8 @@ from types import CodeType, TracebackType
 from fx_explorer.capture.stepping.gates import LeftAtGate
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import Compilation, Failure, Outcome
-from fx_explorer.worker.ending import ending
-from fx_explorer.worker.ending.explaining import (
+from fx_explorer.program.ending import ending
+from fx_explorer.program.ending.explaining import (
     class_name,
     one_line,
     print_traceback,
@@ -28,9 +28,9 @@ from fx_explorer.worker.ending.explaining import (
     whole_text,
     without_our_frames,
 )
-from fx_explorer.worker.ending.refusals import in_plain_words, told_by_us
+from fx_explorer.program.ending.refusals import in_plain_words, told_by_us
+from fx_explorer.program.users.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
-from fx_explorer.worker.users.usable_torch import TorchEnded
 
 ONLY_IN_EAGER_MODE = (
     "compiled, it does not raise; its graphs do where they run with PyTorch's operators: {}"

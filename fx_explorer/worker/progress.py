@@ -35,14 +35,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Notice
+from fx_explorer.program.child_processes import children
+from fx_explorer.program.child_processes.guarded_writer import GuardedWriter
+from fx_explorer.program.child_processes.recording_children import request_of_children
+from fx_explorer.program.place import TargetPlace
 from fx_explorer.worker.channel import Channel
-from fx_explorer.worker.child_processes import children
-from fx_explorer.worker.child_processes.guarded_writer import GuardedWriter
-from fx_explorer.worker.child_processes.recording_children import request_of_children
-from fx_explorer.worker.target.place import TargetPlace
 
 if TYPE_CHECKING:
-    from fx_explorer.worker.target.target import Target
+    from fx_explorer.program.target import Target
 
 
 IMPORTING_TORCH = "importing torch"

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
-from fx_explorer.worker.child_processes import children
-from fx_explorer.worker.progress import RequestProgress
-from fx_explorer.worker.target.place import nothing_compiled
-from fx_explorer.worker.users.usable_torch import (
+from fx_explorer.program.child_processes import children
+from fx_explorer.program.place import nothing_compiled
+from fx_explorer.program.users.usable_torch import (
     importing_the_compiler,
     locale_in_words,
     place_of_torch,
 )
+from fx_explorer.worker.progress import RequestProgress
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording
-    from fx_explorer.worker.front_ends.kept_target import KeptTarget
+    from fx_explorer.instruments.front_ends.measure.kept_target import KeptTarget
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 
@@ -71,8 +71,8 @@ class RequestRecording:
             from fx_explorer.capture.options.settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.worker.target.backends import use_backend
-            from fx_explorer.worker.target.stances import check_stance
+            from fx_explorer.program.backends import use_backend
+            from fx_explorer.program.stances import check_stance
 
         if locale_in_words():
             self._progress.note(locale_in_words())
@@ -124,7 +124,7 @@ class RequestRecording:
             self._progress.say("the program has ended; its graphs are about to be compiled")
         self._finish_stepping()
         if self.recording and self.recording.library_calls:
-            from fx_explorer.worker.kernels.workspaces import add_workspaces
+            from fx_explorer.instruments.kernels.measure.workspaces import add_workspaces
 
             self._progress.say("asking the GPU what library calls take while they work")
             add_workspaces(self.recording)
@@ -141,10 +141,7 @@ class RequestRecording:
             return nothing_compiled(
                 place, ended, self._why_not_recorded() if place.is_script else ""
             )
-        from fx_explorer.worker.target.stances import (
-            given_and_not_called,
-            why_nothing_compiled,
-        )
+        from fx_explorer.program.stances import given_and_not_called, why_nothing_compiled
 
         why = why_nothing_compiled(self.recording.options_in_force)
         if why:
@@ -161,7 +158,7 @@ class RequestRecording:
         )
 
     def _record_front_ends(self, recording: Recording) -> None:
-        from fx_explorer.worker.front_ends.recording import record_front_end
+        from fx_explorer.instruments.front_ends.measure.recording import record_front_end
 
         for name in self._progress.request.front_ends:
             self._progress.say(f"tracing with {FRONT_END_CALLS.get(name, name)}")

@@ -15,33 +15,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
-from fx_explorer.model import CaptureRequest, Kernel, Verification
-from fx_explorer.worker.child_processes.recording_children import record_when_used
-from fx_explorer.worker.ending import ending
-from fx_explorer.worker.outcomes import Outcomes
-from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
-from fx_explorer.worker.request_recording import RequestRecording
-from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.target.place import TargetPlace
-from fx_explorer.worker.users.on_import import after_import
-from fx_explorer.worker.users.usable_torch import BrokenTorch, no_end_of_process
-from fx_explorer.worker.verify.child_program import ChildProgram
-from fx_explorer.worker.verify.observed.outside import AS_LONG_AS_COMPILING_S, MOST_PLACES
-from fx_explorer.worker.verify.original_request import as_on_disk
-from fx_explorer.worker.verify.script.comparing import WithTheOriginal, new_names
-from fx_explorer.worker.verify.script.run import (
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
+from fx_explorer.instruments.fixes.measure.observed.outside import (
+    AS_LONG_AS_COMPILING_S,
+    MOST_PLACES,
+)
+from fx_explorer.instruments.fixes.measure.original_request import as_on_disk
+from fx_explorer.instruments.fixes.measure.script.comparing import WithTheOriginal, new_names
+from fx_explorer.instruments.fixes.measure.script.run import (
     ScriptRun,
     built_result,
     original_again,
     original_result,
     uncompiled_result,
 )
-from fx_explorer.worker.verify.varying import MOST_RUNS
+from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
+from fx_explorer.model import CaptureRequest, Kernel, Verification
+from fx_explorer.program import loading, overlay
+from fx_explorer.program.child_processes.recording_children import record_when_used
+from fx_explorer.program.ending import ending
+from fx_explorer.program.place import TargetPlace
+from fx_explorer.program.users.on_import import after_import
+from fx_explorer.program.users.usable_torch import BrokenTorch, no_end_of_process
+from fx_explorer.worker.outcomes import Outcomes
+from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
+from fx_explorer.worker.request_recording import RequestRecording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from fx_explorer.worker.verify.comparing import Comparison
+    from fx_explorer.instruments.fixes.measure.comparing import Comparison
 
 
 class ScriptProgram:
@@ -86,7 +89,7 @@ class ScriptProgram:
     def offer_again(self) -> None:
         """Make it possible to ask what its compiled functions would do with other inputs."""
         if self._recorded.recording:
-            from fx_explorer.worker.target.other_calls.other_inputs import Script
+            from fx_explorer.program.other_calls.other_inputs import Script
 
             self._recorded.recording.live_guards.program = Script(
                 self._progress.place, self._request
@@ -138,7 +141,7 @@ class ScriptProgram:
     def _begin_recording(self) -> None:
         self._recorded.begin()
         if self._request.stance_wanted:
-            from fx_explorer.worker.target.stances import set_stance
+            from fx_explorer.program.stances import set_stance
 
             set_stance(self._request.stance_wanted)
         if self._verifying:
@@ -199,7 +202,7 @@ class LaterRun(ChildProgram):
         return self.run().seen
 
     def _end(self) -> SeenRun:
-        from fx_explorer.worker.verify.uncompiled import read_result
+        from fx_explorer.instruments.fixes.measure.uncompiled import read_result
 
         if not self.wait_for(self._longest_s):
             return SeenRun(problem=f"it took longer than {self._longest_s:.0f} s")
@@ -259,8 +262,8 @@ class VerifyingScript:
         compare those. ``has_code`` says that there is generated code which the captured run has not
         run.
         """
-        from fx_explorer.worker.verify.uncompiled import read_result
-        from fx_explorer.worker.verify.verifying import nothing_compared
+        from fx_explorer.instruments.fixes.measure.uncompiled import read_result
+        from fx_explorer.instruments.fixes.measure.verifying import nothing_compared
 
         if self._original.status:
             return nothing_compared(
@@ -285,7 +288,7 @@ class VerifyingScript:
     def _of_captured(
         self, comparing: WithTheOriginal, captured: Mapping[str, Any], has_code: bool
     ) -> Comparison:
-        from fx_explorer.worker.verify import inductors_own
+        from fx_explorer.instruments.fixes.measure import inductors_own
 
         comparison = comparing.compared(captured)
         if has_code and inductors_own.may_be_compilings(comparison):
@@ -299,8 +302,8 @@ class VerifyingScript:
         return comparison
 
     def _add_uncompiled(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
-        from fx_explorer.worker.verify.comparing import WITHOUT_COMPILING
-        from fx_explorer.worker.verify.observed.lookups import told_of_lookups
+        from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
+        from fx_explorer.instruments.fixes.measure.observed.lookups import told_of_lookups
 
         run = self._uncompiled.run()
         if run.problem:
@@ -316,7 +319,7 @@ class VerifyingScript:
             )
 
     def _add_built(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
-        from fx_explorer.worker.verify import inductors_own
+        from fx_explorer.instruments.fixes.measure import inductors_own
 
         run = self._run_built(self._built)
         if run.problem:
@@ -337,7 +340,7 @@ class VerifyingScript:
         seen: Mapping[str, Any],
         built: Comparison,
     ) -> None:
-        from fx_explorer.worker.verify import inductors_own
+        from fx_explorer.instruments.fixes.measure import inductors_own
 
         original = self._run_built(self._built_original)
         if original.seen:

@@ -3,7 +3,7 @@ inherited pipe descriptors).
 
 It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the
 package is loaded from where this file lies, and nothing is added to ``sys.path``. This file only
-opens the door; ``job.py``, or the module that JOB names, does the work. It keeps to syntax that old
+opens the door; ``job.py``, or the module of the package that JOB names, does the work. It keeps to syntax that old
 interpreters read, so that even they get an explanation instead of a SyntaxError.
 """
 
@@ -63,10 +63,10 @@ def start() -> None:
             "another one with --python.",
         )
     load_package()
-    job = sys.argv[3] if len(sys.argv) > 3 else "job"
+    job = sys.argv[3] if len(sys.argv) > 3 else "worker.job"
     from fx_explorer.stack_room import with_room
 
-    with_room(importlib.import_module(f"fx_explorer.worker.{job}").main)(notices, commands)
+    with_room(importlib.import_module(f"fx_explorer.{job}").main)(notices, commands)
 
 
 if __name__ == "__main__":

@@ -14,24 +14,24 @@ import jsonschema
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.backends.amounts import summaries
-from fx_explorer.analysis.backends.borders import BackendPart, neighbours, parts_of
-from fx_explorer.analysis.backends.segment_regions import KEY
-from fx_explorer.analysis.backends.support import (
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
+from fx_explorer.analysis.regions.segment_regions import KEY
+from fx_explorer.cli import main
+from fx_explorer.command_line.narration.narrated_capture import support_words
+from fx_explorer.instruments.backends.amounts import summaries
+from fx_explorer.instruments.backends.borders import BackendPart, neighbours, parts_of
+from fx_explorer.instruments.backends.support import (
     GraphSupport,
     amount_of,
     backend_support,
     operator_rows,
 )
-from fx_explorer.analysis.backends.table import operator_table, part_table
-from fx_explorer.analysis.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
-from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
-from fx_explorer.cli import main
-from fx_explorer.command_line.narration.narrated_capture import support_words
+from fx_explorer.instruments.backends.support_report import FORMATS, support_object
+from fx_explorer.instruments.backends.table import operator_table, part_table
+from fx_explorer.instruments.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
+from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
-from fx_explorer.report.support_report import FORMATS, support_object
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured, OpenedReader
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.break_cost import NO_COST, BreakCost
-from fx_explorer.analysis.breaks.call_tree import FunctionCall, call_trees, tree_lines, trees
-from fx_explorer.analysis.breaks.cut_tensors import Tensors, size_bytes
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.break_cost import NO_COST, BreakCost
+from fx_explorer.instruments.breaks.call_tree import FunctionCall, call_trees, tree_lines, trees
+from fx_explorer.instruments.breaks.cut_tensors import Tensors, size_bytes
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.worker.capturing import capture
 

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.checks import (
-    CONDITIONS,
-    Check,
-    CheckFinding,
-    checks,
-    relative_to,
-)
+from fx_explorer.overview.checks import CONDITIONS, Check, CheckFinding, checks, relative_to
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionWriter
 from tests.capture.recorded import Compile, record
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import document_pairs, figures, pair_diff
 from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
-from fx_explorer.analysis.kernels.counts import kernel_uses, kernels_by_direction
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.diff.compare import document_pairs, figures, pair_diff
+from fx_explorer.instruments.kernels.counts import kernel_uses, kernels_by_direction
+from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

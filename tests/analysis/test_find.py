@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.contents.find import find
+from fx_explorer.overview.find import find
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written, write_large
 

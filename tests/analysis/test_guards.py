@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.guard_tree import (
+from fx_explorer.analysis.naming.sources import plain_code, plain_source
+from fx_explorer.instruments.guards.guard_tree import (
     asks,
     can_fail,
     cost_words,
@@ -17,8 +18,7 @@ from fx_explorer.analysis.guards.guard_tree import (
     most_expensive,
     verdicts,
 )
-from fx_explorer.analysis.guards.symbols import event_words, plain_range, symbols
-from fx_explorer.analysis.naming.sources import plain_code, plain_source
+from fx_explorer.instruments.guards.symbols import event_words, plain_range, symbols
 from fx_explorer.session import SessionWriter
 from tests.sessions import Written
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.breaks.kept_across import KeptAcross
-from fx_explorer.report.sections.graph_breaks import graph_break
-from fx_explorer.tui.views.breaks import kept_line
-from fx_explorer.tui.views.memory import memory_table
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.kept_across import KeptAcross
+from fx_explorer.instruments.breaks.section import graph_break
+from fx_explorer.instruments.breaks.view import kept_line
+from fx_explorer.instruments.memory.view import memory_table
 from tests.capture.recorded import Compile, record
 
 PARTITIONING = "aot_eager_decomp_partition"

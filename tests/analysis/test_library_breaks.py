@@ -5,7 +5,7 @@ after all others.
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

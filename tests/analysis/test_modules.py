@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.costs import kernel_costs
-from fx_explorer.analysis.memory.saved_values import saved_total, saved_values, user_names
-from fx_explorer.analysis.modules.module_regions import nodes_in, region_of
-from fx_explorer.analysis.modules.own_figures import break_paths
-from fx_explorer.analysis.modules.paths import around, in_words
-from fx_explorer.analysis.modules.tree import IN_NO_MODULE, module_tree
+from fx_explorer.analysis.module_paths import around, break_paths, in_words
+from fx_explorer.analysis.regions.module_regions import nodes_in, region_of
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.kernels.costs import kernel_costs
+from fx_explorer.instruments.memory.saved_values import saved_total, saved_values, user_names
+from fx_explorer.instruments.modules.tree import IN_NO_MODULE, module_tree
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.queries.graph.graphs import captured_operations
 from tests.capture.recorded import Compile, record

@@ -12,7 +12,10 @@ import pytest
 import torch
 import torch._inductor
 
-from fx_explorer.analysis.options.explained_options import (
+from fx_explorer.analysis.whole_session import session_figures
+from fx_explorer.capture.options.catalogue import list_settings
+from fx_explorer.cli import main
+from fx_explorer.instruments.options.explained_options import (
     ExplainedOption,
     all_options,
     explained,
@@ -21,15 +24,10 @@ from fx_explorer.analysis.options.explained_options import (
     order_of,
     origins,
 )
-from fx_explorer.analysis.options.option_words import GROUPS, WORDS
-from fx_explorer.analysis.options.settings import read_settings, search
-from fx_explorer.analysis.whole_session import session_figures
-from fx_explorer.capture.options.catalogue import list_settings
-from fx_explorer.cli import main
-from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
-from fx_explorer.report.compile_options import compile_option
-from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.options import (
+from fx_explorer.instruments.options.option_words import GROUPS, WORDS
+from fx_explorer.instruments.options.section import compile_option
+from fx_explorer.instruments.options.settings import read_settings, search
+from fx_explorer.instruments.options.trial import (
     OptionTrial,
     changed_request,
     compared,
@@ -37,6 +35,8 @@ from fx_explorer.trials.options import (
     figures_of,
     figures_to_compare_with,
 )
+from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
+from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.dialogs.option_rows import entries
 from tests.figures import figures
 

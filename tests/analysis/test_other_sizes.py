@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.kernel_pairs import kernel_pairs
-from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.analysis.diff import difference_in_words, graph_diff
+from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs
+from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, record
 

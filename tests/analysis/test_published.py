@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.analysis.comparing.published_pairs import stage_pairs
-from fx_explorer.analysis.contents.find import find
 from fx_explorer.analysis.documents import Place, documents_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.diff.published_pairs import stage_pairs
+from fx_explorer.instruments.diff.report import two_sessions_report
 from fx_explorer.model import (
     Artifact,
     BackendInstruction,
@@ -27,8 +26,9 @@ from fx_explorer.model import (
     Node,
     SourceFile,
 )
+from fx_explorer.overview.find import find
+from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
-from fx_explorer.report.two_sessions import two_sessions_report
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection.following import showable_documents
 from fx_explorer.tui.selection.presets import document_for

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.graph_changes import difference
-from fx_explorer.analysis.recompiles.causes import causes, limit_hits, recompiles
-from fx_explorer.analysis.recompiles.changes import GuardChange, change_of
-from fx_explorer.analysis.recompiles.remedies import remedy
+from fx_explorer.analysis.graph_changes import difference
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.recompiles.causes import causes, limit_hits, recompiles
+from fx_explorer.instruments.recompiles.changes import GuardChange, change_of
+from fx_explorer.instruments.recompiles.remedies import remedy
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, record
 from tests.sessions import Written

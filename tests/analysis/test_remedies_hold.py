@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 
-from fx_explorer.analysis.recompiles.causes import causes
+from fx_explorer.instruments.recompiles.causes import causes
 from tests.capture.recorded import Compile, record
 
 Call = tuple[Any, ...]

@@ -9,19 +9,24 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.roof import NO_ROOF, roof, why_no_roof
-from fx_explorer.analysis.kernels.roofline_points import (
+from fx_explorer.errors import UsageError
+from fx_explorer.gpus import find_gpu
+from fx_explorer.instruments.kernels.roof import NO_ROOF, roof, why_no_roof
+from fx_explorer.instruments.kernels.roofline_picture import (
+    AT_MOST,
+    MEASURED,
+    roofline_plot,
+    roofline_svg,
+)
+from fx_explorer.instruments.kernels.roofline_points import (
     NO_BYTES,
     NO_FLOPS,
     NO_TIME,
     KernelRoofline,
     kernel_roofline,
 )
-from fx_explorer.errors import UsageError
-from fx_explorer.gpus import find_gpu
-from fx_explorer.report.pictures.roofline import AT_MOST, MEASURED, roofline_plot, roofline_svg
+from fx_explorer.instruments.kernels.roofline_view import RooflineChart, roofline_table
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.performance.roofline import RooflineChart, roofline_table
 from tests.conftest import Captured, OpenedReader
 from tests.ledger.test_ledger_rows import CALL
 from tests.sessions import Written

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.compile_time.timing import LOADING, exclusive_seconds, stage_times
+from fx_explorer.instruments.compile_time.timing import LOADING, exclusive_seconds, stage_times
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import compile_seconds
 from tests.sessions import Written

@@ -16,11 +16,11 @@ import pytest
 
 from fx_explorer.analysis.graph_code.expressions import _OVERLOAD, _QUOTED_OR_DEVICE
 from fx_explorer.analysis.graph_code.table import _NO_PYTHON
-from fx_explorer.analysis.kernel_ir.assembly_lines import _LOC
+from fx_explorer.analysis.kernel_lines.assembly_lines import _LOC
 from fx_explorer.analysis.naming.sources import plain_code, plain_name
-from fx_explorer.analysis.overview import console
-from fx_explorer.analysis.recompiles.changes import change_of
+from fx_explorer.instruments.recompiles.changes import change_of
 from fx_explorer.model import Failure
+from fx_explorer.overview import console
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded

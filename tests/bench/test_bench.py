@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.bench.cells import bench_figures
-from fx_explorer.bench.arguments import typed_plan
-from fx_explorer.bench.driving import Bench, BenchProgress
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.bench.arguments import typed_plan
+from fx_explorer.instruments.bench.cells import bench_figures
+from fx_explorer.instruments.bench.driving import Bench, BenchProgress
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.capturing import processes_with

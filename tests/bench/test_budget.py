@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.bench.driving import MIN_ROUNDS, _BudgetedTime, _SizeOfBench, _StartedCell
-from fx_explorer.model.bench_protocol import BenchNews
-from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.performance.bench import bench_table
-from fx_explorer.worker.bench.agreement import (
+from fx_explorer.instruments.bench.driving import (
+    MIN_ROUNDS,
+    _BudgetedTime,
+    _SizeOfBench,
+    _StartedCell,
+)
+from fx_explorer.instruments.bench.measure.agreement import (
     EAGERS_NUMBERS,
     OTHER_BEGINNING,
     RANDOM,
@@ -22,7 +24,10 @@ from fx_explorer.worker.bench.agreement import (
     Reference,
     could_say_more,
 )
-from fx_explorer.worker.bench.calls import Results
+from fx_explorer.instruments.bench.measure.calls import Results
+from fx_explorer.instruments.bench.view import bench_table
+from fx_explorer.model.bench_protocol import BenchNews
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.bench.test_verdict import INDUCTOR
 
 

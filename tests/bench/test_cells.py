@@ -12,22 +12,22 @@ import pytest
 import torch
 
 from fx_explorer.errors import TargetError
-from fx_explorer.model import InputDim, InputSize
-from fx_explorer.worker.bench import timing
-from fx_explorer.worker.bench.agreement import (
+from fx_explorer.instruments.bench.measure import timing
+from fx_explorer.instruments.bench.measure.agreement import (
     Reference,
     agreement,
     agreement_otherwise,
     content,
     reference_of,
 )
-from fx_explorer.worker.bench.calls import Caller, NetworkState, observed
-from fx_explorer.worker.bench.compiling import uncompiled
-from fx_explorer.worker.bench.path_while_compiling import told_that_it_is_compiled
-from fx_explorer.worker.bench.sizes import with_sizes
-from fx_explorer.worker.target.calling import is_compiled
-from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.target import Target
+from fx_explorer.instruments.bench.measure.calls import Caller, NetworkState, observed
+from fx_explorer.instruments.bench.measure.compiling import uncompiled
+from fx_explorer.instruments.bench.measure.path_while_compiling import told_that_it_is_compiled
+from fx_explorer.instruments.bench.measure.sizes import with_sizes
+from fx_explorer.model import InputDim, InputSize
+from fx_explorer.program.calling import is_compiled
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.target import Target
 
 
 def model(ids: torch.Tensor, mask: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
@@ -324,7 +324,9 @@ def test_nan_among_the_parameters_does_not_keep_from_comparing() -> None:
 def test_without_room_for_float64_the_rest_is_compared_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fx_explorer.worker.bench.agreement._free_bytes", lambda caller: 100)
+    monkeypatch.setattr(
+        "fx_explorer.instruments.bench.measure.agreement._free_bytes", lambda caller: 100
+    )
     reference = reference_for(caller(Net()))
     assert "no run in float64 (there is no room for the model in float64)" in reference.about_exact
     assert reference.results[0]

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
-from fx_explorer.analysis.bench.verdict import verdict
-from fx_explorer.bench import driving
-from fx_explorer.bench.least_sharing import FORGOTTEN_AFTER_S, LeastSharing
+from fx_explorer.instruments.bench import driving
+from fx_explorer.instruments.bench.cells import BenchFigures, bench_figures
+from fx_explorer.instruments.bench.least_sharing import FORGOTTEN_AFTER_S, LeastSharing
+from fx_explorer.instruments.bench.measure import pace
+from fx_explorer.instruments.bench.verdict import verdict
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.worker.bench import pace
 
 UNCOMPILED = BenchCell(
     0,

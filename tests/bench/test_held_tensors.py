@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 
-from fx_explorer.worker.bench.held_tensors import held_by_line
-from fx_explorer.worker.bench.timing import peak_bytes
+from fx_explorer.instruments.bench.measure.held_tensors import held_by_line
+from fx_explorer.instruments.bench.measure.timing import peak_bytes
 
 
 def here() -> int:

@@ -11,11 +11,16 @@ import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
-from fx_explorer.worker.bench.agreement import Reference, agreement, content, reference_of
-from fx_explorer.worker.bench.calls import OTHER_SCALE, Caller, NetworkState, observed
-from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.verify.observed.plain_values import own_parts
+from fx_explorer.instruments.bench.measure.agreement import (
+    Reference,
+    agreement,
+    content,
+    reference_of,
+)
+from fx_explorer.instruments.bench.measure.calls import OTHER_SCALE, Caller, NetworkState, observed
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.plain_values import own_parts
+from fx_explorer.program.target import Target
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning"

@@ -14,16 +14,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fx_explorer.analysis.bench.cells import BenchFigures, bench_figures
-from fx_explorer.analysis.bench.interval import Interval, median_interval
-from fx_explorer.analysis.bench.table import row_of
-from fx_explorer.analysis.bench.verdict import problems, verdict, without_figures
-from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.bench.cells import BenchFigures, bench_figures
+from fx_explorer.instruments.bench.interval import Interval, median_interval
+from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
+from fx_explorer.instruments.bench.report import FORMATS, bench_text
+from fx_explorer.instruments.bench.table import row_of
+from fx_explorer.instruments.bench.verdict import problems, verdict, without_figures
+from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.report.json_report import json_report
-from fx_explorer.report.performance.bench_picture import bench_plot, bench_svg
-from fx_explorer.report.performance.bench_report import FORMATS, bench_text
 from fx_explorer.session import SessionReader, SessionWriter
 
 MEASURED = BenchCell(

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from torch._dynamo.utils import counters
 
-from fx_explorer.worker.bench import timing
-from fx_explorer.worker.bench.timing import warmed_up
+from fx_explorer.instruments.bench.measure import timing
+from fx_explorer.instruments.bench.measure.timing import warmed_up
 
 
 class Program:

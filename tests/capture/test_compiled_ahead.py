@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fx_explorer.analysis.guards.saved_guards import OF_TORCH_ALONE
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.command_line.narration.narrated_capture import amounts
+from fx_explorer.instruments.compile_time.view import time_table
+from fx_explorer.instruments.guards.saved_guards import OF_TORCH_ALONE
+from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import Compilation, ConsoleLine, SavedTensor, SupportReport
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.status.pipeline import pipeline
-from fx_explorer.tui.views.guards import guards_table
-from fx_explorer.tui.views.kernels import kernels_table
-from fx_explorer.tui.views.performance.time import time_table
 
 PROGRAM = """
 import torch

@@ -12,9 +12,9 @@ from torch import nn
 from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 from torch.nn import functional as F
 
-from fx_explorer.analysis.caches.differences import key_pairs
-from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.capture import recorder
+from fx_explorer.instruments.caches.differences import key_pairs
+from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.model import (
     Artifact,
     Compilation,

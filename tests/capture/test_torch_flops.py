@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fx_explorer.analysis.backends.amounts import reports_to_show, summaries_of
-from fx_explorer.analysis.backends.verdict import short_verdict
 from fx_explorer.capture.torch_flops import formulas, is_countable
+from fx_explorer.instruments.backends.amounts import reports_to_show, summaries_of
+from fx_explorer.instruments.backends.verdict import short_verdict
 from tests.capture.recorded import Compile, failures, record
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 2, 16, 8

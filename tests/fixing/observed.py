@@ -18,17 +18,17 @@ from typing import Any
 import torch
 import torch._dynamo  # sets TORCHINDUCTOR_CACHE_DIR when it is first imported, which must not be within a call that is observed
 
-from fx_explorer.worker.target import loading
-from fx_explorer.worker.target.inputs import as_arguments
-from fx_explorer.worker.target.other_calls.fresh_inputs import calls
-from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.users.users_code import UsersCode
-from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.observed.branch_coverage import BranchCoverage
-from fx_explorer.worker.verify.observed.observing import Observer, seed
-from fx_explorer.worker.verify.observed.outside import HiddenCalls
-from fx_explorer.worker.verify.varying import MOST_RUNS
-from fx_explorer.worker.verify.verifying import CallsOfTheOriginal, compared
+from fx_explorer.instruments.fixes.measure.comparing import Comparison
+from fx_explorer.instruments.fixes.measure.observed.branch_coverage import BranchCoverage
+from fx_explorer.instruments.fixes.measure.observed.observing import Observer, seed
+from fx_explorer.instruments.fixes.measure.observed.outside import HiddenCalls
+from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
+from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, compared
+from fx_explorer.program import loading
+from fx_explorer.program.inputs import as_arguments
+from fx_explorer.program.other_calls.fresh_inputs import calls
+from fx_explorer.program.target import Target
+from fx_explorer.program.users.users_code import UsersCode
 
 NAME = "program"
 

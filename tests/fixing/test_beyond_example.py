@@ -14,9 +14,14 @@ import torch
 from torch import nn
 
 from fx_explorer import fixing
-from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.target import Target
-from fx_explorer.worker.verify.beyond_example import Way, never_tried, planned_calls, ways_beyond
+from fx_explorer.instruments.fixes.measure.beyond_example import (
+    Way,
+    never_tried,
+    planned_calls,
+    ways_beyond,
+)
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.target import Target
 from tests.fixing.test_without_compiling import proposed
 
 TYPES = "inputs of other types or dtypes or autocast"

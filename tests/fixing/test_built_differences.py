@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from fx_explorer.gpus import find_gpu
+from fx_explorer.instruments.fixes.measure import inductors_own
+from fx_explorer.instruments.fixes.measure.built import why_not_built
+from fx_explorer.instruments.fixes.measure.comparing import Comparison
+from fx_explorer.instruments.fixes.measure.near import Distance
+from fx_explorer.instruments.fixes.measure.observed.outside import OutsideEffects
+from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, add_built, compared
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.verify import inductors_own
-from fx_explorer.worker.verify.built import why_not_built
-from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.near import Distance
-from fx_explorer.worker.verify.observed.outside import OutsideEffects
-from fx_explorer.worker.verify.verifying import CallsOfTheOriginal, add_built, compared
 from tests.fixing.observed import header, observed
 
 ORIGINAL = "def f(x): return x * 2"

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.worker.target import loading, overlay
-from fx_explorer.worker.target.inputs import Arguments
-from fx_explorer.worker.target.other_calls.fresh_inputs import (
+from fx_explorer.instruments.fixes.measure.comparing import Comparison
+from fx_explorer.instruments.fixes.measure.observed.reachable import ReachedValues
+from fx_explorer.program import loading, overlay
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.other_calls.fresh_inputs import (
     ALL_HALF,
     ALL_LARGE,
     LARGEST,
     MODERATE,
     calls,
 )
-from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.observed.reachable import ReachedValues
 
 
 def seen(

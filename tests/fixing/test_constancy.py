@@ -7,7 +7,7 @@ import textwrap
 import libcst as cst
 import pytest
 
-from fx_explorer.fixing.causes.constants import Constancy
+from fx_explorer.instruments.fixes.causes.constants import Constancy
 from fx_explorer.source_edit.code import Code, parsed
 
 PROGRAM = """

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer.analysis.whole_session import SessionFigures
-from fx_explorer.fixing.trial import judge
+from fx_explorer.instruments.fixes.trial import judge
 from fx_explorer.model import Failure, Outcome, Verification
 from tests.figures import figures
 

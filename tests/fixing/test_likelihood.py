@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 
 from fx_explorer.analysis.whole_session import SessionFigures
-from fx_explorer.fixing.fix import Fix
-from fx_explorer.fixing.likelihood import CHANCES, chance_of, ordered
-from fx_explorer.fixing.trial import Trial, Verdict
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.likelihood import CHANCES, chance_of, ordered
+from fx_explorer.instruments.fixes.trial import Trial, Verdict
 
 
 def trial(fix: Fix, verdict: Verdict) -> Trial:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from fx_explorer.worker.verify.comparing import Comparison
-from fx_explorer.worker.verify.observed.observing import names_of
+from fx_explorer.instruments.fixes.measure.comparing import Comparison
+from fx_explorer.instruments.fixes.measure.observed.observing import names_of
 
 
 def module_with(text: str) -> ModuleType:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from fx_explorer.worker.users.users_code import is_users_file
-from fx_explorer.worker.verify.observed.reachable import ReachableWalk, ReachedValues
+from fx_explorer.instruments.fixes.measure.observed.reachable import ReachableWalk, ReachedValues
+from fx_explorer.program.users.users_code import is_users_file
 
 
 def reached(**values: object) -> ReachedValues:

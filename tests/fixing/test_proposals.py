@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import fixing, model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import after
 

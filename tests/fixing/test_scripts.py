@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import fixing
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.whole_session import session_figures
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.fixes.measure.observed.compiled_calls import MOST_CALLS
+from fx_explorer.instruments.fixes.measure.observed.reachable import ReachedValues
+from fx_explorer.instruments.fixes.measure.script.comparing import compared
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.verify.observed.compiled_calls import MOST_CALLS
-from fx_explorer.worker.verify.observed.reachable import ReachedValues
-from fx_explorer.worker.verify.script.comparing import compared
 
 OUT = "take the print out of the compiled code"
 AFTER = "let torch do the print after the graph"

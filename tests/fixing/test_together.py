@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.command_line.fix import SessionFixes, trial
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing import Fix, Trial, accept, next_to_try, together
-from fx_explorer.fixing.fix import distinct
+from fx_explorer.instruments.fixes import Fix, Trial, accept, next_to_try, together
+from fx_explorer.instruments.fixes.fix import distinct
+from fx_explorer.instruments.fixes.printed import SessionFixes, trial
 from fx_explorer.model import CaptureRequest
 from fx_explorer.source_edit.file_edit import FileEdit
 from tests.figures import NOTHING
@@ -191,8 +191,10 @@ async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.M
         tried.append(fix)
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 
-    monkeypatch.setattr("fx_explorer.fixing.try_fix", try_fix)
-    monkeypatch.setattr("fx_explorer.command_line.fix.check_program", lambda arguments: None)
+    monkeypatch.setattr("fx_explorer.instruments.fixes.try_fix", try_fix)
+    monkeypatch.setattr(
+        "fx_explorer.instruments.fixes.printed.check_program", lambda arguments: None
+    )
     arguments = argparse.Namespace(python=sys.executable, timeout=60.0)
     found = SessionFixes(CaptureRequest("m.py", ""), NOTHING)
     one, same = edit("a = 1", "a = 10"), edit("a = 1", "a = 10")

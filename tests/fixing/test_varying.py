@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.worker.verify.varying import RELATIVE, VaryingLines, that_differ
+from fx_explorer.instruments.fixes.measure.varying import RELATIVE, VaryingLines, that_differ
 from tests.fixing.observed import without_what_varies
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fx_explorer import fixing
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.model import CaptureRequest
+from fx_explorer.program.stances import without_compiling
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.target.stances import without_compiling
 from tests.fixes import after, with_text
 from tests.fixing.conftest import Case
 from tests.fixing.observed import in_a_child

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.documents import Place, document_of, documents
-from fx_explorer.analysis.front_ends.differences import beside_dynamo, differences
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.cli import main
+from fx_explorer.instruments.front_ends.differences import beside_dynamo, differences
+from fx_explorer.overview.outline import outline
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.tui.conftest import OpenApp, open_app

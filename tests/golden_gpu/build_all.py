@@ -10,8 +10,8 @@ from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.capture.virtual_gpu.kernels.building import Toolchain
 from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import loaded
 from fx_explorer.gpus import find_gpu
+from fx_explorer.instruments.kernels.measure.kernel_builder import QUOTED
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.kernels.kernel_builder import QUOTED
 
 
 def main(path: str) -> None:

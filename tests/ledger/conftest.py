@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
+from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures
 from tests.conftest import ROOT, OpenedReader
 from tests.shared_files import digest, locked
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fx_explorer.analysis.ledger.by_line import line_times
-from fx_explorer.analysis.ledger.figures import LedgerFigures, ledger_figures
 from fx_explorer.cli import main
+from fx_explorer.instruments.ledger.by_line import line_times
+from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures
+from fx_explorer.instruments.ledger.trial import add_ledger, ledger_in
 from fx_explorer.model import Artifact, Compilation, LedgerCall
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.trials.ledger import add_ledger, ledger_in
 from tests.conftest import ROOT, Captured, OpenedReader
 from tests.ledger.conftest import BREAK
 

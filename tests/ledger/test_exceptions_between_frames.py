@@ -14,9 +14,9 @@ import torch
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import HAS_EXCEPTION_TABLES, FrameClock
 from fx_explorer.capture.recorder import recording
+from fx_explorer.instruments.ledger.measure.timeline import CallStep, steps
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session.writer import IN_MEMORY, SessionWriter
-from fx_explorer.worker.ledger.timeline import CallStep, steps
 
 pytestmark = pytest.mark.skipif(
     not HAS_EXCEPTION_TABLES, reason="before Python 3.11 an exception leaves no tick"

@@ -16,20 +16,20 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fx_explorer.analysis.flame import FlameBlock, FlameFrame, flame_rows, marked_blocks, short_name
-from fx_explorer.analysis.ledger.figures import (
+from fx_explorer.drawing.flame_rows import marked_chart
+from fx_explorer.drawing.flame_svg import GREY, INK
+from fx_explorer.instruments.ledger import command as ledger_command
+from fx_explorer.instruments.ledger.figures import (
     LedgerEntry,
     LedgerFigures,
     SourceFunction,
     SourceLine,
 )
-from fx_explorer.analysis.ledger.flame import flame, unaccounted_in_words
-from fx_explorer.commands.costs import ledger as ledger_command
+from fx_explorer.instruments.ledger.flame import flame, unaccounted_in_words
+from fx_explorer.instruments.ledger.flame_colours import COLOURS
+from fx_explorer.instruments.ledger.flame_picture import flame_svg
+from fx_explorer.instruments.ledger.flame_text import flame_text, in_ascii
 from fx_explorer.model.rows.performance.ledger import LedgerKind
-from fx_explorer.report.performance.flame_colours import COLOURS
-from fx_explorer.report.performance.flame_svg import flame_svg
-from fx_explorer.report.performance.flame_text import flame_text, in_ascii
-from fx_explorer.report.pictures.flame_rows import marked_chart
-from fx_explorer.report.pictures.flame_svg import GREY, INK
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
 
 SVG = "{http://www.w3.org/2000/svg}"

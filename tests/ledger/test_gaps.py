@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from fx_explorer.analysis.ledger.gaps import gap_rows, place_of, short_name
-from fx_explorer.analysis.ledger.verdict import verdict
+from fx_explorer.analysis.words import short_kernel_name
+from fx_explorer.instruments.ledger.gaps import gap_rows, place_of
+from fx_explorer.instruments.ledger.measure.device_calls import assigned
+from fx_explorer.instruments.ledger.measure.gaps import DeviceCall, DeviceWork, IdleGap, gaps
+from fx_explorer.instruments.ledger.measure.timeline import RawTick, signature
+from fx_explorer.instruments.ledger.report import FORMATS
+from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import LedgerGap
-from fx_explorer.report.performance.ledger_report import FORMATS
-from fx_explorer.worker.ledger.device_calls import assigned
-from fx_explorer.worker.ledger.gaps import DeviceCall, DeviceWork, IdleGap, gaps
-from fx_explorer.worker.ledger.timeline import RawTick, signature
 from tests.ledger.test_ledger_rows import CALL, US, entry, figures
 
 
@@ -159,7 +160,7 @@ def test_a_ledger_of_a_cpu_has_no_gaps() -> None:
     ],
 )
 def test_kernels_of_libraries_are_told_without_their_types(kernel: str, short: str) -> None:
-    assert short_name(kernel) == short
+    assert short_kernel_name(kernel) == short
 
 
 def test_a_gap_at_the_end_is_behind_the_last_kernel() -> None:

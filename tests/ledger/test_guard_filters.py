@@ -14,18 +14,18 @@ import torch
 from torch._dynamo.backends import registry
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-from fx_explorer.analysis.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.capture.torch_compat.versions import known_filters
 from fx_explorer.cli import main
 from fx_explorer.errors import TargetError
+from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.instruments.ledger.guard_counts import GuardCounts, guard_counts
 from fx_explorer.model import FilterAnswer, Guard, GuardCheck
+from fx_explorer.program.backends import use_backend
+from fx_explorer.program.ending.refusals import told_by_us
+from fx_explorer.program.guard_filters import guard_filter, with_guard_filter
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import filtered
-from fx_explorer.tui.views.guards import guards_table
-from fx_explorer.worker.ending.refusals import told_by_us
-from fx_explorer.worker.target.backends import use_backend
-from fx_explorer.worker.target.guard_filters import guard_filter, with_guard_filter
 from tests.capture.recorded import failures, record
 from tests.conftest import Captured, OpenedReader
 

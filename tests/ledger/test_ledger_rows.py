@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.ledger.by_line import line_times
-from fx_explorer.analysis.ledger.figures import (
+from fx_explorer.instruments.ledger.by_line import line_times
+from fx_explorer.instruments.ledger.figures import (
     LedgerEntry,
     LedgerFigures,
     SourceLine,
     ledger_figures,
 )
-from fx_explorer.analysis.ledger.guard_counts import GuardCounts
-from fx_explorer.analysis.ledger.rates import rate
-from fx_explorer.analysis.ledger.remedies import remedies
-from fx_explorer.analysis.ledger.table import branch_in_words, kind_rows, line_rows, step_name
-from fx_explorer.analysis.ledger.tried import saved_in_words
-from fx_explorer.analysis.ledger.verdict import verdict
+from fx_explorer.instruments.ledger.guard_counts import GuardCounts
+from fx_explorer.instruments.ledger.rates import rate
+from fx_explorer.instruments.ledger.remedies import remedies
+from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
+from fx_explorer.instruments.ledger.table import branch_in_words, kind_rows, line_rows, step_name
+from fx_explorer.instruments.ledger.tried import saved_in_words
+from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import (
     CaptureRequest,
     CardCeiling,
@@ -30,7 +31,6 @@ from fx_explorer.model import (
     LedgerOperator,
     LedgerStep,
 )
-from fx_explorer.report.performance.ledger_report import FORMATS, ledger_text
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fx_explorer.worker.ledger.gaps import account, middle_mean
-from fx_explorer.worker.ledger.timeline import CallStep, RawTick, steps
+from fx_explorer.instruments.ledger.measure.gaps import account, middle_mean
+from fx_explorer.instruments.ledger.measure.timeline import CallStep, RawTick, steps
 
 
 @dataclass

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.overview.checks import checks
-from fx_explorer.analysis.overview.fallbacks import distinct_fallbacks
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
 from fx_explorer.model import Compilation, Failure, Graph, Guard, Kernel, RegionLowering
+from fx_explorer.overview.checks import checks
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 
 PROGRAM = Path(__file__).parent / "programs" / "precompiled.py"

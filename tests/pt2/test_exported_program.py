@@ -19,9 +19,9 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
+from fx_explorer.program.any_target import find_any_target
+from fx_explorer.program.place import locate
 from fx_explorer.session import SessionReader
-from fx_explorer.worker.target.any_target import find_any_target
-from fx_explorer.worker.target.place import locate
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

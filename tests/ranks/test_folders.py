@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.ranks.compared import compare
+from fx_explorer.instruments.ranks.compared import compare
 from tests.ranks.folder_fuzzing import make_folder, problem
 
 ROUNDS = 600

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.ranks.compared import ComparedRanks, compare
-from fx_explorer.report.ranks.sentences import first_words, headline
+from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
+from fx_explorer.instruments.ranks.sentences import first_words, headline
 from fx_explorer.session import SessionReader
 from tests.ranks.logs_of_ranks import DATA
 

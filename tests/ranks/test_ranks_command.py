@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.ranks.finding import RankFinding
 from fx_explorer.command_line.app import compared_in_words
 from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
-from fx_explorer.ranks.compared import FEW_BYTES, SameProcess, engine
-from fx_explorer.ranks.reading import read_file
-from fx_explorer.report.ranks.sentences import MOST_FURTHER, further
+from fx_explorer.instruments.ranks.compared import FEW_BYTES, SameProcess, engine
+from fx_explorer.instruments.ranks.finding import RankFinding
+from fx_explorer.instruments.ranks.reading import read_file
+from fx_explorer.instruments.ranks.sentences import MOST_FURTHER, further
 from tests.ranks.logs_of_ranks import H200
 
 ALIKE, DIVERGING = H200 / "h200_ranks_ddp", H200 / "h200_ranks_diverge"
@@ -175,7 +175,7 @@ def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
     monkeypatch.setenv("COLUMNS", str(width))
     assert cli.main(["ranks", str(DIVERGING)]) == 0
     plain = capsys.readouterr().out
-    monkeypatch.setattr("fx_explorer.commands.ranks.width_for", lambda out: width)
+    monkeypatch.setattr("fx_explorer.instruments.ranks.command.width_for", lambda out: width)
     assert cli.main(["ranks", str(DIVERGING)]) == 0
     fitted = capsys.readouterr().out
     assert max(map(len, plain.splitlines())) > width

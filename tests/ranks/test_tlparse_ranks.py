@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.ranks.finding import Aspect
-from fx_explorer.analysis.ranks.groups import agreement
-from fx_explorer.analysis.ranks.summarising import Texts
-from fx_explorer.ranks.compared import ComparedRanks, compare
-from fx_explorer.ranks.reading import opened
+from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
+from fx_explorer.instruments.ranks.finding import Aspect
+from fx_explorer.instruments.ranks.groups import agreement
+from fx_explorer.instruments.ranks.reading import opened
+from fx_explorer.instruments.ranks.summarising import Texts
 from tests.ranks.logs_of_ranks import TLPARSE
 
 

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fx_explorer.analysis.overview.checks import Check, CheckFinding
 from fx_explorer.model import Outcome
+from fx_explorer.overview.checks import Check, CheckFinding
 from fx_explorer.report.junit import junit_xml
 
 MET = Check("max-recompiles", 2, "2 recompiles, 2 allowed")

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.bench.measured_step import MeasuredStep
-from fx_explorer.command_line.memory_budgets import BudgetTrial, BudgetTrials
-from fx_explorer.command_line.memory_table import trials_json, trials_text
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.memory.budgets import BudgetTrial, BudgetTrials
+from fx_explorer.instruments.memory.measured_step import MeasuredStep
+from fx_explorer.instruments.memory.picture import BudgetPoint, budgets_svg
+from fx_explorer.instruments.memory.printed_table import trials_json, trials_text
 from fx_explorer.model import HeldLine
-from fx_explorer.report.performance.memory_picture import BudgetPoint, budgets_svg
 
 
 def trial(budget: float, peak: int, step: MeasuredStep | None = None) -> BudgetTrial:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_total
-from fx_explorer.report.performance import memory_report
+from fx_explorer.instruments.memory import report
+from fx_explorer.instruments.memory.saved_values import COMPUTED, saved_total
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import write_training_step
@@ -72,7 +72,7 @@ def test_the_text_begins_with_the_answer_and_its_timeline_fits_80_columns(
 def test_long_names_of_the_timeline_keep_both_ends(
     transformer: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_report, "PLACE_CELLS", 9)
+    monkeypatch.setattr(report, "PLACE_CELLS", 9)
     rows = as_json(transformer, capsys)["timeline"]
     whole = {f"{row['file'].rpartition('/')[2]}:{row['line']}" for row in rows} | {
         row["kernel"] for row in rows

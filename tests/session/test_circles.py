@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.call_tree import tree_lines, trees
-from fx_explorer.analysis.breaks.kept_across import KeptValues
-from fx_explorer.analysis.comparing.kernel_pairs import code_lines
-from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.diff import (
     CUT_IN_WORDS,
     MOST_LINES,
@@ -23,8 +19,8 @@ from fx_explorer.analysis.diff import (
     graph_diff,
     text_diff,
 )
-from fx_explorer.analysis.kernel_ir.line_map import KernelFile
-from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
+from fx_explorer.analysis.kernel_lines.line_map import KernelFile
+from fx_explorer.analysis.kernel_lines.llvm_lines import llvm_lines
 from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.analysis.variants.lineage import (
@@ -34,7 +30,11 @@ from fx_explorer.analysis.variants.lineage import (
     saving_variant,
 )
 from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.report.sections.graph_breaks import called
+from fx_explorer.instruments.breaks.call_tree import tree_lines, trees
+from fx_explorer.instruments.breaks.kept_across import KeptValues
+from fx_explorer.instruments.breaks.section import called
+from fx_explorer.instruments.diff.kernel_pairs import code_lines
+from fx_explorer.overview.outline import outline
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.cli import main
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.file_names import file_name, in_file, told_apart
 

@@ -7,8 +7,8 @@ import textwrap
 import libcst as cst
 import pytest
 
-from fx_explorer.fixing.causes.data_dependent.branches import condition
-from fx_explorer.fixing.opaque_calls import isolated
+from fx_explorer.instruments.fixes.causes.branches import condition
+from fx_explorer.instruments.fixes.opaque_calls import isolated
 from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
 from fx_explorer.source_edit.edits import (
     after_imports,

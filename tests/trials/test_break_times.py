@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.client import Capture
 from fx_explorer.command_line import measure_first
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.view import breaks_table
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.trials.break_times import BreakTimes, add_break_times, measure_breaks
 from fx_explorer.trials.recapture import TrialWorker
-from fx_explorer.tui.views.breaks import breaks_table
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.commands import dynamic
+from fx_explorer.instruments.dynamic import command
+from fx_explorer.instruments.dynamic.sentences import ALWAYS, COLUMNS, advice, cells, verdict
+from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Way
 from fx_explorer.model import Outcome
-from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Way
-from fx_explorer.trials.dynamic_in_words import ALWAYS, COLUMNS, advice, cells, verdict
 from tests.figures import figures
 
 MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 8"
@@ -148,8 +148,8 @@ def test_rows_that_are_printed_one_by_one_stand_in_the_same_columns_of_a_narrow_
                 else fits(way)
             )
 
-    monkeypatch.setattr(dynamic, "try_dynamic", each)
-    monkeypatch.setattr(dynamic, "width_for", lambda out: 80)
+    monkeypatch.setattr(command, "try_dynamic", each)
+    monkeypatch.setattr(command, "width_for", lambda out: 80)
     cli.main(["dynamic", "model.py"])
     table = capsys.readouterr().out.partition("Left out for want of room: ")[0].splitlines()
     assert max(map(len, table)) <= 80

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.kernel_ir.control_words import control_words
-from fx_explorer.analysis.kernel_ir.instruction_parts import parts_of
-from fx_explorer.analysis.kernel_ir.live_registers import live_registers
+from fx_explorer.analysis.kernel_lines.assembly_lines import (
+    instruction_lines,
+    sass_instruction_lines,
+)
+from fx_explorer.instruments.kernels.assembly.control_words import control_words
+from fx_explorer.instruments.kernels.assembly.instruction_parts import parts_of
+from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 from fx_explorer.tui.assembly import columns_of
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector import inspect

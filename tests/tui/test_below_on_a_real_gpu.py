@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.kernels import disassembling
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.kernels import disassembling
 from fx_explorer.model import CaptureRequest, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel

@@ -13,11 +13,15 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of
-from fx_explorer.analysis.kernels.unknown_without_gpu import LIBRARY_PICK
 from fx_explorer.client.session_files import copy_session, session_file
+from fx_explorer.instruments.kernels.candidates_view import (
+    NO_CHOICE,
+    TEMPLATES_MAY_BE,
+    candidates_table,
+)
+from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY_PICK
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
-from fx_explorer.tui.views.candidates import NO_CHOICE, TEMPLATES_MAY_BE, candidates_table
 from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.kernel_ir.samples import sample
 from tests.sessions import Hand

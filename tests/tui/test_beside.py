@@ -13,13 +13,13 @@ import pytest
 
 from benchmarks.synthetic_kernels import kernels_session
 from fx_explorer import model
+from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.errors import SessionError
+from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.tasks.beside import made_beside
 from fx_explorer.tui.views import reads
-from fx_explorer.tui.views.kernels import kernels_table
-from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp

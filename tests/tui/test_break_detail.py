@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.call_tree import FunctionCall, tree_lines
-from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.call_tree import FunctionCall, tree_lines
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.view import CODE_WIDTH, break_text, breaks_table, marked_code
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.breaks import CODE_WIDTH, break_text, breaks_table, marked_code
 from tests.conftest import Captured, OpenedReader
 
 SAMPLE = Path(__file__).parents[2] / "sample_models" / "graph_breaks.py"

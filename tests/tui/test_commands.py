@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.commands import keys
+from fx_explorer.instruments.diff.screen import CompareScreen
+from fx_explorer.instruments.fixes.screen import FixScreen
+from fx_explorer.instruments.ranks.screen import RanksApp
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.commands import (
     COMMANDS,
@@ -27,10 +30,7 @@ from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.keys import clashes, first_key
-from fx_explorer.tui.ranks.app import RanksApp
-from fx_explorer.tui.screens.compare import CompareScreen
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.fixes import FixScreen
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import DocumentPair
 from fx_explorer.analysis.documents import Document
+from fx_explorer.instruments.diff.compare import DocumentPair
+from fx_explorer.instruments.diff.screen import CompareScreen, first_to_compare
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.screens.compare import CompareScreen, first_to_compare
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 

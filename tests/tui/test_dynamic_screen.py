@@ -12,10 +12,10 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.errors import SessionWriteError
+from fx_explorer.instruments.dynamic.screen import DynamicScreen
+from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Told
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
-from fx_explorer.trials.dynamic import WAYS, DynamicTrial, Told
-from fx_explorer.tui.screens.dynamic import DynamicScreen
 from tests.trials.test_dynamic_in_words import fits, refused
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_stepping import messages

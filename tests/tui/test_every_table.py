@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.drawing.view_table import TableRow, ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.arranging import Sort, arranged, at_once, number_in
-from fx_explorer.tui.views.table import TableRow, ViewTable
 from fx_explorer.tui.views.tables import TABLES
 
 Captured = Callable[..., Path]

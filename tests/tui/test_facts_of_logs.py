@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from fx_explorer.analysis.facts import Topic
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.overview import TOPIC_CELLS, TOPIC_LABELS, fact_lines

@@ -15,11 +15,11 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.fixing import Fix, Trial, Verdict
+from fx_explorer.instruments.fixes import Fix, Trial, Verdict
+from fx_explorer.instruments.fixes.screen import FixScreen
+from fx_explorer.instruments.fixes.screen_rows import measured, why_not_written
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.screens.fixes import FixScreen
-from fx_explorer.tui.screens.rows.fixes import measured, why_not_written
 from fx_explorer.tui.widgets.lines.diff_view import DiffView
 from tests.figures import figures
 from tests.fixes import after

@@ -10,7 +10,7 @@ from textual.color import Color
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
-from fx_explorer.analysis.heat.line_heat import LineHeat
+from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each
 from fx_explorer.tui.config import Config

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.synthetic_kernels import kernels_session
-from fx_explorer.analysis.contents.outline import RANGE, outline
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.outline import RANGE, outline
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
 from fx_explorer.tui.controllers.looking.copying import Copying

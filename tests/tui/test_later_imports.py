@@ -57,7 +57,7 @@ UNNEEDED = (
     "fx_explorer.tui.tour",
     "fx_explorer.tui.copying",
     "fx_explorer.tui.screens.help",
-    "fx_explorer.analysis.heat.source_heat",
+    "fx_explorer.instruments.kernels.source_heat",
     "fx_explorer.analysis.ledger",
     "fx_explorer.analysis.bench",
     "fx_explorer.analysis.front_ends",

@@ -11,9 +11,9 @@ import pytest
 
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import UsageError
+from fx_explorer.instruments.ledger.trial import Ledger
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.trials.ledger import Ledger
 from fx_explorer.tui.controllers.measuring.call_ledger import CallLedger
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane

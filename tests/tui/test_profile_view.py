@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.roofline import microseconds
-from fx_explorer.tui.views.performance.profile import profile_table
+from fx_explorer.instruments.kernels.roofline import microseconds
+from fx_explorer.instruments.profile.view import profile_table
 from tests.conftest import Captured
 from tests.profiles import events, graph_seconds, profiled_session
 from tests.tui.conftest import OpenApp

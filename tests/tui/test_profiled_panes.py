@@ -10,8 +10,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
-from fx_explorer.analysis.profiles.figures import profile_figures
-from fx_explorer.analysis.profiles.places import (
+from fx_explorer.instruments.profile.figures import profile_figures
+from fx_explorer.instruments.profile.places import (
     IS_PART,
     GraphTimes,
     ProfiledPlaces,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.bench.plan import BenchPlan
 from fx_explorer.client.trust import remember_own
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.controllers.measuring.program_bench import ProgramBench

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import SessionError
-from fx_explorer.ranks.compared import compare
-from fx_explorer.report.ranks.text import group_text
-from fx_explorer.tui.ranks.app import CompareTwo, RanksApp
-from fx_explorer.tui.ranks.state import RanksState
+from fx_explorer.instruments.ranks.compared import compare
+from fx_explorer.instruments.ranks.screen import CompareTwo, RanksApp, RanksState
+from fx_explorer.instruments.ranks.text import group_text
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
+from fx_explorer.drawing.region_colours import COLOURS, RegionColours, colours_of
 from fx_explorer.model import Node
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.looks.palette import KINDS
 from fx_explorer.tui.selection.graph_rows import region_cell
-from fx_explorer.tui.selection.region_colours import COLOURS, RegionColours, colours_of
 
 NODE = Node(1, 1, 0, "mul", "call_function", "aten.mul.Tensor", "")
 

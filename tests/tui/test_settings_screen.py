@@ -12,12 +12,12 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fx_explorer.analysis.options.explained_options import ExplainedOption
-from fx_explorer.analysis.options.option_words import WORDS
-from fx_explorer.analysis.options.settings import read_settings, search
+from fx_explorer.instruments.options.explained_options import ExplainedOption
+from fx_explorer.instruments.options.option_words import WORDS
+from fx_explorer.instruments.options.settings import read_settings, search
+from fx_explorer.instruments.options.trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.options import OptionTrial
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, Chosen
 from fx_explorer.tui.looks.theme import THEMES

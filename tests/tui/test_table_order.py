@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fx_explorer.drawing.view_table import TableColumn, TableRow, ViewTable
 from fx_explorer.tui.views.arranging import (
     Arrangement,
     Sort,
@@ -12,7 +13,6 @@ from fx_explorer.tui.views.arranging import (
     next_sort,
     number_in,
 )
-from fx_explorer.tui.views.table import TableColumn, TableRow, ViewTable
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

@@ -12,10 +12,10 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.instruments.diff.screen import CompareScreen
+from fx_explorer.instruments.fixes.screen import FixScreen
 from fx_explorer.model import CaptureRequest, Changes, Command, Notice, Setting
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.screens.compare import CompareScreen
-from fx_explorer.tui.screens.fixes import FixScreen
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import SOURCE, ends_as, write_session

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.commands.tour import tour_app
-from fx_explorer.fixing import accept, offer
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.fixes import accept, offer
 from fx_explorer.model import Graph, GraphBreak
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.tour.walk import begin_walk

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.contents.outline import outline
 from fx_explorer.analysis.documents import Place, graph_document
-from fx_explorer.analysis.memory.saved_values import saved_values, user_names
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.memory.saved_values import saved_values, user_names
+from fx_explorer.overview.outline import outline
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.arranging import arranged, at_once
 from fx_explorer.tui.views.tables import TABLES

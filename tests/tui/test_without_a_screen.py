@@ -11,9 +11,9 @@ from typing import get_args
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.contents.outline import OutlineEntry
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Graph, Outcome, OutcomeKind
+from fx_explorer.overview.outline import OutlineEntry
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.capturing import FileWatch
 from fx_explorer.tui.controllers.leaving import suggested_name

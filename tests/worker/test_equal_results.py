@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._dynamo.utils import same
 
-from fx_explorer.worker.equal_results import (
+from fx_explorer.program.equal_results import (
     GPU_GRADIENT_TOLERANCE,
     TOLERANCE,
     Precision,

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.client.kernels.kernel_bench import measure_kernel
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
-from fx_explorer.session import SessionReader
-from fx_explorer.worker.kernels.kernel_alone import made, with_options
-from fx_explorer.worker.kernels.kernel_bench import measured, usual_launch
-from fx_explorer.worker.kernels.kernel_timing import (
+from fx_explorer.instruments.kernels.kernel_bench import measure_kernel
+from fx_explorer.instruments.kernels.measure.kernel_alone import made, with_options
+from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
+from fx_explorer.instruments.kernels.measure.kernel_timing import (
     MAX_RUNS,
     MIN_RUNS,
     SMALLEST_FLUSH,
@@ -21,6 +19,8 @@ from fx_explorer.worker.kernels.kernel_timing import (
     runs_for,
     spans,
 )
+from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
+from fx_explorer.session import SessionReader
 from tests.worker.launched import ARGUMENTS, FLOATS, launched_session
 
 NO_GPU = pytest.mark.skipif(

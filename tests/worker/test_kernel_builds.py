@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.kernel_ir.code_lines import without_encoding
-from fx_explorer.analysis.kernel_ir.control_words import control_words
-from fx_explorer.client.kernels.builder_pool import Builder, BuilderPool, how_it_ended, rows_of
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus.reading import find_gpu
+from fx_explorer.instruments.kernels.assembly.code_lines import without_encoding
+from fx_explorer.instruments.kernels.assembly.control_words import control_words
+from fx_explorer.instruments.kernels.builder_pool import Builder, BuilderPool, how_it_ended, rows_of
 from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
@@ -296,7 +296,7 @@ def test_how_a_builder_ended_is_said_in_words() -> None:
 
 CLIENT = """
 import asyncio, sys
-from fx_explorer.client.kernels.builder_pool import Builder
+from fx_explorer.instruments.kernels.builder_pool import Builder
 from fx_explorer.gpus.reading import find_gpu
 async def stay():
     await Builder(find_gpu("h100"), sys.executable).start()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.analysis.kernels.kernel_speed import kernel_speed
-from fx_explorer.client.kernels.disassembling import with_sass
-from fx_explorer.client.kernels.kernel_bench import measure_kernel
+from fx_explorer.instruments.kernels.disassembling import with_sass
+from fx_explorer.instruments.kernels.kernel_bench import measure_kernel
+from fx_explorer.instruments.kernels.kernel_speed import kernel_speed
 from fx_explorer.model import Artifact, CardCeiling, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 

@@ -14,7 +14,7 @@ import pytest
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import TargetPlace, locate
+from fx_explorer.program.place import TargetPlace, locate
 from tests.worker.capturing import capture
 
 TRACE = b'V1122 07:00:00.000000 1 torch/_logging/structured.py:28] {"str": ["/m.py", 0]}\n'

@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.worker.target.place import TargetPlace, locate
+from fx_explorer.program.place import TargetPlace, locate
 
 CLASS_WITH_INPUTS = "class Net(torch.nn.Module): pass\nexample_inputs = 1\n"
 

@@ -15,12 +15,12 @@ import torch
 from fx_explorer.capture.recording.rows.callers import CallSite
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
-from fx_explorer.worker.ending.refusals import in_plain_words
-from fx_explorer.worker.target.backends import use_backend
-from fx_explorer.worker.target.calling import check_device, prepare_training
-from fx_explorer.worker.target.place import TargetPlace, locate, nothing_compiled
-from fx_explorer.worker.target.stances import given_and_not_called, result_never_called
-from fx_explorer.worker.target.target import Target, find_target
+from fx_explorer.program.backends import use_backend
+from fx_explorer.program.calling import check_device, prepare_training
+from fx_explorer.program.ending.refusals import in_plain_words
+from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
+from fx_explorer.program.stances import given_and_not_called, result_never_called
+from fx_explorer.program.target import Target, find_target
 
 Resolve = Callable[..., Target]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fx_explorer.worker.child_processes.children import _why_unseen
+from fx_explorer.program.child_processes.children import _why_unseen
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernel_ir.assembly_lines import assembly_lines, callers, sass_lines
-from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted, kernel_file
-from fx_explorer.analysis.kernel_ir.llvm_lines import llvm_lines
-from fx_explorer.analysis.kernel_ir.mlir_lines import mlir_lines
-from fx_explorer.analysis.kernels.kernel_documents import source_document, text_of_level
+from fx_explorer.analysis.kernel_documents import source_document, text_of_level
+from fx_explorer.analysis.kernel_lines.assembly_lines import assembly_lines, callers, sass_lines
+from fx_explorer.analysis.kernel_lines.line_map import KernelFile, LineMap, inverted, kernel_file
+from fx_explorer.analysis.kernel_lines.llvm_lines import llvm_lines
+from fx_explorer.analysis.kernel_lines.mlir_lines import mlir_lines
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader

@@ -6,11 +6,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import (
-    build_of_level,
-    kernel_document,
-    source_here,
-)
+from fx_explorer.analysis.kernel_documents import build_of_level, kernel_document, source_here
 from fx_explorer.session import SessionReader
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from fx_explorer import model
-from fx_explorer.analysis.backends import segment_regions as segments
 from fx_explorer.analysis.documents import Document, Place, node_at, places_of_nodes
 from fx_explorer.analysis.links.selection import nodes_at
-from fx_explorer.analysis.modules import module_regions as modules
+from fx_explorer.analysis.regions import module_regions as modules
+from fx_explorer.analysis.regions import segment_regions as segments
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.regions import (

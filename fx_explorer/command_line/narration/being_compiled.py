@@ -14,9 +14,9 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import function_of, resumed_at
-from fx_explorer.analysis.recompiles.causes import cause_of
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError
+from fx_explorer.instruments.recompiles.causes import cause_of
 from fx_explorer.model import STAGES, Notice, Stage
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name, in_file

@@ -14,12 +14,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fx_explorer.analysis.overview.ending import (
-    NO_COMPILER_HERE,
-    OF_EAGER_GRAPHS,
-    OTHER_RANDOM_NUMBERS,
-    has_other_random_numbers,
-)
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
@@ -32,6 +26,12 @@ from fx_explorer.model import (
     Graph,
     Outcome,
     SupportReport,
+)
+from fx_explorer.overview.ending import (
+    NO_COMPILER_HERE,
+    OF_EAGER_GRAPHS,
+    OTHER_RANDOM_NUMBERS,
+    has_other_random_numbers,
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import has_compiled
@@ -226,8 +226,8 @@ def support_words(session: Path) -> list[str]:
     with SessionReader(session) as reader:
         if not reader.count(SupportReport):
             return []
-        from fx_explorer.analysis.backends.amounts import summaries
-        from fx_explorer.analysis.backends.verdict import short_verdict
+        from fx_explorer.instruments.backends.amounts import summaries
+        from fx_explorer.instruments.backends.verdict import short_verdict
 
         told = [sentence for one in summaries(reader) for sentence in short_verdict(one)]
         return [*told, f"operators and segments: fx-explorer support {session}"]

@@ -8,22 +8,22 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.compile_time.timing import stage_times
-from fx_explorer.analysis.guards.kinds import guard_kinds
-from fx_explorer.analysis.kernels.candidates import Candidate, builds, candidates, estimate
-from fx_explorer.analysis.kernels.card import card
-from fx_explorer.analysis.kernels.costs import kernel_costs
-from fx_explorer.analysis.kernels.kernel_documents import session_gpu
-from fx_explorer.analysis.kernels.launched import real_builds, real_candidates
-from fx_explorer.analysis.kernels.occupancy import Occupancy
+from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.links.own_kernels import definition
 from fx_explorer.analysis.measured_times import measured
 from fx_explorer.analysis.naming.functions import function_of
 from fx_explorer.analysis.variants.other_variants import OtherVariant
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.compile_time.timing import stage_times
+from fx_explorer.instruments.guards.kinds import guard_kinds
+from fx_explorer.instruments.kernels.candidates import Candidate, builds, candidates, estimate
+from fx_explorer.instruments.kernels.card import card
+from fx_explorer.instruments.kernels.costs import kernel_costs
+from fx_explorer.instruments.kernels.launched import real_builds, real_candidates
+from fx_explorer.instruments.kernels.occupancy import Occupancy
+from fx_explorer.instruments.kernels.section import kernel_cost
 from fx_explorer.model import Gpu
 from fx_explorer.model.rows.kernels import NOT_KNOWN
-from fx_explorer.report.sections.kernel_costs import kernel_cost
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import target_counts
 from fx_explorer.session.queries.graph.regions import annotated_count

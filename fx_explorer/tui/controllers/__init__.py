@@ -43,9 +43,9 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.controllers.trials import Trials
 
 if TYPE_CHECKING:
-    from fx_explorer.fixing import TryFix
+    from fx_explorer.instruments.dynamic.screen import TryDynamic
+    from fx_explorer.instruments.fixes import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
-    from fx_explorer.tui.screens.dynamic import TryDynamic
     from fx_explorer.tui.tour.walk import GuidedTour
 
 __all__ = ["Controllers", "Services", "TrialRunners"]

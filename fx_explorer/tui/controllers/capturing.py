@@ -14,9 +14,9 @@ from pathlib import Path
 from textual.worker import Worker, WorkerError
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import by_id

@@ -29,7 +29,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.since_last.differences import Differences
+    from fx_explorer.instruments.diff.since_last.differences import Differences
 
 
 NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
@@ -112,15 +112,15 @@ class SinceLast:
 
 
 def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:
-    from fx_explorer.analysis.since_last.card import since  # not needed for the first paint
+    from fx_explorer.instruments.diff.since_last.card import since  # not needed for the first paint
 
     with SessionReader(earlier.session) as before:
         return since(before, reader, was_through=earlier.is_through, is_through=is_through)
 
 
 def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
-    from fx_explorer.analysis.since_last.card import extent_of, extent_of_both
-    from fx_explorer.analysis.since_last.differences import differences
+    from fx_explorer.instruments.diff.since_last.card import extent_of, extent_of_both
+    from fx_explorer.instruments.diff.since_last.differences import differences
 
     with SessionReader(earlier.session) as before:
         then, now = (
@@ -132,8 +132,8 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     """Return the user's files, as they were captured beside as they are now."""
-    from fx_explorer.analysis.since_last.changes import ChangedSource
-    from fx_explorer.analysis.since_last.differences import Differences, source_row
+    from fx_explorer.instruments.diff.since_last.changes import ChangedSource
+    from fx_explorer.instruments.diff.since_last.differences import Differences, source_row
 
     return Differences(
         tuple(

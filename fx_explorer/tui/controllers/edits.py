@@ -29,9 +29,9 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.regions.markable import Markable
-    from fx_explorer.analysis.variants.set_by_hand import SetByHand, Without
     from fx_explorer.analysis.variants.variant_starts import VariantStart
-    from fx_explorer.trials.options import OptionTrial
+    from fx_explorer.instruments.options.set_by_hand import SetByHand, Without
+    from fx_explorer.instruments.options.trial import OptionTrial
 
 NOTHING_MARKED = (
     "Nothing was marked by hand. Go to a node, or to a line of your source, and press c m: "
@@ -108,9 +108,9 @@ class Edits:
         if settings:
             waiting, reader = self._services.captures.waiting, self._services.stepped_session
             if waiting and waiting.gate and reader:
-                from fx_explorer.analysis.variants.set_by_hand import (
-                    SetByHand,
-                )  # not needed for the first paint
+                from fx_explorer.instruments.options.set_by_hand import (
+                    SetByHand,  # not needed for the first paint
+                )
 
                 done = SetByHand(waiting.gate, waiting.compilation, settings)
                 self._set_by_hand.setdefault(reader.path, []).append(done)
@@ -149,9 +149,9 @@ class Edits:
             start = None
         if start is None:
             return
-        from fx_explorer.analysis.variants.set_by_hand import (
-            Without,
-        )  # not needed for the first paint
+        from fx_explorer.instruments.options.set_by_hand import (
+            Without,  # not needed for the first paint
+        )
 
         if isinstance(start, Without):
             self._compile_and_compare(start)
@@ -189,9 +189,9 @@ class Edits:
         """Return the variants that leave out what was set by hand, once all is compiled: before,
         nothing has come of it yet.
         """
-        from fx_explorer.analysis.variants.set_by_hand import (
-            without_what_was_set,
-        )  # not needed for the first paint
+        from fx_explorer.instruments.options.set_by_hand import (
+            without_what_was_set,  # not needed for the first paint
+        )
 
         reader = self._services.stepped_session
         done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
@@ -201,9 +201,9 @@ class Edits:
         """Compile the variant, and show it beside the compilation it sets out from."""
 
         async def compare() -> None:
-            from fx_explorer.tui.screens.compare import (
-                CompareScreen,
-            )  # not needed for the first paint
+            from fx_explorer.instruments.diff.screen import (
+                CompareScreen,  # not needed for the first paint
+            )
 
             reader = self._services.stepped_session
             rows = {row.name: row for row in reader.rows(Compilation)} if reader else {}

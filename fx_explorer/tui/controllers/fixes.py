@@ -15,7 +15,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
-    from fx_explorer.fixing import Fix, Trial, TryFix, Verdict
+    from fx_explorer.instruments.fixes import Fix, Trial, TryFix, Verdict
     from fx_explorer.model import CaptureRequest
 
 NO_BREAK = "There is nothing here to fix: this list is empty."
@@ -64,11 +64,12 @@ class Fixes:
         await self._show(tries_all=True)
 
     async def _show(self, *, tries_all: bool) -> None:
-        from fx_explorer import fixing
-        from fx_explorer.tui.screens.fixes import (
-            FixScreen,
-        )  # not needed for the first paint: libcst is loaded with it
-        from fx_explorer.tui.views.breaks import subjects
+        from fx_explorer.instruments.breaks.view import subjects
+        from fx_explorer.instruments.fixes import offer as fix_offer
+        from fx_explorer.instruments.fixes import try_any
+        from fx_explorer.instruments.fixes.screen import (
+            FixScreen,  # not needed for the first paint: libcst is loaded with it
+        )
 
         explorer = self._services.explorer
         told = explorer.cursor.place_of_break_told
@@ -81,10 +82,10 @@ class Fixes:
         if not found or explorer.reader is None:
             self._services.notify(NO_BREAK)
             return
-        offer = await asyncio.to_thread(fixing.offer, explorer.reader.path, found[0])
+        offer = await asyncio.to_thread(fix_offer, explorer.reader.path, found[0])
         if offer.fixes:
             trials = self._trials.setdefault(explorer.reader.path, [])
-            try_fix = self._try_fix or partial(fixing.try_any, worker=self._services.trial_worker)
+            try_fix = self._try_fix or partial(try_any, worker=self._services.trial_worker)
             after: AfterFix = self._after_fix() if self._services.captures.can_run else "nothing"
             if after == "ask" and self._capturing.is_watching:
                 after = "capture"  # as for any file that is saved

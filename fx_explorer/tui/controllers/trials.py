@@ -22,10 +22,10 @@ from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
+    from fx_explorer.instruments.dynamic.screen import TryDynamic
+    from fx_explorer.instruments.dynamic.trial import DynamicTrial
     from fx_explorer.trials.break_times import BreakTimes
-    from fx_explorer.trials.dynamic import DynamicTrial
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
-    from fx_explorer.tui.screens.dynamic import TryDynamic
 
 READ_S = 15
 
@@ -137,14 +137,17 @@ class Trials:
         """Try settings of dynamic shapes. This works on a saved session too, when its target is
         here.
         """
-        from fx_explorer.trials import dynamic  # not needed for the first paint
-        from fx_explorer.tui.screens.dynamic import DynamicScreen
+        from fx_explorer.instruments.dynamic.screen import DynamicScreen
+        from fx_explorer.instruments.dynamic.trial import (
+            A_SCRIPT,
+            try_dynamic,
+        )
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
             self._services.notify(
-                dynamic.A_SCRIPT if request else NO_REQUEST,
+                A_SCRIPT if request else NO_REQUEST,
                 title="not tried",
                 severity="warning",
                 timeout=READ_S,
@@ -157,12 +160,12 @@ class Trials:
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
             found = self._dynamic_trials.setdefault((reader.path, others), [])
-            trial = self._try_dynamic or partial(
-                dynamic.try_dynamic, worker=self._services.trial_worker
+            try_setting = self._try_dynamic or partial(
+                try_dynamic, worker=self._services.trial_worker
             )
             await ask(
                 self.app,
-                DynamicScreen(request, others, trial, found, self._services.explorer.keymap),
+                DynamicScreen(request, others, try_setting, found, self._services.explorer.keymap),
             )
 
 

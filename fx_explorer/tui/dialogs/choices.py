@@ -7,9 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fx_explorer import model
-from fx_explorer.analysis.backends.segment_regions import KEY
-from fx_explorer.analysis.contents.find import find
-from fx_explorer.analysis.contents.outline import variant_title
 from fx_explorer.analysis.documents import (
     Document,
     Place,
@@ -19,12 +16,15 @@ from fx_explorer.analysis.documents import (
     source_documents,
 )
 from fx_explorer.analysis.graph_code.texts import FORMS
-from fx_explorer.analysis.kernels.kernel_documents import session_gpu
+from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.regions.segment_regions import KEY
 from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.overview.find import find
+from fx_explorer.overview.outline import variant_title
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.dialogs.choose import Choice
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES

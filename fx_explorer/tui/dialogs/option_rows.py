@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from fx_explorer.analysis.options.explained_options import (
+from fx_explorer.instruments.options.explained_options import (
     GROUP_OF,
     OTHERS,
     ExplainedOption,
@@ -18,10 +18,10 @@ from fx_explorer.analysis.options.explained_options import (
     order_of,
     origins,
 )
-from fx_explorer.analysis.options.settings import is_changed, search
+from fx_explorer.instruments.options.settings import is_changed, search
+from fx_explorer.instruments.options.trial import OptionTrial, figures_of, settings_in_words
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import as_python, python_text
-from fx_explorer.trials.options import OptionTrial, figures_of, settings_in_words
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 COLUMNS = (

@@ -14,11 +14,11 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from fx_explorer.analysis.options.explained_options import ExplainedOption
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.instruments.options.explained_options import ExplainedOption
+from fx_explorer.instruments.options.trial import OptionTrial
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text
-from fx_explorer.trials.options import OptionTrial
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import is_under_way
 from fx_explorer.tui.dialogs.keeping import Keep, Keeping

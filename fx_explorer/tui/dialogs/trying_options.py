@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from textual import work
 from textual.worker import Worker, get_current_worker
 
-from fx_explorer.analysis.options.explained_options import ExplainedOption, next_value
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.instruments.options.explained_options import ExplainedOption, next_value
+from fx_explorer.instruments.options.trial import OptionTrial, settings_in_words
 from fx_explorer.model import Setting
 from fx_explorer.model.setting_values import python_text
-from fx_explorer.trials.options import OptionTrial, settings_in_words
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.dialogs.option_rows import OptionEntry, trial_in_words
 

@@ -17,7 +17,7 @@ from fx_explorer.analysis.documents import (
     place_of_source,
     places_of_nodes,
 )
-from fx_explorer.analysis.kernels.kernel_documents import is_level
+from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
@@ -26,9 +26,9 @@ from fx_explorer.analysis.links.triton_place import triton_place
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.values import InputNames, told_names, with_own_names
 from fx_explorer.analysis.nodes import value_text
-from fx_explorer.analysis.overview.line_events import line_events
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import annotation_text, counted, listed
+from fx_explorer.overview.line_events import line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graph.links import ancestors
@@ -38,7 +38,7 @@ from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.profiles.places import PlaceTime
+    from fx_explorer.instruments.profile.places import PlaceTime
 
 MANY_NODES = 400
 """Nodes that are listed or asked for their source at most, of a line that a whole model passes

@@ -8,25 +8,7 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, lines_of, text_of
-from fx_explorer.analysis.kernel_ir.assembly_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.analysis.kernel_ir.control_words import (
-    Control,
-    control_in_words,
-    control_of,
-    control_text,
-    is_known,
-)
-from fx_explorer.analysis.kernel_ir.instruction_parts import is_assembly, name_in
-from fx_explorer.analysis.kernel_ir.instructions import COUNTED_ONCE
-from fx_explorer.analysis.kernel_ir.line_costs import line_cost
-from fx_explorer.analysis.kernel_ir.live_registers import live_registers
-from fx_explorer.analysis.kernel_ir.opcodes.explained import (
-    EXPLAINED_LEVELS,
-    NOT_EXPLAINED,
-    explained,
-)
-from fx_explorer.analysis.kernels.card import card, measured_card, not_described
-from fx_explorer.analysis.kernels.kernel_documents import (
+from fx_explorer.analysis.kernel_documents import (
     build_of_document,
     build_of_level,
     builds_here,
@@ -34,12 +16,33 @@ from fx_explorer.analysis.kernels.kernel_documents import (
     level_document,
     source_here,
 )
-from fx_explorer.analysis.kernels.kernel_facts import KernelFact, in_short, kernel_facts
-from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
-from fx_explorer.analysis.kernels.profiled_kernels import profiled_kernel
-from fx_explorer.analysis.kernels.roofline import microseconds
+from fx_explorer.analysis.kernel_lines.assembly_lines import (
+    instruction_lines,
+    sass_instruction_lines,
+)
 from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
 from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.kernels.assembly.control_words import (
+    Control,
+    control_in_words,
+    control_of,
+    control_text,
+    is_known,
+)
+from fx_explorer.instruments.kernels.assembly.instruction_parts import is_assembly, name_in
+from fx_explorer.instruments.kernels.assembly.instructions import COUNTED_ONCE
+from fx_explorer.instruments.kernels.assembly.line_costs import line_cost
+from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
+from fx_explorer.instruments.kernels.assembly.opcodes.explained import (
+    EXPLAINED_LEVELS,
+    NOT_EXPLAINED,
+    explained,
+)
+from fx_explorer.instruments.kernels.card import card, measured_card, not_described
+from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.instruments.kernels.profiled_kernels import profiled_kernel
+from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernels.kernel_documents import (
+from fx_explorer.analysis.kernel_documents import (
     build_of_document,
     builds_here,
     is_of_a_library,
@@ -172,7 +172,7 @@ class Levels:
         return source_here(reader, build) or document if build else document
 
     def document(self, reader: SessionReader, level: Level) -> Document | None:
-        from fx_explorer.analysis.kernels.kernel_documents import level_document
+        from fx_explorer.analysis.kernel_documents import level_document
 
         build = self.build(reader)
         document = level_document(reader, build, level) if build else None
@@ -206,7 +206,7 @@ class Levels:
 
     def words(self, reader: SessionReader, level: Level) -> str:
         """Say why there is no such level."""
-        from fx_explorer.analysis.kernels.kernel_documents import levels_of
+        from fx_explorer.analysis.kernel_documents import levels_of
 
         build = self.build(reader)
         if self.kernel is None:

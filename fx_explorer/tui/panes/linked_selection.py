@@ -18,7 +18,7 @@ from fx_explorer.analysis.documents import (
     node_at,
     place_of_row,
 )
-from fx_explorer.analysis.kernels.kernel_documents import is_level, kernel_of
+from fx_explorer.analysis.kernel_documents import is_level, kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.same_place import same_place
 from fx_explorer.analysis.links.triton_place import triton_place

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.message import Message
 
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernels.kernel_documents import is_level
+from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.model import Graph

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Document, text_of
-from fx_explorer.analysis.kernels.kernel_documents import kernel_of
-from fx_explorer.analysis.overview.line_events import LineEvent, line_events
+from fx_explorer.analysis.kernel_documents import kernel_of
+from fx_explorer.drawing.kernel_colours import kernel_kind
+from fx_explorer.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernel.kernel_places import (
     bodies_in_output_code,
     calls_of_output_code,
 )
 from fx_explorer.tui.assembly import FEW_LINES, has_words, layout_of, machine_column
-from fx_explorer.tui.kernel_marks import kernel_kind, source_gutter
+from fx_explorer.tui.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_times import PaneTimes
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
@@ -30,7 +31,7 @@ from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, folded
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.heat.line_heat import LineHeat
+    from fx_explorer.instruments.kernels.line_heat import LineHeat
     from fx_explorer.tui.kernel_marks import KernelMarks
 
 

@@ -21,7 +21,7 @@ from fx_explorer.tui.widgets.lines.line_painter import Piece
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText
-    from fx_explorer.analysis.profiles.places import GraphTimes, PlaceTime
+    from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime
     from fx_explorer.tui.kernel_marks import KernelMarks
 
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.visual import Visual
 
-from fx_explorer.tui.pictures.chart import Chart, ChartPiece
+from fx_explorer.drawing.chart import Chart, ChartPiece
 from fx_explorer.tui.widgets.cached import Cached
 
 LEAST_ROWS = 4

@@ -18,6 +18,8 @@ from textual.worker import WorkType
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.drawing import view_table as views
+from fx_explorer.drawing.trees import Folding, row_around
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.failures import TellsUnreadable
@@ -28,7 +30,6 @@ from fx_explorer.tui.panes.table_words import TableNotes
 from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.terminal.wrapping import wrapped_text
-from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import (
     Arrangement,
     Sort,
@@ -39,7 +40,6 @@ from fx_explorer.tui.views.arranging import (
     rows_in_order,
 )
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
-from fx_explorer.tui.views.trees import Folding, row_around
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.lines.code_view import CodeView
 from fx_explorer.tui.widgets.lines.line_view import LineView

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fx_explorer.drawing import view_table as views
+from fx_explorer.drawing.trees import Folding
 from fx_explorer.tui.status.old_files import MARK, OldFiles
-from fx_explorer.tui.views import table as views
 from fx_explorer.tui.views.arranging import Sort
-from fx_explorer.tui.views.trees import Folding
 from fx_explorer.tui.widgets import row_list
 
 

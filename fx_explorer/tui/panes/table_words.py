@@ -6,8 +6,8 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
+from fx_explorer.drawing import view_table as views
 from fx_explorer.highlight import printable
-from fx_explorer.tui.views import table as views
 
 SHORT_ROWS = 30
 """A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""

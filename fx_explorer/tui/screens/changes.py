@@ -14,13 +14,18 @@ from textual import work
 from textual.content import Content
 
 from fx_explorer.analysis.diff import difference_in_words
-from fx_explorer.analysis.since_last.behind import rows_behind
-from fx_explorer.analysis.since_last.differences import Differences, Row
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.diff.screen import (
+    SHOW_DELAY_S,
+    DifferenceScreen,
+    diff_rows,
+    figure_columns,
+    figure_row,
+)
+from fx_explorer.instruments.diff.since_last.behind import rows_behind
+from fx_explorer.instruments.diff.since_last.differences import Differences, Row
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
-from fx_explorer.tui.screens.rows.compare import diff_rows, figure_columns, figure_row
 from fx_explorer.tui.tasks.beside import read_beside
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.row_list import RowList, Rows

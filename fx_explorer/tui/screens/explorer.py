@@ -21,6 +21,7 @@ from fx_explorer.analysis.facts import Fact, Topic
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.stage_work import work_in_use
 from fx_explorer.analysis.stages.work import EXPLAINED, StageWork
+from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
@@ -45,7 +46,6 @@ from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
 from fx_explorer.tui.tasks.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
-from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.widgets.footer_line import FooterLine
 from fx_explorer.tui.widgets.lines.find_bar import FindBar
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -217,9 +217,9 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def _candidates_table(self, reader: SessionReader) -> ViewTable:
         """Make the table of configurations of the kernel that was asked for."""
-        from fx_explorer.tui.views.candidates import (
-            candidates_table,
-        )  # not needed for the first paint
+        from fx_explorer.instruments.kernels.candidates_view import (
+            candidates_table,  # not needed for the first paint
+        )
 
         return candidates_table(reader, self.linked_selection.levels.listed, self._progress)
 

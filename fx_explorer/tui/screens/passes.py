@@ -10,12 +10,17 @@ from textual import work
 from textual.content import Content
 
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
-from fx_explorer.analysis.kernel_ir.passes import Pass, pass_diff, passes
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.diff.screen import (
+    DIFF_COLUMNS,
+    SHOW_DELAY_S,
+    SIGN_KINDS,
+    DifferenceScreen,
+    diff_rows,
+)
+from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff, passes
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.screens.difference import SHOW_DELAY_S, DifferenceScreen
-from fx_explorer.tui.screens.rows.compare import DIFF_COLUMNS, SIGN_KINDS, diff_rows
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 TELL_S = 0.25

@@ -93,7 +93,9 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
 
 
 def _why_refused(reader: SessionReader, name: str) -> str:
-    from fx_explorer.analysis.front_ends.refusals import refusal  # not needed for the first paint
+    from fx_explorer.instruments.front_ends.refusals import (
+        refusal,  # not needed for the first paint
+    )
 
     for row in reader.rows(model.FrontEnd, name=name):
         if told := refusal(row):

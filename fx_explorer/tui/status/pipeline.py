@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.compile_time.timing import stage_times
-from fx_explorer.analysis.kernels.built import built_kernels
-from fx_explorer.analysis.memory.saved_values import saved_total
 from fx_explorer.analysis.published import ShownStage, published_stages
 from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.whole_session import not_decoded, totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
+from fx_explorer.instruments.compile_time.timing import stage_times
+from fx_explorer.instruments.kernels.built import built_kernels
+from fx_explorer.instruments.memory.saved_values import saved_total
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import (
     partition_operations,

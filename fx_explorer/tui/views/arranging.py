@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.drawing.trees import in_tree
+from fx_explorer.drawing.view_table import ReadWhenShown, TableRow, ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts import bounded
-from fx_explorer.tui.views.table import ReadWhenShown, TableRow, ViewTable
-from fx_explorer.tui.views.trees import in_tree
 
 ROWS_AT_A_TIME = 250
 """Rows looked at in one step, which takes some 4 ms."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from fx_explorer import model
-from fx_explorer.analysis.overview.console import ExplainedFailure, console_lines, failures
 from fx_explorer.analysis.words import counted, first_line, seconds
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.overview.console import ExplainedFailure, console_lines, failures
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("when", "muted", is_number=True),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from fx_explorer import model
-from fx_explorer.analysis.contents.outline import compilation_title
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.variants.versions import functions_of_versions
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.overview.outline import compilation_title
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.session.queries.graph.graphs import frequent_targets
-from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("frame", "annotation"),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.symbols import ExplainedSymbol, event_words, plain_range, symbols
 from fx_explorer.analysis.naming.functions import plain_function
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.guards.symbols import (
+    ExplainedSymbol,
+    event_words,
+    plain_range,
+    symbols,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),

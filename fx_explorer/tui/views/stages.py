@@ -8,8 +8,8 @@ from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_
 from fx_explorer.analysis.stages.work import EXPLAINED, StagePoint
 from fx_explorer.analysis.variants.lineage import variants_in_use
 from fx_explorer.analysis.words import counted
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.table import Detail, TableColumn, TableRow, ViewTable
 
 MOST_NODES = 20_000
 """Of a session with more, a stage is told when it is looked at: all of 300,000 take 3 s."""

@@ -15,6 +15,7 @@ from textual import events
 from textual.message import Message
 
 from fx_explorer.cut_text import cut_cells
+from fx_explorer.drawing.view_table import Keeps
 from fx_explorer.highlight import printable
 from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
 from fx_explorer.tui.widgets.lines.line_view import LineView
@@ -33,12 +34,6 @@ it shows, not none and then four times as many.
 PAGES_KEPT = 32
 GAP = 2
 """Cells between two columns."""
-
-
-Keeps = Literal["start", "end", "name"]
-"""What of a long cell is shown: its start; its end; or of a name the end, if it is a path with
-dots, else both ends with ``…`` in the middle.
-"""
 
 
 class RowSource(Protocol):

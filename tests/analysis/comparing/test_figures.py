@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.compare import caches_of, figures, warmth
-from fx_explorer.analysis.comparing.figure import (
+from fx_explorer.analysis.compared_figure import (
     Figure,
     count_figure,
     one_timing_figure,
     run_time_figure,
     size_figure,
 )
-from fx_explorer.analysis.comparing.headings import headings, original_first
-from fx_explorer.analysis.comparing.two_sessions import figures_of_both
 from fx_explorer.analysis.variants.active import active_variant_in_words
+from fx_explorer.instruments.diff.compare import caches_of, figures, warmth
+from fx_explorer.instruments.diff.headings import headings, original_first
+from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import random
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing import kernel_pairs as pairing
-from fx_explorer.analysis.comparing.kernel_pairs import paired
-from fx_explorer.analysis.kernels.counts import KernelUse
+from fx_explorer.instruments.diff import kernel_pairs as pairing
+from fx_explorer.instruments.diff.kernel_pairs import paired
+from fx_explorer.instruments.kernels.counts import KernelUse
 
 
 def use(kernel_id: int, name: str, *nodes: str) -> KernelUse:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.compile_time.frames import CompileTime, compile_time
-from fx_explorer.report.performance.compile_svg import COLOURS, compile_svg
+from fx_explorer.instruments.compile_time.frames import CompileTime, compile_time
+from fx_explorer.instruments.compile_time.picture import COLOURS, compile_svg
+from fx_explorer.instruments.ledger.flame_view import TONES
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import compile_seconds
-from fx_explorer.tui.views.performance.flame import TONES
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written
 

@@ -17,7 +17,14 @@ from fx_explorer.analysis.documents import (
     graph_document,
     lines_of,
 )
-from fx_explorer.analysis.kernels.candidates import (
+from fx_explorer.analysis.kernel_documents import (
+    level_document,
+    levels_of,
+    options_that_differ,
+    session_gpu,
+)
+from fx_explorer.analysis.links.chain import build_of, linked_with_levels
+from fx_explorer.instruments.kernels.candidates import (
     builds,
     candidates,
     estimate,
@@ -26,20 +33,13 @@ from fx_explorer.analysis.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.analysis.kernels.kernel_documents import (
-    level_document,
-    levels_of,
-    options_that_differ,
-    session_gpu,
-)
-from fx_explorer.analysis.kernels.unknown_without_gpu import (
+from fx_explorer.instruments.kernels.unknown_without_gpu import (
     LIBRARY,
     PADDING,
     PICK,
     SDPA,
     TEMPLATE_ALONE,
 )
-from fx_explorer.analysis.links.chain import build_of, linked_with_levels
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
 from tests.analysis.kernel_ir.samples import sample

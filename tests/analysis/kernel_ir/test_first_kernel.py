@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels import first_kernel
-from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
 from fx_explorer.gpus import find_gpu
+from fx_explorer.instruments.kernels import first_kernel
+from fx_explorer.instruments.kernels.first_kernel import first_triton_kernel, why_no_triton
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.kernels.kernel_speed import (
+from fx_explorer.gpus import find_gpu, gpu_of_device
+from fx_explorer.instruments.kernels.kernel_speed import (
     BY_EVENTS,
     COLD,
     NO_BYTES,
@@ -16,7 +17,6 @@ from fx_explorer.analysis.kernels.kernel_speed import (
     kernel_speed,
     speed_in_words,
 )
-from fx_explorer.gpus import find_gpu, gpu_of_device
 from fx_explorer.model import Argument, CardCeiling, Kernel, KernelLaunch, KernelTime
 from fx_explorer.session import SessionReader, SessionWriter
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from fx_explorer.analysis.kernel_ir import assembly_lines
-from fx_explorer.analysis.kernel_ir.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis.kernel_lines import assembly_lines
+from fx_explorer.analysis.kernel_lines.line_map import KernelFile, LineMap, inverted
 from fx_explorer.analysis.links.chain import lines_of_level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 

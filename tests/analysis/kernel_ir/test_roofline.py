@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.analysis.kernels.roofline import (
+from fx_explorer.gpus.reading import find_gpu
+from fx_explorer.instruments.kernels.roofline import (
     FLOPS_COUNTED,
     NO_SIZES,
     number_kind,
     roofline,
     roofline_in_words,
 )
-from fx_explorer.gpus.reading import find_gpu
 from tests.analysis.kernel_ir.samples import sample
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn, optim
 
-from fx_explorer.analysis.memory.optimizers import TENSORS
 from fx_explorer.cli import main
-from fx_explorer.report.performance.memory_report import memory_report
+from fx_explorer.instruments.memory.optimizers import TENSORS
+from fx_explorer.instruments.memory.report import memory_report
 from tests.capture.recorded import record
 
 MAKE: dict[str, Callable[[Iterable[nn.Parameter]], optim.Optimizer]] = {

@@ -9,8 +9,15 @@ import textwrap
 import pytest
 import torch
 
-from fx_explorer.analysis.memory.replay import UNKNOWN, Argument, Lifetime, Replayed, Result, replay
-from fx_explorer.analysis.memory.sizes import (
+from fx_explorer.instruments.memory.replay import (
+    UNKNOWN,
+    Argument,
+    Lifetime,
+    Replayed,
+    Result,
+    replay,
+)
+from fx_explorer.instruments.memory.sizes import (
     UnknownSize,
     item_bytes,
     rounded,
@@ -18,7 +25,7 @@ from fx_explorer.analysis.memory.sizes import (
     strided_bytes,
     value_bytes,
 )
-from fx_explorer.analysis.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
+from fx_explorer.instruments.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 
 
 def replayed(

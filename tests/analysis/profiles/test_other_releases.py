@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.analysis.profiles.figures import ProfileFigures, profile_figures
-from fx_explorer.analysis.profiles.join import join
-from fx_explorer.analysis.profiles.verdict import verdict
-from fx_explorer.profiles import add_profile, joined_profile
+from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figures
+from fx_explorer.instruments.profile.join import join
+from fx_explorer.instruments.profile.joining import add_profile, joined_profile
+from fx_explorer.instruments.profile.verdict import verdict
 from fx_explorer.readers.kineto.reading import read_trace
 from fx_explorer.readers.kineto.trace import CpuThread
 from fx_explorer.session import SessionReader

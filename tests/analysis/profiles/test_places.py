@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.profiles.figures import ProfileFigures, profile_figures
-from fx_explorer.analysis.profiles.places import (
+from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figures
+from fx_explorer.instruments.profile.places import (
     PART,
     PlaceTime,
     ProfiledPlaces,

@@ -17,8 +17,8 @@ from torch import nn
 from torch._inductor import compile_fx
 from torch.fx.experimental import proxy_tensor
 
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.model import Artifact, Compilation, Graph, Kernel
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 

@@ -14,14 +14,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch._inductor import compile_fx
 
-from fx_explorer.analysis.contents.outline import outline
-from fx_explorer.analysis.kernels.counts import kernels_by_direction
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.regions.nested_regions import region_uses
 from fx_explorer.analysis.whole_session import totals
+from fx_explorer.instruments.kernels.counts import kernels_by_direction
+from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import AFTER_PASSES, Artifact, Graph, Kernel, LineNode, Node, SavedTensor
+from fx_explorer.overview.outline import outline
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.kernels import kernels_table
 from tests.capture.recorded import Compile, failures, record
 
 region = torch.compiler.nested_compile_region

@@ -14,9 +14,9 @@ from torch._functorch import partitioners
 from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
-from fx_explorer.analysis.memory.choices import choices, recomputed, why
-from fx_explorer.analysis.memory.session_memory import session_memory
 from fx_explorer.capture.aot.partition_choices import MinCut
+from fx_explorer.instruments.memory.choices import choices, recomputed, why
+from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES
 from tests.capture.recorded import Compile, failures, record

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fx_explorer.analysis.memory.saved_values import COMPUTED, saved_total, saved_values
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.memory.saved_values import COMPUTED, saved_total, saved_values
+from fx_explorer.instruments.memory.view import memory_table
 from fx_explorer.model import Graph
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.memory import memory_table
 from tests.capture.aot.test_nested_regions import Net
 from tests.capture.recorded import Compile, failures, record
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from fx_explorer.analysis.compile_time.timing import stage_times
+from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 

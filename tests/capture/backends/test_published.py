@@ -19,8 +19,9 @@ from torch.fx.passes.operator_support import create_op_support
 
 import fx_explorer
 from fx_explorer import publish, publish_run
-from fx_explorer.analysis.backends.support import backend_support
 from fx_explorer.capture.recorder import recording
+from fx_explorer.instruments.backends.support import backend_support
+from fx_explorer.instruments.backends.support_report import FORMATS
 from fx_explorer.model import (
     Artifact,
     BackendEntry,
@@ -35,7 +36,6 @@ from fx_explorer.model import (
     Node,
     PublishedStage,
 )
-from fx_explorer.report.support_report import FORMATS
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, failures, record
 

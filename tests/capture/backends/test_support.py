@@ -19,9 +19,9 @@ from torch.fx.passes.operator_support import OperatorSupportBase, create_op_supp
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from fx_explorer import model
-from fx_explorer.analysis.backends.support import backend_support
-from fx_explorer.analysis.backends.verdict import split_words
 from fx_explorer.capture.backends import partitions
+from fx_explorer.instruments.backends.support import backend_support
+from fx_explorer.instruments.backends.verdict import split_words
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import failures, record
 

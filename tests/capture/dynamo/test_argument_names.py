@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertModel
 
-from fx_explorer.analysis.guards.guard_tree import explained_checks
-from fx_explorer.analysis.recompiles.causes import causes
-from fx_explorer.fixing.dynamic_marks import marks
+from fx_explorer.instruments.fixes.dynamic_marks import marks
+from fx_explorer.instruments.guards.guard_tree import explained_checks
+from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.model import Compilation
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.views.tables import TABLES

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch._export.db.examples import all_examples
 
-from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.session import SessionReader
 from tests.capture.dynamo import break_patterns
 from tests.capture.dynamo.break_patterns import PATTERNS

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.conftest import Captured, OpenedReader
 

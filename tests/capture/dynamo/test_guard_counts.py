@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.two_sessions import figures_of_both
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.diff.two_sessions import figures_of_both
+from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.guards import check_count
-from fx_explorer.tui.views.guards import guards_table
 from tests.capture.recorded import Compile, record
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.guard_tree import explained_checks
-from fx_explorer.analysis.recompiles.causes import causes, recompiles
 from fx_explorer.capture.dynamo.guards import recompiles as capture
+from fx_explorer.instruments.guards.guard_tree import explained_checks
+from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.instruments.recompiles.causes import causes, recompiles
 from fx_explorer.session import SessionReader, schema
 from fx_explorer.torch_texts.recompile_reason import what_failed
-from fx_explorer.tui.views.guards import guards_table
 from tests.capture.recorded import Compile, failures, record
 
 Program = Callable[[Compile], None]

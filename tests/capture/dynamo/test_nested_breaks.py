@@ -14,9 +14,9 @@ import torch
 from torch._dynamo.utils import counters
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.guards.guard_tree import guard_groups
-from fx_explorer.analysis.memory.saved_values import saved_values, user_names
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.guards.guard_tree import guard_groups
+from fx_explorer.instruments.memory.saved_values import saved_values, user_names
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
 

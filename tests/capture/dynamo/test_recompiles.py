@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.recompiles.causes import ExplainedRecompile, limit_hits, recompiles
 from fx_explorer.capture.dynamo.guards.recompiles import looked_at, tensor_source
 from fx_explorer.capture.recording.rows.described import LONGEST_VALUE, described
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, limit_hits, recompiles
 from fx_explorer.model import Compilation, Recompile
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record
 

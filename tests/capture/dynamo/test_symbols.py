@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fx_explorer import model
-from fx_explorer.analysis.guards.symbols import symbols as explained_symbols
+from fx_explorer.instruments.guards.symbols import symbols as explained_symbols
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import record
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.overview.overview import overview
 from tests.capture.recorded import Compile, failures, record
 
 
@@ -64,7 +64,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path) -> None:
     from fx_explorer import model
-    from fx_explorer.analysis.breaks.torch_breaks import torchs_own
+    from fx_explorer.instruments.breaks.torch_breaks import torchs_own
     from fx_explorer.session import SessionReader, SessionWriter
 
     path = str(tmp_path / "torch" / "mine.py")

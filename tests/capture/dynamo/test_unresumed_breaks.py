@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.call_tree import call_trees
-from fx_explorer.analysis.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.report.sections.graph_breaks import graph_break
+from fx_explorer.instruments.breaks.call_tree import call_trees
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.breaks.section import graph_break
+from fx_explorer.instruments.breaks.view import break_text
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.break_report import parse_break
-from fx_explorer.tui.views.breaks import break_text
 from tests.capture.dynamo.reported import heard_breaks
 from tests.capture.recorded import Compile, failures, record
 

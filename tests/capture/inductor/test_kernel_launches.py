@@ -24,8 +24,8 @@ from fx_explorer.capture.inductor.launches.kernel_launches import (
 )
 from fx_explorer.capture.inductor.launches.launch_rows import LEFT_OUT, add_launch_rows
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.client.kernels.disassembling import disassembled, with_sass
 from fx_explorer.errors import WorkerError
+from fx_explorer.instruments.kernels.disassembling import disassembled, with_sass
 from fx_explorer.model import (
     Artifact,
     CaptureRequest,

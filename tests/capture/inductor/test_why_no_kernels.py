@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.capture.recording.stages import COMPUTES_NOTHING, ONLY_VIEWS
 from fx_explorer.model import Compilation, Kernel
+from fx_explorer.overview.overview import overview
 from tests.capture.recorded import record
 
 NO_OPERATION = "Dynamo captured no tensor operation here"

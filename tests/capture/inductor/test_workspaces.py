@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from fx_explorer.instruments.kernels.measure import workspaces
+from fx_explorer.instruments.kernels.measure import workspaces as library_process
+from fx_explorer.instruments.kernels.measure.workspaces import Answer, asked
 from fx_explorer.model.library_call import Layout, LibraryCall
-from fx_explorer.worker.kernels import workspaces
-from fx_explorer.worker.kernels import workspaces as library_process
-from fx_explorer.worker.kernels.workspaces import Answer, asked
 
 SEED = Layout((), (), "int64", "cuda:0")
 X = Layout((4,), (1,), "float32", "cuda:0")

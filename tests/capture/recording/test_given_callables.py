@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.analysis.contents.outline import outline
-from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.analysis.recompiles.causes import SHARED, recompiles
 from fx_explorer.capture.recording.given_callables import GivenCallables, name_of, own_name
 from fx_explorer.capture.recording.rows.callers import CallSite
 from fx_explorer.capture.recording.rows.graphs import module_path
+from fx_explorer.instruments.recompiles.causes import SHARED, recompiles
 from fx_explorer.model import Compilation
+from fx_explorer.overview.outline import outline
+from fx_explorer.overview.overview import overview
 from tests.capture.recorded import Compile, failures, record
 
 X = torch.ones(2, 4)

@@ -9,9 +9,9 @@ from pathlib import Path
 from torch._guards import CompileId
 from torch._logging import trace_structured
 
-from fx_explorer.analysis.compile_time.timing import stage_times
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.trace import trace_records
+from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.model import CaptureRequest, Command, Compilation, Span
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.stepping.driving import Driven, drive

@@ -13,9 +13,9 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_path
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.capture.virtual_gpu.emulation.device_queries import conditions
 from fx_explorer.capture.virtual_gpu.emulation.needs_fake import insists_on_gpu, needs_fake
+from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told

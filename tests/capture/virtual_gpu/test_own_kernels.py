@@ -26,15 +26,15 @@ from fx_explorer.analysis.documents import (
     lines_of,
     rows_of,
 )
-from fx_explorer.analysis.kernels.kernel_documents import level_document, text_of_level
+from fx_explorer.analysis.kernel_documents import level_document, text_of_level
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.capture.virtual_gpu.emulation.needs_fake import needs_fake
-from fx_explorer.client.kernels.builder_pool import BuilderPool
 from fx_explorer.gpus import find_gpu
+from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+from fx_explorer.instruments.kernels.report import kernel_text
 from fx_explorer.report.json_report import json_report
-from fx_explorer.report.kernel_text import kernel_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graph.graphs import nodes_of_stage
 from fx_explorer.session.queries.graph.links import ancestors

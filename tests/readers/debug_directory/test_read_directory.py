@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import damage
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.debug_directory import read_directory
 from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.session import SessionReader

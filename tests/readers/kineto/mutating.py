@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.analysis.profiles.compiled_graphs import CompiledGraph, compiled_graphs
-from fx_explorer.analysis.profiles.join import join
+from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, compiled_graphs
+from fx_explorer.instruments.profile.join import join
 from fx_explorer.readers.kineto.reading import ProfileError, read_trace
 from fx_explorer.session import SessionReader
 from tests.profiles import DATA

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.errors import SessionError
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.debug_directory import read_directory
 from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.readers.provenance import in_words, read_table

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace.read_log import read_log
 from fx_explorer.readers.torch_trace.records import Damage, pieces, records
 from fx_explorer.session import SessionReader, SessionWriter

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.log_tuning import configuration_in_words, measured_choices
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.kernels.candidates_view import candidates_table
+from fx_explorer.instruments.kernels.log_tuning import configuration_in_words, measured_choices
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.status.pipeline import pipeline
-from fx_explorer.tui.views.candidates import candidates_table
 from tests.ranks.logs_of_ranks import H200, text_of
 
 RANK_0 = H200 / "h200_ranks_diverge" / "rank_0.log.gz"

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
-from fx_explorer.analysis.comparing.two_sessions import COMPILE_TIME, figures_of_both
 from fx_explorer.analysis.naming.values import InputNames
 from fx_explorer.analysis.whole_session import damage
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_both
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
 

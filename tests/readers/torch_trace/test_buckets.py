@@ -16,9 +16,9 @@ from typing import BinaryIO
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.breaks.grouped import distinct_breaks
 from fx_explorer.analysis.documents import artifact_title, graph_title
-from fx_explorer.analysis.overview.overview import overview
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader

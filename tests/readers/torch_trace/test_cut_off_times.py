@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.compile_time.timing import stage_times
-from fx_explorer.analysis.overview.overview import overview
-from fx_explorer.ranks.compared import compare
+from fx_explorer.instruments.compile_time.timing import stage_times
+from fx_explorer.instruments.ranks.compared import compare
+from fx_explorer.instruments.ranks.sentences import headline
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
-from fx_explorer.report.ranks.sentences import headline
 from fx_explorer.session import SessionReader
 from tests.ranks.logs_of_ranks import H200, text_of, write_rank
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import NOTHING_SAVED
 from fx_explorer.errors import SessionError
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.session import SessionReader

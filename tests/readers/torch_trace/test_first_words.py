@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.command_line.logs import first_words
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.opened import BLOCK
 from fx_explorer.session import SessionReader

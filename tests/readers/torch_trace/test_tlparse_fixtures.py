@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.contents.outline import outline
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import damage
+from fx_explorer.overview.outline import outline
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

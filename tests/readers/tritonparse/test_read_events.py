@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli, model
-from fx_explorer.analysis.kernel_ir.line_map import kernel_file
-from fx_explorer.analysis.kernels.kernel_documents import level_document
-from fx_explorer.analysis.kernels.launched import launches_in_words
+from fx_explorer.analysis.kernel_documents import level_document
+from fx_explorer.analysis.kernel_lines.line_map import kernel_file
 from fx_explorer.analysis.links.chain import lines_of_level
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import damage
+from fx_explorer.instruments.kernels.launched import launches_in_words
+from fx_explorer.overview.overview import overview
 from fx_explorer.readers.tritonparse import read_tritonparse
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file

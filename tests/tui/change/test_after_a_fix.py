@@ -16,11 +16,11 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.client import Capture
 from fx_explorer.errors import UsageError
-from fx_explorer.fixing import Fix, Trial, Verdict
+from fx_explorer.instruments.fixes import Fix, Trial, Verdict
+from fx_explorer.instruments.fixes.screen import FixScreen
 from fx_explorer.model import CaptureRequest, Command
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.config import Config, parse_config
-from fx_explorer.tui.screens.fixes import FixScreen
 from tests.tui.change.test_capturing_again import THROUGH, card
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_fixes import (

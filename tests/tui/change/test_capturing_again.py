@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.comparing.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.client import leftovers
+from fx_explorer.instruments.diff.kernel_pairs import KernelPair, kernel_pairs
 from fx_explorer.model import Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

@@ -8,7 +8,7 @@ The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes 
 fastest of a few runs. A call from Python costs some 300 ns, far more than most checks, so the
 cheapest leaf of the tree is subtracted as its price (``less_the_call``): 0 means as cheap as
 comparing a type. Reaching the value is not in it. This tells which checks are dear, and is shown as a
-share of what all of them cost together (analysis/guards/guard_tree.py). That is ``tree_cost_ns``: the
+share of what all of them cost together (instruments/guards/guard_tree.py). That is ``tree_cost_ns``: the
 whole tree on the example inputs, when everything is in the processor's caches. torch's own figure
 (``guard_latency_us``) is of one run with the caches emptied: the worst case.
 """

@@ -17,7 +17,7 @@ What was measured before that stays ``measured``.
 
 AgreementKind = Literal["", "equal", "within_error", "differs", "not_compared"]
 """How a contender's results stand to the uncompiled program's, by PyTorch's rule
-(``worker/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``:
+(``program/equal_results.py``). ``equal``: bit by bit, or within its tolerance. ``within_error``:
 further apart, but no further from a run in float64 than eager itself is uncertain of. ``differs``:
 neither, or of another shape or dtype. ``not_compared``: ``BenchCell.agreement_words`` say why.
 Empty: it did not get so far.

@@ -26,9 +26,9 @@ GROUP = "bench"
 
 
 async def really_measure(session: Path, kernel: int, tell: Told, python: str) -> model.KernelTime:
-    from fx_explorer.client.kernels.kernel_bench import (
-        measure_kernel,
-    )  # not needed for the first paint
+    from fx_explorer.instruments.kernels.kernel_bench import (
+        measure_kernel,  # not needed for the first paint
+    )
 
     return await measure_kernel(session, kernel, tell, python)
 
@@ -92,8 +92,8 @@ class KernelBench:
 
 
 def _told(reader: SessionReader, kernel: model.Kernel) -> str:
-    from fx_explorer.analysis.kernels.card import measured_card
-    from fx_explorer.analysis.kernels.kernel_speed import kernel_speed, speed_in_words
+    from fx_explorer.instruments.kernels.card import measured_card
+    from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)
     if speed:

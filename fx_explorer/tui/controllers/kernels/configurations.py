@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.kernel_documents import builds_here, session_gpu
+from fx_explorer.analysis.kernel_documents import builds_here, session_gpu
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer
 from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds

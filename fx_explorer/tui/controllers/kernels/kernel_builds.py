@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import model
-from fx_explorer.analysis.kernels.kernel_documents import builds_here, session_gpu
+from fx_explorer.analysis.kernel_documents import builds_here, session_gpu
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
@@ -45,9 +45,9 @@ class BuilderPoolLike(Protocol):
 
 
 def real_builds(gpu: Gpu, python: str) -> BuilderPoolLike:
-    from fx_explorer.client.kernels.builder_pool import (
-        BuilderPool,
-    )  # not needed for the first paint
+    from fx_explorer.instruments.kernels.builder_pool import (
+        BuilderPool,  # not needed for the first paint
+    )
 
     return BuilderPool(gpu, python)
 
@@ -178,8 +178,8 @@ class KernelBuilds:
 
     async def _disassemble(self, build: model.KernelBuild) -> str:
         """Add SASS, the one level that a session of a real GPU lacks. Returns what went wrong."""
-        from fx_explorer.client.kernels.disassembling import with_sass
         from fx_explorer.client.trust import DISASSEMBLES
+        from fx_explorer.instruments.kernels.disassembling import with_sass
 
         try:
             reader = await self.writable(DISASSEMBLES)

@@ -5,7 +5,7 @@ have had.
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import (
+from fx_explorer.analysis.kernel_documents import (
     first_statement,
     is_of_a_library,
     kernel_document,

@@ -23,11 +23,11 @@ class Comparing:
     @conversation("compare variants", "choose two variants to compare")
     async def variants(self) -> None:
         """Ask which compilations to compare. If there are only two, they are compared at once."""
-        from fx_explorer.analysis.comparing.headings import (
-            original_first,
-        )  # not needed for the first paint, all
+        from fx_explorer.instruments.diff.headings import (
+            original_first,  # not needed for the first paint, all
+        )
+        from fx_explorer.instruments.diff.screen import CompareScreen
         from fx_explorer.tui.dialogs.choices import variant_choices
-        from fx_explorer.tui.screens.compare import CompareScreen
 
         reader = self._explorer.reader
         variants = reader.rows(model.Compilation) if reader else []

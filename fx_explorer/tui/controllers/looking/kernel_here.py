@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import kernel_of
+from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.analysis.links.library_calls import is_call_of, library_at
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.model import Kernel
@@ -53,7 +53,7 @@ def kernel_or_first(explorer: Explorer) -> Kernel | None:
     place = explorer.cursor.place_or_selection
     if explorer.reader is None or (place and explorer.linked_selection.kernel_at(place)):
         return kernel_here(explorer)
-    from fx_explorer.analysis.kernels.first_kernel import first_triton_kernel, why_no_triton
+    from fx_explorer.instruments.kernels.first_kernel import first_triton_kernel, why_no_triton
 
     kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
     explorer.notify(

@@ -13,7 +13,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.trials.ledger import Ledger
+    from fx_explorer.instruments.ledger.trial import Ledger
     from fx_explorer.tui.dialogs.measuring import Measure
 
 READ_S = 15
@@ -34,7 +34,7 @@ class CallLedger:
     async def run(self) -> None:
         """Measure with a worker of its own, and add the ledger to the session that is shown."""
         from fx_explorer.client.trust import RUNS
-        from fx_explorer.trials import ledger  # not needed for the first paint
+        from fx_explorer.instruments.ledger import trial  # not needed for the first paint
         from fx_explorer.trials.break_times import why_not_measured
         from fx_explorer.tui.dialogs.measuring import OF_A_CALL, MeasuringScreen
 
@@ -53,13 +53,13 @@ class CallLedger:
             return
         await self._services.explorer.action_show_view("ledger")
         measure = self.account or partial(
-            ledger.account_for_call, worker=self._services.trial_worker
+            trial.account_for_call, worker=self._services.trial_worker
         )
         found = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
         if found is None:
             return
         try:
-            await asyncio.to_thread(ledger.add_ledger, writable.path, found)
+            await asyncio.to_thread(trial.add_ledger, writable.path, found)
         except FxExplorerError as error:
             self._services.notify(
                 f"the ledger could not be kept: {error}", severity="error", timeout=READ_S

@@ -18,8 +18,8 @@ from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.bench.driving import BenchProgress
-    from fx_explorer.bench.plan import BenchPlan
+    from fx_explorer.instruments.bench.driving import BenchProgress
+    from fx_explorer.instruments.bench.plan import BenchPlan
     from fx_explorer.model import CaptureRequest
 
 READ_S = 20
@@ -45,7 +45,7 @@ RunBench = Callable[
 async def really_run(
     plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]
 ) -> None:
-    from fx_explorer.bench.driving import Bench  # not needed for the first paint
+    from fx_explorer.instruments.bench.driving import Bench  # not needed for the first paint
 
     await Bench(plan, writer, python, tell).run()
 
@@ -92,7 +92,9 @@ class ProgramBench:
 
     async def _asked(self, request: CaptureRequest) -> BenchPlan | None:
         """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
-        from fx_explorer.bench.arguments import typed_plan  # not needed for the first paint
+        from fx_explorer.instruments.bench.arguments import (
+            typed_plan,  # not needed for the first paint
+        )
 
         is_typed = False
         while typed := await ask(

@@ -5,7 +5,7 @@ configuration.
 from __future__ import annotations
 
 from fx_explorer.analysis.documents import Place
-from fx_explorer.analysis.kernels.kernel_documents import builds_here
+from fx_explorer.analysis.kernel_documents import builds_here
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey, regions_at
 from fx_explorer.session import SessionReader

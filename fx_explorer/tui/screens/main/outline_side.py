@@ -4,7 +4,7 @@ the views leave.
 
 from __future__ import annotations
 
-from fx_explorer.analysis.contents.outline import OutlineEntry, kernels_below, outline
+from fx_explorer.overview.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.screens.main.views import Views

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer.analysis.facts import Fact, View
-from fx_explorer.analysis.overview.overview import overview
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
 from fx_explorer.model import Failure
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.keys import first_key

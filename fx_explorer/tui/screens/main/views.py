@@ -9,12 +9,12 @@ from collections.abc import Callable
 from textual.containers import Vertical
 from textual.widget import Widget
 
+from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.views.table import ViewTable
 from fx_explorer.tui.widgets.borders.edge import DraggedEdge
 from fx_explorer.tui.widgets.cached import Cached
 from fx_explorer.tui.widgets.lines.line_view import LineView

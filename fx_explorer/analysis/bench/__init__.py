@@ -1,1 +1,0 @@
-"""What a bench says: figures with their intervals, who is faster, from which size on, in words."""

@@ -1,1 +1,0 @@
-"""Which kernels compute a line of the source, and what part of the time they are."""

@@ -1,3 +1,0 @@
-"""The levels below a kernel, from Triton source down to SASS: their lines, passes and
-instructions.
-"""

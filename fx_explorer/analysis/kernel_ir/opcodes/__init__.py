@@ -1,3 +1,0 @@
-"""What PTX and SASS instructions do, a sentence each: ``ptx.toml`` and ``sass.toml``, and how a
-name is looked up in them.
-"""

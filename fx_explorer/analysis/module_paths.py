@@ -1,0 +1,116 @@
+"""Where something is among the user's modules: below which compiled function, in which module.
+
+torch names a module by its way from the function that was compiled (``layers.0.attn``). Two
+functions have two trees: when a block is compiled by itself, its ``attn`` is not the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import RESUME, is_method
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graph.modules import types_of_called_modules
+
+ModulePath = tuple[str, ...]
+"""The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``.
+Empty for what is in no module.
+"""
+
+NO_MODULE: ModulePath = ()
+
+
+class Root(NamedTuple):
+    """What a compilation begins with."""
+
+    name: str
+    """The class whose method was compiled, or that a function calls; else the function's name."""
+    is_module: bool
+    """Whether code outside of every module that is called is the root's own; in a function it is in
+    no module.
+    """
+
+    def path(self, module: str, module_type: str, *, is_of_user: bool) -> ModulePath:
+        """Return where a node is. One that torch made has neither module nor line, and is nowhere."""
+        if module:
+            return self.name, *module.split(".")
+        return (self.name,) if module_type or (self.is_module and is_of_user) else NO_MODULE
+
+
+def roots(reader: SessionReader) -> dict[int, Root]:
+    """Return the root of every compilation, by its id."""
+    rows = reader.rows(model.Compilation)
+    makers = {(row.name, row.line): row.compilation for row in reader.rows(model.ResumeFunction)}
+    makers |= {(name, 0): maker for (name, _), maker in makers.items()}
+    by_id = {row.id: row for row in rows}
+    called = types_of_called_modules(reader)
+    return {row.id: _root(_first(row, by_id, makers), called) for row in rows}
+
+
+def _first(
+    row: model.Compilation, by_id: dict[int, model.Compilation], makers: dict[tuple[str, int], int]
+) -> model.Compilation:
+    """Return the compilation of the function that ``row`` is a rest of. Rests are made before they
+    are compiled, which is why this comes to an end.
+    """
+    while RESUME in row.function:
+        maker = makers.get((row.function.rpartition(".")[2], 0), 0)
+        if not 0 < maker < row.id or maker not in by_id:
+            return row
+        row = by_id[maker]
+    return row
+
+
+def _root(row: model.Compilation, called: dict[int, str]) -> Root:
+    function = row.function.partition(" (")[0]
+    owner, _, name = function.rpartition(".")
+    if is_method(row.function):
+        return Root(owner.rpartition(".")[2], is_module=True)
+    return Root(called.get(row.id, name), is_module=False)
+
+
+def around(paths: Iterable[ModulePath]) -> ModulePath:
+    """Return the innermost module that holds all of these; ``NO_MODULE`` where none does."""
+    first, *others = [*paths] or [NO_MODULE]
+    for other in others:
+        same = next(
+            (at for at, (one, two) in enumerate(zip(first, other, strict=False)) if one != two),
+            None,
+        )
+        first = first[: min(len(first), len(other)) if same is None else same]
+    return first
+
+
+def is_in(path: ModulePath, module: ModulePath) -> bool:
+    """Return whether a place is in a module, or in one below it."""
+    return path[: len(module)] == module
+
+
+def in_words(path: ModulePath) -> str:
+    """Return the name as the user writes it: ``layers.0.attn``; that of the root alone for the
+    root.
+    """
+    return ".".join(path[1:]) or "".join(path)
+
+
+UNKNOWN = Root("", is_module=False)
+"""The root of what a compilation that is not known computes."""
+
+
+def break_paths(
+    reader: SessionReader, known: Mapping[int, Root] | None = None
+) -> dict[tuple[str, int, str], ModulePath]:
+    """Return where each distinct break is, by its cause. Of hits below several roots the first
+    count: the later ones are of the same code, called by itself.
+    """
+    known = roots(reader) if known is None else known
+    hits: dict[tuple[str, int, str], list[ModulePath]] = {}
+    for row in reader.rows(model.GraphBreak):
+        root = known.get(row.compilation, UNKNOWN)
+        hits.setdefault(row.cause, []).append(root.path(row.module, "", is_of_user=True))
+    return {
+        cause: around(path for path in paths if path[:1] == paths[0][:1])
+        for cause, paths in hits.items()
+    }

@@ -1,3 +1,0 @@
-"""A profile of torch.profiler beside a session: what its times belong to. Pure: traces and rows in,
-rows out.
-"""

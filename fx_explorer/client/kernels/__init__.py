@@ -1,1 +1,0 @@
-"""Processes that build, measure or disassemble kernels of a session."""

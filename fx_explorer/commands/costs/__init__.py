@@ -1,1 +1,0 @@
-"""Subcommands that say where time and memory go."""

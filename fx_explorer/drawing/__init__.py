@@ -1,0 +1,1 @@
+"""Tables, trees and charts as data, and flame charts as text and SVG: what views and reports draw."""

@@ -1,1 +1,0 @@
-"""Breaks where Python needs to know a tensor's value, or a size that depends on one."""

@@ -1,0 +1,209 @@
+"""What crosses the borders of a segment: the values that it takes and gives, in bytes.
+
+The parts of a graph are segments, which the backend compiles, and what falls back to PyTorch
+between them. A part's *level* is how many times the computation has gone from PyTorch into a
+segment before it: all that falls back on one level is one part.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes, value_bytes
+
+INPUTS = "the graph's inputs"
+"""Where a value comes from that is given to the graph: an input, a parameter, a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A value that goes into a part, or out of it."""
+
+    node: model.Node
+    """The node that makes it."""
+    size_bytes: int | None
+    """None where it is not known."""
+    varies: bool = False
+    """Whether a size is a symbol, so that the bytes are those of the call that was captured."""
+    is_given: bool = False
+    """Whether it is given to the graph, and not computed in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """All that goes into a part, or out of it."""
+
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def computed(self) -> tuple[Crossing, ...]:
+        return tuple(one for one in self.crossings if not one.is_given)
+
+    @property
+    def given(self) -> tuple[Crossing, ...]:
+        return tuple(one for one in self.crossings if one.is_given)
+
+
+def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
+    """Return the bytes of the values whose size is known, and how many have none."""
+    sizes = [one.size_bytes for one in crossings]
+    return sum(size for size in sizes if size is not None), sizes.count(None)
+
+
+def borders(
+    parts: Sequence[BackendPart], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
+) -> list[tuple[Border, Border]]:
+    """Return what goes into each part and out of it, in the order of the parts. A value counts once
+    for each part that takes it. ``values`` has every value that can cross.
+    """
+    owner = {node: i for i, part in enumerate(parts) for node in part.nodes}
+    taken: dict[int, dict[int, None]] = defaultdict(dict)
+    given: dict[int, dict[int, None]] = defaultdict(dict)
+    for producer, consumer in sorted(edges):
+        here, there = owner.get(producer), owner.get(consumer)
+        if here == there:
+            continue
+        if there is not None:
+            taken[there][producer] = None
+        if here is not None:
+            given[here][producer] = None
+    return [(_border(taken[i], values), _border(given[i], values)) for i in range(len(parts))]
+
+
+def _border(crossing: Iterable[int], values: Mapping[int, Crossing]) -> Border:
+    return Border(tuple(values[one] for one in crossing if one in values))
+
+
+def crossing_of(node: model.Node, row: model.NodeSupport) -> Crossing:
+    """Return a node's value as it crosses a border. Numbers take no bytes."""
+    exact = _bytes_of(node)
+    known = row.result_bytes if exact is None else exact
+    return Crossing(
+        node, known if known >= 0 else None, exact is None, not node.op.startswith("call_")
+    )
+
+
+def _bytes_of(node: model.Node) -> int | None:
+    """Return the bytes of a node's tensors without gaps; None where a size is a symbol."""
+    try:
+        if node.shape is not None:
+            return shape_bytes(node.dtype, node.shape, {})
+        return sum(size or 0 for size in value_bytes(node.value, {}))
+    except UnknownSize:
+        return None
+
+
+# Parts of a partitioned graph, in an order in which they can run.
+
+Unit = int
+"""A segment as minus its number, or the id of a node that is in no segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendPart:
+    """A segment, or the operators that fall back together."""
+
+    segment: int
+    """Number of the segment; 0 for what falls back."""
+    nodes: tuple[int, ...]
+    """Ids of its operators, in the order of the graph."""
+
+
+def parts_of(
+    segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
+) -> tuple[list[BackendPart], bool]:
+    """Return the parts of a graph in order, and whether segments need one another in a circle, so
+    that no order is right.
+
+    ``segments`` has the segment of each operator, 0 for one in none, in the order of the graph.
+    """
+    needed = _needed(segments, edges)
+    levels, is_circular = _levels(list(dict.fromkeys(map(_unit, segments.items()))), needed)
+    members: dict[tuple[int, bool, int], list[int]] = defaultdict(list)
+    for node, segment in segments.items():
+        # Segments of a level run before what falls back on it.
+        level = levels[_unit((node, segment))]
+        members[level, not segment, segment].append(node)
+    return [
+        BackendPart(segment, tuple(nodes)) for (_, _, segment), nodes in sorted(members.items())
+    ], is_circular
+
+
+def _unit(member: tuple[int, int]) -> Unit:
+    node, segment = member
+    return -segment if segment else node
+
+
+def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> dict[Unit, set[Unit]]:
+    """Return the units that each unit takes results of."""
+    needed: dict[Unit, set[Unit]] = defaultdict(set)
+    for producer, consumer in edges:
+        if producer in segments and consumer in segments:
+            source, sink = (
+                _unit((producer, segments[producer])),
+                _unit((consumer, segments[consumer])),
+            )
+            if source != sink:
+                needed[sink].add(source)
+    return needed
+
+
+def _levels(
+    units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
+) -> tuple[dict[Unit, int], bool]:
+    """Return the level of each unit, and whether some need one another in a circle; these come
+    last.
+    """
+    waiting = {unit: len(needed.get(unit, ())) for unit in units}
+    users: dict[Unit, list[Unit]] = defaultdict(list)
+    for unit, sources in needed.items():
+        for source in sources:
+            users[source].append(unit)
+    level = {unit: 1 if unit < 0 else 0 for unit in units}
+    ready = [unit for unit in units if not waiting[unit]]
+    done = 0
+    while ready:
+        unit = ready.pop()
+        done += 1
+        for user in users[unit]:
+            enters = user < 0 < unit
+            level[user] = max(level[user], level[unit] + enters)
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    last = max(level.values(), default=0) + 1
+    return {unit: level[unit] if not waiting[unit] else last for unit in units}, done < len(units)
+
+
+def neighbours(
+    segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
+) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
+    """Return, for each operator that is in no segment, the segments that it needs and those that
+    need it, with nothing but other such operators between.
+    """
+    inputs: dict[int, list[int]] = defaultdict(list)
+    users: dict[int, list[int]] = defaultdict(list)
+    for producer, consumer in edges:
+        if producer in segments and consumer in segments:
+            inputs[consumer].append(producer)
+            users[producer].append(consumer)
+    outside = [node for node, segment in segments.items() if not segment]
+    return _gathered(outside, inputs, segments), _gathered(outside[::-1], users, segments)
+
+
+_NONE: frozenset[int] = frozenset()
+
+
+def _gathered(
+    nodes: Iterable[int], near: Mapping[int, list[int]], segments: Mapping[int, int]
+) -> dict[int, frozenset[int]]:
+    found: dict[int, frozenset[int]] = {}
+    for node in nodes:
+        own = frozenset(segments[one] for one in near.get(node, ()) if segments[one])
+        found[node] = own.union(
+            *(found.get(one, _NONE) for one in near.get(node, ()) if not segments[one])
+        )
+    return found

@@ -1,0 +1,353 @@
+"""What a backend supports of the graphs that it was given: operator by operator, and segment by
+segment.
+
+torch's partitioner follows values only. A write in place gives no value to those who read the same
+memory later, or read it before. So a segment may take the write to another place in the order, and
+results differ from PyTorch's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, graph_document
+from fx_explorer.analysis.nodes import operation
+from fx_explorer.instruments.backends.amounts import Amount, reports_in_use
+from fx_explorer.instruments.backends.borders import (
+    BackendPart,
+    Border,
+    Crossing,
+    borders,
+    crossing_of,
+    neighbours,
+    parts_of,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.graph.support import edges_of_graph
+
+# Writes in place, and what reads them in another part out of turn.
+
+_IN_PLACE = re.compile(r"(?:add|sub|mul|matmul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift)")
+_VIEWS = {
+    "view",
+    "view_as",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "transpose",
+    "permute",
+    "t",
+    "swapaxes",
+    "movedim",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "expand_as",
+    "unbind",
+    "split",
+    "chunk",
+    "narrow",
+    "select",
+    "detach",
+    "diagonal",
+    "getitem",
+}
+"""Functions and methods that give the memory that they take, or may."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTurn:
+    """A write and a reading of the same memory, which a possible order of the parts turns around."""
+
+    write: model.Node
+    reader: model.Node
+    segment: int
+    """The segment that the write is in, or else the reader."""
+
+
+def out_of_turn(
+    nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[BackendPart]
+) -> list[OutOfTurn]:
+    """Return the first reader of each write that comes out of turn, where the parts run in their
+    order. ``nodes`` are all nodes of the graph.
+    """
+    writes = [node for node in nodes if writes_in_place(node)]
+    if not writes:
+        return []
+    place = {node: i for i, part in enumerate(parts) for node in part.nodes}
+    segments = {node: part.segment for part in parts for node in part.nodes}
+    memory = _memory(nodes)
+    known = {node.id: node for node in nodes}
+    readers: dict[int, list[model.Node]] = {}
+    for producer, consumer in edges:
+        if producer in memory and consumer in place and not _passes_on(known[consumer]):
+            readers.setdefault(memory[producer], []).append(known[consumer])
+    found = []
+    for write in writes:
+        if write.id not in place:
+            continue
+        for reader in readers.get(memory.get(write.id, 0), ()):
+            before = reader.position < write.position
+            if reader.id != write.id and (
+                place[reader.id] > place[write.id] if before else place[reader.id] < place[write.id]
+            ):
+                found.append(OutOfTurn(write, reader, segments[write.id] or segments[reader.id]))
+                break
+    return found
+
+
+def writes_in_place(node: model.Node) -> bool:
+    """Return whether a call writes into its first argument: ``x.add_(1)``, ``x += 1``,
+    ``x[0] = 1``.
+    """
+    if not node.op.startswith("call_"):
+        return False
+    name = _name(node)
+    if node.target.startswith("_operator."):
+        return name == "setitem" or (
+            node.shape is not None and name[:1] == "i" and bool(_IN_PLACE.fullmatch(name[1:]))
+        )
+    return (name.endswith("_") and not name.endswith("__")) or "inplace = True" in node.arguments
+
+
+def _name(node: model.Node) -> str:
+    """Return ``add_`` for ``aten.add_.Tensor``, ``relu`` for ``torch.relu``."""
+    words = node.target.split(".")
+    return words[1] if words[0] == "aten" and len(words) > 1 else words[-1]
+
+
+def _passes_on(node: model.Node) -> bool:
+    """Return whether a call gives the memory that it takes, and reads nothing of it."""
+    return (node.is_view or _name(node) in _VIEWS) and not writes_in_place(node)
+
+
+def _memory(nodes: Sequence[model.Node]) -> dict[int, int]:
+    """Return the node that has made the memory of each node, through views and writes in place."""
+    by_name: dict[str, int] = {}
+    memory: dict[int, int] = {}
+    for node in nodes:
+        taken = by_name.get(
+            re.split(r"[,\s)\]]", node.arguments.lstrip("(["), maxsplit=1)[0], node.id
+        )
+        gives_what_it_takes = node.op.startswith("call_") and (
+            _passes_on(node) or writes_in_place(node)
+        )
+        memory[node.id] = memory.get(taken, node.id) if gives_what_it_takes else node.id
+        by_name[node.name] = node.id
+    return memory
+
+
+# Support of a graph: what the backend said of each node, and the segments.
+
+TAKES_A_RESULT = "operator.getitem"
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedNode:
+    """One operator of a graph, with what is known of it."""
+
+    node: model.Node
+    row: model.NodeSupport
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it reads and writes; -1 where a size is not known."""
+        known = self.row.read_bytes >= 0 and self.row.written_bytes >= 0
+        return self.row.read_bytes + self.row.written_bytes if known else -1
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """An operator of the target's graphs, in all its calls."""
+
+    operator: str
+    amount: Amount
+    supported: int
+    """Calls that the backend supports."""
+    falls_back: int
+    """Calls that it does not support."""
+    unknown: int
+    in_segments: int
+    """Calls that are in a segment."""
+    reasons: tuple[str, ...]
+    """Why it is not supported, where somebody says."""
+    first: model.Node
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An operator that stands between segments: they cannot be one."""
+
+    node: model.Node
+    reason: str
+    needs: tuple[int, ...]
+    """Segments whose results it needs."""
+    needed_by: tuple[int, ...]
+    """Segments that need its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPart:
+    """A segment, or what falls back between segments, with what crosses its borders."""
+
+    part: BackendPart
+    nodes: tuple[SupportedNode, ...]
+    amount: Amount
+    takes: Border
+    gives: Border
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSupport:
+    """What a backend supports of one graph."""
+
+    report: model.SupportReport
+    compilation: str
+    graph: model.Graph
+    document: Document
+    nodes: tuple[SupportedNode, ...]
+    parts: tuple[ShownPart, ...]
+    """In the order in which they can run; empty where it is not known which segments there are."""
+    splits: tuple[Split, ...]
+    out_of_turn: tuple[OutOfTurn, ...]
+    """Writes in place that may come before or after what reads the same memory, other than in the
+    graph.
+    """
+    is_circular: bool
+    """Whether segments need one another, so that no order of them is right."""
+
+    @property
+    def segments(self) -> list[ShownPart]:
+        return [one for one in self.parts if one.part.segment]
+
+    @property
+    def fall_backs(self) -> list[ShownPart]:
+        return [one for one in self.parts if not one.part.segment]
+
+
+def backend_support(reader: SessionReader) -> list[GraphSupport]:
+    """Return what is known of each graph that was given to a backend other than Inductor, in the
+    variants that are in use; empty where there was none.
+    """
+    return support_of(reader, reports_in_use(reader))
+
+
+def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
+    """Return what these reports say, graph by graph."""
+    names = compilation_names(reader)
+    graphs = {
+        graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])
+    }
+    return [
+        _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs
+    ]  # fmt: skip
+
+
+def _of_graph(
+    reader: SessionReader, report: model.SupportReport, graph: model.Graph, compilation: str
+) -> GraphSupport:
+    every = {node.id: node for node in reader.nodes(graph)}
+    rows = reader.rows(model.NodeSupport, report=report.id)
+    known = [
+        SupportedNode(every[row.node], row)
+        for row in sorted(rows, key=lambda row: row.node)
+        if row.node in every
+    ]
+    values = {one.node.id: crossing_of(one.node, one.row) for one in known}
+    nodes = tuple(one for one in known if not values[one.node.id].is_given)
+    parts, splits, is_circular = (
+        _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
+    )
+    turned = (
+        out_of_turn(
+            list(every.values()), edges_of_graph(reader, graph), [one.part for one in parts]
+        )
+        if parts
+        else ()
+    )
+    document = graph_document(graph, compilation)
+    return GraphSupport(
+        report, compilation, graph, document, nodes, parts, splits, tuple(turned), is_circular
+    )
+
+
+def _partitioned(
+    reader: SessionReader,
+    graph: model.Graph,
+    values: dict[int, Crossing],
+    nodes: tuple[SupportedNode, ...],
+) -> tuple[tuple[ShownPart, ...], tuple[Split, ...], bool]:
+    segments = {one.node.id: one.row.segment for one in nodes}
+    edges = edges_of_graph(reader, graph)
+    parts, is_circular = parts_of(segments, edges)
+    known = {one.node.id: one for one in nodes}
+    shown = []
+    for part, (takes, gives) in zip(parts, borders(parts, values, edges), strict=True):
+        inside = tuple(known[node] for node in part.nodes)
+        shown.append(ShownPart(part, inside, amount_of(inside), takes, gives))
+    return tuple(shown), tuple(_splits(nodes, *neighbours(segments, edges))), is_circular
+
+
+def _splits(
+    nodes: Iterable[SupportedNode],
+    needs: dict[int, frozenset[int]],
+    needed_by: dict[int, frozenset[int]],
+) -> Iterable[Split]:
+    for one in nodes:
+        here = one.node.id
+        if (
+            one.node.target == TAKES_A_RESULT
+        ):  # it stands where the operator does that it takes a result of
+            continue
+        if one.row.support != "supported" and needs.get(here) and needed_by.get(here):
+            yield Split(
+                one.node, one.row.reason, tuple(sorted(needs[here])), tuple(sorted(needed_by[here]))
+            )
+
+
+def amount_of(nodes: Iterable[SupportedNode]) -> Amount:
+    count = flops = size_bytes = without_flops = without_bytes = 0
+    for one in nodes:
+        count += 1
+        flops += max(0, one.row.flops)
+        size_bytes += max(0, one.size_bytes)
+        without_flops += one.row.flops < 0
+        without_bytes += one.size_bytes < 0
+    return Amount(count, flops, size_bytes, without_flops, without_bytes)
+
+
+def operator_rows(graphs: Iterable[GraphSupport]) -> list[OperatorRow]:
+    """Return the operators of all the graphs, those with the most operations and bytes first."""
+    calls: dict[str, list[SupportedNode]] = defaultdict(list)
+    for graph in graphs:
+        for one in graph.nodes:
+            calls[operation(one.node)].append(one)
+    rows = [_operator_row(name, found) for name, found in calls.items()]
+    return sorted(
+        rows,
+        key=lambda row: (
+            -row.amount.flops,
+            -row.amount.size_bytes,
+            -row.amount.count,
+            row.operator,
+        ),
+    )
+
+
+def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:
+    said = [one.row.support for one in calls]
+    return OperatorRow(
+        name,
+        amount_of(calls),
+        said.count("supported"),
+        said.count("falls_back"),
+        said.count("unknown"),
+        sum(one.row.segment > 0 for one in calls),
+        tuple(dict.fromkeys(one.row.reason for one in calls if one.row.reason)),
+        calls[0].node,
+    )

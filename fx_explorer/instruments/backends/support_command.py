@@ -1,0 +1,83 @@
+"""``fx-explorer support X --backend B``: what a backend supports of a target's graphs, and where it
+cuts them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.highlight import printable
+from fx_explorer.output.terminal import tell, width_for
+
+if TYPE_CHECKING:
+    from fx_explorer.session import SessionReader
+
+EPILOG = """\
+Every operator of the graphs that the backend is given: how often, its share of FLOPs and bytes, supported or not, and why;
+the segments that the backend compiles, what crosses their borders in bytes, what falls back to PyTorch between them, and
+which operator splits them. What is supported is known in this order: what the backend asks torch's partitioner
+(CapabilityBasedPartitioner) while it compiles; what it declares, as an operator_support of its function or of its file,
+which fx-explorer then asks; else nobody says. docs/support.md tells more.
+
+examples:
+  fx-explorer support model.py --backend mine.py:my_backend      a backend of your own
+  fx-explorer support model.py --backend aot_eager               any that is registered
+  fx-explorer support model.py --backend openvino --python ../venv/bin/python    one of another interpreter
+  fx-explorer support model.py --backend mine.py:my_backend -o model.fxs         keep it: fx-explorer model.fxs shows it (key +)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    told = parser.add_argument_group("what to tell")
+    told.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
+    )
+    told.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+    )
+    add_force_argument(told)
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be
+    asked.
+    """
+    told: list[bool] = []
+    code = answer_from(
+        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+    )
+    return code or (0 if told and told[0] else 2)
+
+
+def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
+    """Print the support; say on stderr why there is none, and return False."""
+    from fx_explorer.instruments.backends.amounts import reports_to_show, summaries_of
+    from fx_explorer.instruments.backends.support import support_of
+    from fx_explorer.instruments.backends.support_report import FORMATS, support_text
+    from fx_explorer.instruments.backends.verdict import of_other_variants, why_unknown
+
+    reports = reports_to_show(reader)
+    graphs = support_of(reader, reports)
+    if not graphs:
+        tell(printable(why_unknown(reader)), sys.stderr)
+        return False
+    for told in of_other_variants(reader):
+        tell(f"fx-explorer: {printable(told)}", sys.stderr)
+    answer = str(arguments.target), summaries_of(reader, reports), graphs
+    if arguments.format == "text":
+        sys.stdout.write(support_text(*answer, width_for(sys.stdout)))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](*answer))
+    return True

@@ -1,0 +1,195 @@
+"""What a backend supports as text, markdown, CSV and JSON: the verdict first, then the operators,
+then each graph's segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from fx_explorer.analysis.nodes import operation
+from fx_explorer.instruments.backends.amounts import Summary
+from fx_explorer.instruments.backends.borders import Border
+from fx_explorer.instruments.backends.support import (
+    GraphSupport,
+    OperatorRow,
+    ShownPart,
+    Split,
+    operator_rows,
+)
+from fx_explorer.instruments.backends.table import (
+    OPERATOR_COLUMNS,
+    PART_COLUMNS,
+    operator_table,
+    part_table,
+)
+from fx_explorer.instruments.backends.verdict import FLOPS_COUNTED, split_words, verdict
+from fx_explorer.output.formats import (
+    csv_text,
+    in_markdown,
+    json_text,
+    markdown_list,
+    markdown_table,
+)
+from fx_explorer.output.table import Table
+from fx_explorer.output.text import Block, text_of
+
+SCHEMA = "fx-explorer/support/1"
+
+Json = dict[str, object]
+
+
+def support_text(
+    target: str,
+    backends: Sequence[Summary],
+    graphs: Sequence[GraphSupport],
+    width: int | None = None,
+) -> str:
+    """Return everything as plain text. Lines have at most ``width`` cells, None where a program
+    reads.
+    """
+    blocks: list[Block] = [*verdict(backends, graphs), "", _operator_table(graphs)]
+    for graph in graphs:
+        blocks += ["", f"{graph.document.title} [{graph.compilation}]"]
+        blocks += [_part_table(graph)] if graph.parts else []
+        blocks += split_words(graph)
+    return text_of([*blocks, "", FLOPS_COUNTED], width)
+
+
+def _operator_table(graphs: Sequence[GraphSupport]) -> Table:
+    return Table(OPERATOR_COLUMNS, operator_table(operator_rows(graphs)), indent=2)
+
+
+def _part_table(graph: GraphSupport) -> Table:
+    return Table(PART_COLUMNS, part_table(graph), indent=2)
+
+
+def support_markdown(
+    target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]
+) -> str:
+    """Return the verdict as a list, and operators and segments as tables."""
+    lines = [*markdown_list(verdict(backends, graphs)), ""]
+    lines += markdown_table(_operator_table(graphs))
+    for graph in graphs:
+        lines += ["", f"**{in_markdown(graph.document.title)} [{graph.compilation}]**", ""]
+        lines += [*markdown_table(_part_table(graph)), ""] if graph.parts else []
+        lines += markdown_list(split_words(graph))
+    return "\n".join([*lines, "", FLOPS_COUNTED]) + "\n"
+
+
+def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return a line for each operator of each graph, in order."""
+    return csv_text(
+        ("backend", "compilation", "graph", "direction", "node", *_COLUMNS), _operators(graphs)
+    )
+
+
+def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
+    for graph in graphs:
+        where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
+        for one in graph.nodes:
+            row = one.row
+            numbers = (
+                "" if number < 0 else number
+                for number in (row.flops, row.read_bytes, row.written_bytes)
+            )
+            yield (
+                *where,
+                one.node.name,
+                operation(one.node),
+                row.support,
+                row.segment or "",
+                row.reason,
+                *numbers,
+            )
+
+
+_COLUMNS = ("operator", "support", "segment", "reason", "flops", "read_bytes", "written_bytes")
+
+
+def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> str:
+    """Return everything as JSON."""
+    found = support_object(backends, graphs) or {"graphs": []}
+    return json_text({"schema": SCHEMA, "target": target, **found})
+
+
+def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
+    """Return everything but what it is of; the report has it under ``support``. None where no
+    backend was asked.
+    """
+    if not graphs:
+        return None
+    return {
+        "verdict": verdict(backends, graphs),
+        "backends": [asdict(one) for one in backends],
+        "operators": [_operator(row) for row in operator_rows(graphs)],
+        "graphs": [_graph(graph) for graph in graphs],
+    }
+
+
+def _operator(row: OperatorRow) -> Json:
+    return {
+        "operator": row.operator,
+        **asdict(row.amount),
+        "supported": row.supported,
+        "falls_back": row.falls_back,
+        "unknown": row.unknown,
+        "in_segments": row.in_segments,
+        "reasons": list(row.reasons),
+    }
+
+
+def _graph(graph: GraphSupport) -> Json:
+    report = graph.report
+    return {
+        "backend": report.backend,
+        "compilation": graph.compilation,
+        "stage": graph.graph.stage,
+        "direction": graph.graph.direction or None,
+        "said_by": report.said_by,
+        "source": report.source or None,
+        "notes": list(report.notes),
+        "parts": [_part(one) for one in graph.parts] if report.is_partitioned else None,
+        "splits": [_split(one) for one in graph.splits],
+        "in_words": split_words(graph),
+    }
+
+
+def _part(one: ShownPart) -> Json:
+    return {
+        "segment": one.part.segment or None,
+        "nodes": [each.node.name for each in one.nodes],
+        **asdict(one.amount),
+        "takes": _border(one.takes),
+        "gives": _border(one.gives),
+    }
+
+
+def _border(border: Border) -> list[Json]:
+    return [
+        {
+            "node": one.node.name,
+            "bytes": one.size_bytes,
+            "varies": one.varies,
+            "is_given": one.is_given,
+        }
+        for one in border.crossings
+    ]
+
+
+def _split(one: Split) -> Json:
+    return {
+        "node": one.node.name,
+        "operator": operation(one.node),
+        "reason": one.reason or None,
+        "needs": list(one.needs),
+        "needed_by": list(one.needed_by),
+    }
+
+
+FORMATS: dict[str, Callable[[str, Sequence[Summary], Sequence[GraphSupport]], str]] = {
+    "text": support_text,
+    "json": support_json,
+    "csv": support_csv,
+    "markdown": support_markdown,
+}

@@ -1,0 +1,277 @@
+"""What a backend supports, in sentences: how much, who says so, and why an operator splits a
+segment.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from fx_explorer.analysis.nodes import operation
+from fx_explorer.analysis.words import careful_share, counted, listed, size
+from fx_explorer.instruments.backends.amounts import Amount, Summary, reports_in_use, summaries_of
+from fx_explorer.instruments.backends.support import (
+    GraphSupport,
+    OperatorRow,
+    OutOfTurn,
+    Split,
+    operator_rows,
+)
+from fx_explorer.model import Compilation, Outcome, SupportReport
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graph.support import latest_reports
+
+FLOPS_COUNTED = (
+    "FLOPs are those that torch's own formulas count: matrix multiplications, "
+    "convolutions and attention. Bytes are the "
+    "elements that each operator reads and writes when it runs alone; a view moves none. "
+    "With ~ in front a size varies, and is "
+    "that of the call that was captured."
+)
+
+NO_BACKEND = (
+    "No graph went to a backend that could be asked: Inductor takes every operator. "
+    "Name another one with --backend NAME or --backend FILE.py:FUNCTION."
+)
+
+
+def why_unknown(reader: SessionReader) -> str:
+    """Return why a session says of no graph what a backend supports of it."""
+    outcome = Outcome.from_json(reader.meta("outcome")) if reader.meta("outcome") else None
+    backend = str((reader.meta("request") or {}).get("backend", ""))
+    if outcome is None or outcome.went_well or backend in ("", "inductor"):
+        return NO_BACKEND
+    return (
+        f"It is not known what {backend} supports: the capture ended before it was through "
+        f"with a graph ({outcome.message})."
+    )
+
+
+def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:
+    """Return how much each backend supports, who says so, and what was odd; one backend after the
+    other.
+    """
+    sentences: list[str] = []
+    for one in backends:
+        sentences += short_verdict(one)
+        sentences += _more(one, [graph for graph in graphs if graph.report.backend == one.backend])
+    return sentences
+
+
+def of_other_variants(reader: SessionReader) -> list[str]:
+    """Say of each variant that is not in use, and has another backend, how much that supports."""
+    used = {(one.compilation, one.backend) for one in reports_in_use(reader)}
+    rows = {one.id: one for one in reader.rows(Compilation) if not one.in_use}
+    by_variant: dict[int, list[SupportReport]] = defaultdict(list)
+    for one in latest_reports(reader):
+        if one.compilation in rows and (one.compilation, one.backend) not in used:
+            by_variant[one.compilation].append(one)
+    return [
+        f"Not in use, [{rows[variant].name}]: {' '.join(short_verdict(summary))}"
+        for variant, reports in by_variant.items()
+        for summary in summaries_of(reader, reports)
+    ]
+
+
+def short_verdict(one: Summary) -> list[str]:
+    """Return how much a backend supports, and how much is in segments."""
+    return [_how_much(one), *_segments(one)]
+
+
+def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
+    sentences = _costliest(operator_rows(graphs), one.whole) if one.is_said else []
+    sentences += dict.fromkeys(who_says(graph) for graph in graphs)
+    sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
+    if any(graph.is_circular for graph in graphs):
+        sentences.append(
+            "Segments need one another in a circle: no order of them is right, and the "
+            "graph's own is shown."
+        )
+    return [*sentences, *_not_counted(one.whole)]
+
+
+def _how_much(one: Summary) -> str:
+    whole = one.whole
+    calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
+    if not one.is_said:
+        return (
+            f"{one.backend} does not say what it supports: {calls}, "
+            f"{operations(whole.flops)}, {size(whole.size_bytes)}."
+        )
+    if one.unknown.count:
+        not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known."
+    else:
+        not_known = ""
+    return (
+        f"{one.backend} supports {one.supported.count:,} of {calls}: "
+        f"{_shares(one.supported, whole)}.{not_known}"
+    )
+
+
+def _shares(part: Amount, whole: Amount) -> str:
+    which = "known FLOPs" if whole.without_flops else "FLOPs"
+    flops = f"{careful_share(part.flops, whole.flops)} of the {which}, " if whole.flops else ""
+    return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
+
+
+def _segments(one: Summary) -> list[str]:
+    inside, rest = one.in_segments, one.whole.count - one.in_segments.count
+    if one.segments is None:
+        return []
+    if not one.segments:
+        return ["There is no segment: PyTorch runs everything."]
+    if rest:
+        runs_the_rest = f" PyTorch runs the other {rest:,}."
+    else:
+        runs_the_rest = " Nothing falls back to PyTorch."
+    are = "is" if inside.count == 1 else "are"
+    where = f"{counted(inside.count, 'operator')} {are} in {counted(one.segments, 'segment')}"
+    return [f"{where}: {_shares(inside, one.whole)}.{runs_the_rest}"]
+
+
+def _own_shares(part: Amount, whole: Amount) -> str:
+    """Do as ``_shares`` without what is nothing."""
+    if part.flops:
+        return _shares(part, whole)
+    return f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
+
+
+def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
+    """Name what costs most of all that is not supported."""
+    refused = [
+        row for row in rows if row.falls_back and (row.amount.flops or row.amount.size_bytes)
+    ]
+    if not refused:
+        return []
+    named = [
+        f"{row.operator} ({counted(row.falls_back, 'call')}, {_own_shares(row.amount, whole)})"
+        for row in refused
+    ]
+    return [f"Of what is not supported, {listed(named)} cost{'s' if len(named) == 1 else ''} most."]
+
+
+def _not_counted(whole: Amount) -> list[str]:
+    told = []
+    if whole.without_flops:
+        told.append(
+            f"FLOPs not known for {counted(whole.without_flops, 'operator')}: torch has "
+            "no formula. They are left out."
+        )
+    if whole.without_bytes:
+        told.append(
+            f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and "
+            "are left out."
+        )
+    return told
+
+
+def who_says(graph: GraphSupport) -> str:
+    """Say how the support is known."""
+    report = graph.report
+    if report.said_by == "partitioner":
+        return (
+            f"{report.backend} asked torch's partitioner while it compiled: answers "
+            f"({report.source}) and segments are its own."
+        )
+    if report.said_by == "declared":
+        by_whom = (
+            "and had torch's partitioner make the segments; the backend itself may split the "
+            "graph elsewhere"
+        )
+        return f"fx-explorer asked {report.source}, {by_whom}."
+    return (
+        f"{report.backend} neither asks torch's partitioner nor has an operator_support, so "
+        "support is unknown."
+    )
+
+
+def operations(flops: int) -> str:
+    """Return ``512 FLOP``, ``3.1 kFLOP`` or ``1.2 GFLOP``."""
+    for scale, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if flops >= scale:
+            return f"{flops / scale:.1f} {unit}FLOP"
+    return f"{flops} FLOP"
+
+
+# why there is more than one segment
+
+
+def split_words(graph: GraphSupport) -> list[str]:
+    """Say why operators split segments, each operator once with its first place; then what is in no
+    segment although it is supported.
+    """
+    groups: dict[tuple[str, str, str], list[Split]] = defaultdict(list)
+    support = {one.node.id: one.row.support for one in graph.nodes}
+    for split in graph.splits:
+        groups[operation(split.node), split.reason, support[split.node.id]].append(split)
+    told = [_split(*key, found) for key, found in groups.items()]
+    return [*told, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
+
+
+def _out_of_turn(one: OutOfTurn) -> str:
+    when, moved = (
+        ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+    )
+    reader = f"{operation(one.reader)} ({one.reader.name})"
+    return (
+        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) "
+        f"writes into memory that {reader} reads "
+        f"{when} it, and since segment {one.segment} has one of them, the write may run "
+        f"{moved} than that. torch's partitioner "
+        "follows values only."
+    )
+
+
+def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:
+    first = found[0]
+    why = f" ({reason})" if reason else ""
+    is_what = f"{name} is not supported{why}"
+    if support == "unknown":
+        is_what = f"whether {name} is supported is not known{why}, so it counts as not"
+    one = len(first.needed_by) == 1
+    needs = (
+        f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs "
+        f"{named_segments(first.needs)}"
+    )
+    if found[1:]:
+        more = (
+            f"; {len(found) - 1} more such "
+            f"{'call stands' if len(found) == 2 else 'calls stand'} between segments"
+        )
+    else:
+        more = ""
+    return (
+        f"{is_what[0].upper() if support == 'unknown' else is_what[0]}{is_what[1:]}, and "
+        f"{needs}{more}."
+    )
+
+
+def named_segments(numbers: Sequence[int]) -> str:
+    """Return ``segment 2``, ``segments 1 and 3`` or ``segments 1, 2, 3 and 4 more``."""
+    return f"segment{'' if len(numbers) == 1 else 's'} {listed(map(str, numbers))}"
+
+
+def _left_out(graph: GraphSupport) -> list[str]:
+    if not graph.report.is_partitioned:
+        return []
+    alone = [one for one in graph.nodes if one.row.support == "supported" and not one.row.segment]
+    if not alone:
+        return []
+    named = listed(dict.fromkeys(operation(one.node) for one in alone))
+    are = "is supported and" if len(alone) == 1 else "are supported and"
+    if not graph.report.allows_single:
+        why = "the partitioner makes no segment of a single operator"
+    else:
+        why = "no segment took them"
+    return [f"{counted(len(alone), 'operator')} {are} in no segment ({named}): {why}."]
+
+
+def _apart(graph: GraphSupport) -> list[str]:
+    if graph.report.merges_independent or len(graph.segments) < 2:
+        return []
+    return [
+        (
+            "The backend has only operators that need each other put into one segment "
+            "(skip_horizontal_fusion)."
+        )
+    ]

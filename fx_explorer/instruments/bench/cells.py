@@ -1,0 +1,226 @@
+"""The figures of a bench, cell by cell, read from a session."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from fx_explorer.instruments.bench.disturbed import Paces
+from fx_explorer.instruments.bench.interval import Interval, median_interval, ratios_by_round
+from fx_explorer.model import BenchCell, BenchRound
+from fx_explorer.session import SessionReader
+from fx_explorer.spread import interquartile_range
+
+
+@dataclass(frozen=True)
+class CellFigures:
+    """What was measured of one cell."""
+
+    cell: BenchCell
+    call_s: float | None
+    """Seconds per call, median over the rounds; None when there was no round."""
+    iqr_s: float
+    """Range of the middle half of the rounds."""
+    rounds: int
+    interval: Interval | None
+    """The median with its interval; None for too few rounds."""
+    speed_up: Interval | None
+    """How many times as fast as uncompiled; None for the uncompiled one, and for too few rounds."""
+    rough_speed_up: Interval | None
+    """The same where rounds are too few for an interval, but more than one: their median, least and
+    greatest. It holds the true one with ``rough_confidence``.
+    """
+    pays_after: int | None
+    """The number of calls after which compiling has paid for itself; None where it never does, or
+    that is not known.
+    """
+    left_out: int = 0
+    """Rounds that do not count: the threads took longer in them to share an operation."""
+    disturbed: int = 0
+    """Rounds that count although they were disturbed like that: too few were not."""
+    undisturbed_part: float = 1.0
+    """To which part of what was measured a call may come down without the disturbance; its
+    intervals reach so far.
+    """
+
+    @property
+    def rough_confidence(self) -> float:
+        """Return how likely the range of so few rounds holds the median: it does unless all lie on
+        one side of it.
+        """
+        return 1 - 2 * 0.5**self.rounds
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether its results differ: how fast it does that says nothing."""
+        return self.cell.agreement == "differs"
+
+    @property
+    def is_faster(self) -> bool:
+        """Return whether the whole interval lies above 1."""
+        return self.speed_up is not None and self.speed_up.low > 1
+
+    @property
+    def is_slower(self) -> bool:
+        return self.speed_up is not None and self.speed_up.high < 1
+
+
+@dataclass(frozen=True)
+class BenchFigures:
+    """A bench: its cells in the order in which they were measured."""
+
+    cells: Sequence[CellFigures]
+    machine: dict[str, Any] = field(default_factory=dict)
+    budget_s: float | None = None
+    target: str = ""
+    state: str = "finished"
+    """``running``, ``stopped`` or ``finished``."""
+    doing: str = ""
+    """What is being done, in words, while it is running."""
+    preparing_s: float = 0.0
+    """What was paid once: imports, compiling, comparing results; 0 where that is not known."""
+    measuring_s: float = 0.0
+    """What the rounds took."""
+
+    @property
+    def sizes(self) -> list[str]:
+        """Return the sizes in words, each once."""
+        return list(dict.fromkeys(one.cell.size for one in self.cells))
+
+    @property
+    def contenders(self) -> list[str]:
+        return list(dict.fromkeys(one.cell.contender for one in self.cells))
+
+    def of_contender(self, name: str) -> list[CellFigures]:
+        return [one for one in self.cells if one.cell.contender == name]
+
+    def of_size(self, size: str) -> list[CellFigures]:
+        return [one for one in self.cells if one.cell.size == size]
+
+
+def bench_figures(reader: SessionReader) -> BenchFigures | None:
+    """Return the figures of the session's bench; None when it has none."""
+    with reader.snapshot():
+        cells, rounds = reader.rows(BenchCell), reader.rows(BenchRound)
+        told, target = reader.meta("bench") or {}, reader.meta("target") or {}
+    if not cells:
+        return None
+    last = max(cell.bench for cell in cells)
+    cells = [cell for cell in cells if cell.bench == last]
+    known, by_cell = {cell.id for cell in cells}, defaultdict[int, list[BenchRound]](list)
+    for row in rounds:
+        if row.call_s > 0 and row.cell in known:  # no other time is one: the session is damaged
+            by_cell[row.cell].append(row)
+    every_round = [row for of_cell in by_cell.values() for row in of_cell]
+    paces = Paces(every_round, _seconds(told, "least_sharing_s"))
+    uncompiled = {cell.size: cell for cell in cells if not cell.is_compiled}
+    figures = []
+    for cell in cells:
+        reference = uncompiled.get(cell.size, cell)
+        figures.append(
+            _figures(
+                cell,
+                _Rounds(by_cell[cell.id], paces),
+                reference,
+                _Rounds(by_cell[reference.id], paces),
+            )
+        )
+    return BenchFigures(
+        figures,
+        told.get("machine", {}),
+        told.get("budget_s"),
+        target.get("name", ""),
+        told.get("state", "finished"),
+        told.get("doing", ""),
+        _seconds(told, "preparing_s"),
+        _seconds(told, "measuring_s"),
+    )
+
+
+def _seconds(told: Mapping[str, Any], name: str) -> float:
+    """Return a figure of the bench as a whole; 0 where it was stopped before that was known."""
+    known = told.get(name, 0.0)
+    return float(known) if isinstance(known, int | float) else 0.0
+
+
+class _Rounds:
+    """The rounds of one cell: seconds of a call by the number of the round."""
+
+    def __init__(self, rounds: Sequence[BenchRound], paces: Paces) -> None:
+        self.every_s = {row.number: row.call_s for row in rounds}
+        self.undisturbed_part = paces.undisturbed_part(rounds)
+        self.quiet_s = {row.number: row.call_s for row in rounds if not paces.is_disturbed(row)}
+        self.is_quiet = len(self.quiet_s) == len(self.every_s)
+        self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
+        counting = self.quiet_s if self.has_enough_quiet else self.every_s
+        self.counting_s = list(counting.values())
+        """Those that count: the ones that were not disturbed, or all where too few were not."""
+
+
+def _figures(
+    cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds
+) -> CellFigures:
+    times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
+    part = 1.0 if of_cell.has_enough_quiet or of_cell.is_quiet else of_cell.undisturbed_part
+    interval = median_interval(times)
+    speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
+    speed_up = speed_up and speed_up.anew(cell.clock, processes=2)
+    pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "differs"
+    return CellFigures(
+        cell=cell,
+        call_s=median(times) if times else None,
+        iqr_s=interquartile_range(times),
+        rounds=len(times),
+        interval=interval and interval.reaching_down(part).anew(cell.clock),
+        speed_up=speed_up,
+        rough_speed_up=None if speed_up else _rough_speed_up(cell, of_cell, uncompiled),
+        pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
+        left_out=len(of_cell.every_s) - len(times),
+        disturbed=0 if of_cell.has_enough_quiet else len(of_cell.every_s) - len(of_cell.quiet_s),
+        undisturbed_part=part,
+    )
+
+
+def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
+    """Return how many times as fast as uncompiled, from the rounds in which neither was disturbed;
+    from all where those are too few.
+    """
+    quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
+    if quiet is not None:
+        return quiet
+    every = median_interval(ratios_by_round(uncompiled.every_s, of_cell.every_s))
+    return every and every.reaching(_undisturbed_part(of_cell, uncompiled))
+
+
+def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
+    """Return to which part of what was measured either time may come down without the disturbance."""
+    disturbed = [rounds for rounds in (of_cell, uncompiled) if not rounds.is_quiet]
+    return min((rounds.undisturbed_part for rounds in disturbed), default=1.0)
+
+
+def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
+    """Return what few rounds show: their range, as much wider as two processes differ, and as
+    rounds that were disturbed may be off. One round shows nothing.
+    """
+    found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
+    if len(found) < 2 or not cell.is_compiled:
+        return None
+    seen = Interval(median(found), min(found), max(found)).anew(cell.clock, processes=2)
+    return seen.reaching(_undisturbed_part(of_cell, uncompiled))
+
+
+def _pays_after(
+    cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]
+) -> int | None:
+    """Return after how many calls all calls together, those of the warm-up among them, took less
+    than uncompiled.
+    """
+    gain_s = median(uncompiled) - median(times)
+    if gain_s <= 0:
+        return None
+    spent_s = cell.warm_up_s - cell.warm_up_calls * median(times)
+    lost_s = spent_s - (reference.warm_up_s - reference.warm_up_calls * median(uncompiled))
+    return max(1, int(lost_s / gain_s) + 1)

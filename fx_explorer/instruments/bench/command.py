@@ -1,0 +1,262 @@
+"""``fx-explorer bench X``: whether compiling pays for X, a target, and from which size on; or what
+a bench that was saved found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.argument_types import option
+from fx_explorer.client import leftovers
+from fx_explorer.client.session_files import files_of, place_session, session_file
+from fx_explorer.command_line.capture_options import (
+    add_call_arguments,
+    add_setting_argument,
+    add_worker_arguments,
+)
+from fx_explorer.command_line.given_session import is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.errors import ProgramError, UsageError, WorkerError
+from fx_explorer.instruments.bench.arguments import add_bench_arguments, plan_from
+from fx_explorer.instruments.bench.bench_session import begin_session, end_session
+from fx_explorer.instruments.bench.picture import check_libraries
+from fx_explorer.model import BenchCell, CaptureRequest, Failure
+from fx_explorer.output.terminal import terminal_width, width_for
+from fx_explorer.output_file import OutputFile
+from fx_explorer.session import SessionReader, SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.bench.driving import BenchProgress
+    from fx_explorer.instruments.bench.plan import BenchPlan
+
+MAX_WIDTH, PLOT_HEIGHT = 120, 24
+"""Of a picture in the terminal, in cells."""
+
+EPILOG = """\
+Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its own with empty compile
+caches, beside the uncompiled program. Contenders take turns in short rounds, so that what slows the machine down hits all of
+them. A speed-up has the interval that holds it with 95 %; where it holds 1, there is no difference.
+
+examples:
+  fx-explorer bench model.py                                        uncompiled, eager, aot_eager and inductor
+  fx-explorer bench model.py --batch 1,8,32,128                     from which batch on it pays
+  fx-explorer bench model.py --size ids:1,mask:1=128,512            other sizes of dimension 1 of two inputs
+  fx-explorer bench model.py --backends inductor --modes default,max-autotune --no-train --budget 120
+  fx-explorer bench model.py --backends inductor,my_backend.py:compile -o bench.fxs
+  fx-explorer bench bench.fxs --format markdown                     once more, from what was saved
+
+exit codes: 0 measured, as far as the budget went · 1 a contender gives other results, fails, takes too long or has no figure
+at all · 3 the program raises uncompiled, too · 4 it dies or takes too long uncompiled, too · 130 stopped: what was
+measured is told
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "target",
+        metavar="X",
+        help="a target: file.py, file.py:object …; or a saved bench (file.fxs)",
+    )
+    what = parser.add_argument_group("what to run")
+    add_call_arguments(what)
+    what.add_argument(
+        "--option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        type=option,
+        help="a torch._inductor.config entry of every contender of inductor; may be repeated",
+    )
+    add_setting_argument(what)
+    add_bench_arguments(parser)
+    told = parser.add_argument_group("what to write")
+    told.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
+    )
+    told.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file"
+    )
+    told.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=Path,
+        help="write the picture too: speed-up over size (needs the extra plots)",
+    )
+    told.add_argument(
+        "--plot",
+        action="store_true",
+        help="with text: draw the picture in the terminal (needs the extra plots)",
+    )
+    add_force_argument(told)
+    add_worker_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
+    if arguments.plot or svg:
+        check_libraries(svg=bool(svg), plot=arguments.plot)
+    if is_session(arguments.target):
+        _check_saved(arguments)
+        with SessionReader(arguments.target) as reader:
+            return _tell(reader, arguments, svg)
+    return asyncio.run(_measure(arguments, svg))
+
+
+OF_TELLING = ("target", "format", "svg", "plot", "force")
+"""Options that a bench which is saved can be told with."""
+
+
+def _check_saved(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for options that would measure: the bench that is given is measured already."""
+    given = sorted(set(arguments.given) - {*OF_TELLING})
+    if given:
+        option_name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
+        raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
+
+
+def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> int:
+    """Print what the session's bench found. Raises UsageError when it has none."""
+    from fx_explorer.instruments.bench.cells import bench_figures
+    from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
+    from fx_explorer.instruments.bench.report import FORMATS, bench_text
+    from fx_explorer.instruments.bench.verdict import problems, without_figures
+
+    figures = bench_figures(reader)
+    if figures is None:
+        raise UsageError(
+            f"{arguments.target} has no bench; make one with: fx-explorer bench TARGET -o "
+            f"{arguments.target}"
+        )
+    if arguments.format == "text":
+        sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](figures))
+    if arguments.plot and arguments.format == "text":
+        width = min(terminal_width(), MAX_WIDTH)
+        print(bench_plot(figures, width, PLOT_HEIGHT, colours=sys.stdout.isatty()))
+    if svg:
+        svg.write_text(bench_svg(figures))
+    return int(bool(problems(figures) or without_figures(figures)))
+
+
+async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int:
+    """Measure, print what was found, and return the exit code. What is stopped is reported as far
+    as it came.
+    """
+    from fx_explorer.instruments.bench.driving import Bench
+
+    plan = _plan(arguments)
+    output = session_output(arguments)
+    if output:
+        place = session_file(output, force=arguments.force, never=files_of(arguments.target))
+    else:
+        place = None
+    if place:
+        place.check()
+    folder, lock = leftovers.new_directory()
+    session, narration = folder / leftovers.SESSION, _Narration()
+    try:
+        with SessionWriter(session) as writer:
+            begin_session(writer, plan)
+            stopped_by = await _run_until_stopped(
+                Bench(plan, writer, arguments.python, narration.show).run()
+            )
+            end_session(writer, was_stopped=bool(stopped_by))
+        narration.end()
+        if place:
+            place_session(session, place)
+            narration.tell(
+                f"session: {place.path} (tell it again with: fx-explorer bench {place.path})"
+            )
+        with SessionReader(place.path if place else session) as reader:
+            failed = _tell(reader, arguments, svg)
+            ended, raised = _of_uncompiled(reader)
+        if raised and not stopped_by:
+            narration.tell(raised)
+        return 128 + stopped_by if stopped_by else ended or failed
+    finally:
+        narration.end()
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+
+
+def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
+    """Return the exit code of a program that fails uncompiled at every size, and its traceback
+    where it raised; 0 for any other.
+    """
+    states = {cell.state for cell in reader.rows(BenchCell) if not cell.is_compiled}
+    if not states or states & {"measured", "not_measured"}:
+        return 0, ""
+    raised = [row for row in reader.rows(Failure) if row.where == "program"]
+    if raised:
+        return (ProgramError.exit_code, reader.text(raised[-1].text))
+    return (WorkerError.exit_code, "")
+
+
+async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
+    """Run the bench; Ctrl-C, SIGTERM and a closed terminal stop it. Return the signal's number; 0
+    for none. Raises whatever the bench raises.
+    """
+    loop, running = asyncio.get_running_loop(), asyncio.create_task(bench, name="bench")
+    stopped_by = 0
+
+    def stop(number: int) -> None:
+        nonlocal stopped_by
+        stopped_by = stopped_by or number
+        running.cancel()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    return stopped_by
+
+
+class _Narration:
+    """Shows what is being done: in one live line on a terminal, elsewhere in a line for each thing."""
+
+    def __init__(self) -> None:
+        self._out = CaptureNarration(sys.stderr, pass_through=False)
+        self._told = ""
+        self.tell, self.end = self._out.tell, self._out.end
+
+    def show(self, progress: BenchProgress) -> None:
+        if not self._out.show_live(lambda: progress.in_words) and progress.doing != self._told:
+            self.tell(progress.without_figures)
+        self._told = progress.doing
+
+
+def _plan(arguments: argparse.Namespace) -> BenchPlan:
+    """Return the plan that the arguments make. Raises UsageError where they contradict each other."""
+    request = CaptureRequest(
+        target=arguments.target,
+        session="",
+        as_python=arguments.as_python,
+        trusts_target=arguments.trust,
+        call=arguments.call,
+        inputs=arguments.inputs,
+        train=arguments.train,
+        options=dict(arguments.option),
+        settings=dict(arguments.setting),
+        device=arguments.device,
+        build=True,
+    )
+    return plan_from(arguments, request, arguments.timeout)

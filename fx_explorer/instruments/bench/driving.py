@@ -1,0 +1,439 @@
+"""A bench from beginning to end: size after size, the cells of a size taking turns. All that is
+measured is written to a session at once, so that whoever looks at it sees it grow, and a bench that
+is stopped keeps what there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from fx_explorer.client import leftovers
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
+from fx_explorer.instruments.bench.disturbed import Paces
+from fx_explorer.instruments.bench.interval import median_interval, ratios_by_round
+from fx_explorer.instruments.bench.least_sharing import LeastSharing
+from fx_explorer.instruments.bench.machine import machine
+from fx_explorer.instruments.bench.plan import BenchPlan, Contender
+from fx_explorer.instruments.bench.verdict import ENOUGH_ROUNDS, MOST_ROUNDS
+from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failure, InputSize
+from fx_explorer.session import SessionWriter
+
+MIN_ROUNDS, MAX_ROUNDS = ENOUGH_ROUNDS, MOST_ROUNDS
+"""A size has at least and at most so many rounds, unless the budget is spent. From 6 on the median
+has an interval of 95 %.
+"""
+
+GRACE, MIN_GRACE_S = 0.2, 5.0
+"""Part of the budget, and least seconds, that the sizes of a bench share beyond it for the rounds
+that an interval takes. One round of each cell is made in any case.
+"""
+
+STEADY = 0.01
+"""Rounds end when each speed-up is known to so much of itself, in both directions."""
+
+
+@dataclass(frozen=True)
+class BenchProgress:
+    """What a bench is doing."""
+
+    place: str
+    """The size, and which of how many it is; empty for the only one without a name."""
+    doing: str
+    round: int = 0
+    """The round that is measured; 0 before."""
+    left_s: float | None = None
+    """Seconds of the budget that are left; None without one."""
+
+    @property
+    def without_figures(self) -> str:
+        return ": ".join(filter(None, (self.place, self.doing)))
+
+    @property
+    def in_words(self) -> str:
+        figures = [f"round {self.round}"] if self.round else []
+        figures += [] if self.left_s is None else [f"{self.left_s:.0f} s left"]
+        return ", ".join([self.without_figures, *figures])
+
+
+Told = Callable[[BenchProgress], object]
+"""Hears what is being done."""
+
+
+class Bench:
+    """Measures a plan into the session that ``writer`` writes."""
+
+    def __init__(self, plan: BenchPlan, writer: SessionWriter, python: str, tell: Told) -> None:
+        self._plan = plan
+        self._writer = writer
+        self._python = python
+        self._tell = tell
+        self._number = writer.count(BenchCell) + 1
+        self._told: dict[str, object] = {}
+        """What is known of the bench as a whole."""
+        self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
+
+    async def run(self) -> None:
+        """Measure every cell. Raises UsageError where the target cannot do what was asked for at
+        all, WorkerError when the interpreter cannot be started, and SessionWriteError. Whoever is
+        cancelled ends all processes; what was measured by then is in the session.
+        """
+        combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
+        found = await asyncio.to_thread(machine)
+        self._told = {"machine": found, "budget_s": self._plan.budget_s}
+        sharing = LeastSharing(str(found["processor"]))
+        with self._writer.transaction():
+            self._write(state="running")
+            cells = [
+                [self._added(contender.cell(sizes, self._number)) for contender in contenders]
+                for sizes in combinations
+            ]
+        folder, lock = leftovers.new_directory()
+        state = "stopped"
+        try:
+            for i, (sizes, of_size) in enumerate(zip(combinations, cells, strict=True)):
+                if len(cells) > 1:
+                    place = f"{of_size[0].size} ({i + 1} of {len(cells)})"
+                else:
+                    place = of_size[0].size
+                taken = _SizeOfBench(
+                    self._plan,
+                    self._writer,
+                    self._python,
+                    self._telling(place),
+                    self._time,
+                    folder,
+                    sharing,
+                )
+                await taken.measure(
+                    sizes, list(zip(contenders, of_size, strict=True)), is_first=i == 0
+                )
+            state = "finished"
+        finally:
+            sharing.keep()
+            self._told["least_sharing_s"] = sharing.least_s
+            self._told["preparing_s"] = self._time.preparing_s
+            self._told["measuring_s"] = self._time.measuring_s
+            self._write(state=state)
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+
+    def _write(self, *, state: str, doing: str = "") -> None:
+        """Write how the bench stands, and what it is doing."""
+        self._writer.set_meta("bench", {**self._told, "state": state, "doing": doing})
+
+    def _added(self, cell: BenchCell) -> BenchCell:
+        return replace(cell, id=self._writer.add(cell))
+
+    def _telling(self, place: str) -> _ToldHere:
+        def tell(doing: str, number: int = 0) -> None:
+            progress = BenchProgress(place, doing, number, self._time.left_s)
+            if number <= 1:
+                self._write(state="running", doing=progress.without_figures)
+            self._tell(progress)
+
+        return tell
+
+
+class _ToldHere(Protocol):
+    """Hears what is being done at one size."""
+
+    def __call__(self, doing: str, number: int = 0) -> object: ...
+
+
+class _BudgetedTime:
+    """What a bench has spent, and what each size may spend on rounds. What is paid once, imports
+    and compiling, is paid whatever the budget; rounds get what is left of it.
+    """
+
+    def __init__(self, budget_s: float | None, sizes: int) -> None:
+        self._budget_s = budget_s
+        self._sizes = sizes
+        self._grace_s = max(MIN_GRACE_S, GRACE * (budget_s or 0.0) / max(sizes, 1))
+        self._sizes_done = 0
+        self._began_s = time.monotonic()
+        self._rounds_began_s = 0.0
+        self._for_rounds_s = 0.0
+        self.preparing_s = 0.0
+        self.measuring_s = 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """Return the seconds of the budget that are left; None without one."""
+        if self._budget_s is None:
+            return None
+        return max(0.0, self._began_s + self._budget_s - time.monotonic())
+
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Count the seconds of the block, in which one size gets ready, as paid once."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.preparing_s += time.monotonic() - began_s
+            self._sizes_done += 1
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Count the seconds of the block, the rounds of one size. Sizes that come later need as
+        long to get ready, and have as much for their rounds.
+        """
+        self._rounds_began_s = time.monotonic()
+        later = self._sizes - self._sizes_done
+        if self.left_s is not None:
+            later_s = later * self.preparing_s / self._sizes_done
+            self._for_rounds_s = max(0.0, self.left_s - later_s) / (later + 1)
+        try:
+            yield
+        finally:
+            self.measuring_s += time.monotonic() - self._rounds_began_s
+
+    def allows(self, took_s: float) -> bool:
+        """Return whether what takes so many seconds can still be done."""
+        return self.left_s is None or took_s <= self.left_s + self._grace_s
+
+    def is_enough(self, rounds: int) -> bool:
+        """Return whether so many rounds must do: all that an interval takes, as long as that does
+        not go far beyond the budget.
+        """
+        if self._budget_s is None:
+            return False
+        spent_s = time.monotonic() - self._rounds_began_s
+        is_spent = spent_s >= self._for_rounds_s and rounds >= MIN_ROUNDS
+        return is_spent or spent_s >= self._for_rounds_s + self._grace_s
+
+
+class _StartedCell:
+    """A cell whose process has been started, and its rounds."""
+
+    def __init__(
+        self, cell: BenchCell, process: ContenderProcess, could_say_more: str = ""
+    ) -> None:
+        self.cell = cell
+        self.process = process
+        self.could_say_more = could_say_more
+        """What comparing its results once more would do; empty where it can say no more."""
+        self.rounds: list[BenchRound] = []
+        self.is_over = False
+        """Whether its process has ended after the rounds."""
+
+
+Keep = Callable[[_StartedCell, BenchNews], object]
+"""Keeps what a cell answered."""
+
+
+class _SizeOfBench:
+    """Measures the cells of one size."""
+
+    def __init__(
+        self,
+        plan: BenchPlan,
+        writer: SessionWriter,
+        python: str,
+        tell: _ToldHere,
+        spent: _BudgetedTime,
+        folder: Path,
+        sharing: LeastSharing,
+    ) -> None:
+        """``folder`` is for what the processes share, and for their caches."""
+        self._plan = plan
+        self._writer = writer
+        self._python = python
+        self._tell = tell
+        self._time = spent
+        self._folder = folder
+        self._sharing = sharing
+
+    async def measure(
+        self,
+        sizes: tuple[InputSize, ...],
+        planned: list[tuple[Contender, BenchCell]],
+        *,
+        is_first: bool,
+    ) -> None:
+        """Start the cells one after the other, and then have them take turns. Where the uncompiled
+        program fails, nothing can be compared with it, and no other cell is started.
+        """
+        running: list[_StartedCell] = []
+        reference = self._folder / f"{planned[0][1].id}.pt"
+        async with contextlib.AsyncExitStack() as until:
+            with self._time.preparing():
+                for contender, cell in planned:
+                    task = BenchTask(
+                        contender.request,
+                        contender.is_compiled,
+                        sizes,
+                        self._plan.threads,
+                        str(reference),
+                    )
+                    try:
+                        running.append(await self._ready(task, cell, until))
+                    except CellFailed as failed:
+                        self._end(cell, failed)
+                        if failed.is_usage and is_first:  # it would be the same at every size
+                            raise UsageError(failed.message) from failed
+                        if not contender.is_compiled:
+                            self._leave_out([other for _, other in planned if other.is_compiled])
+                            return
+            with self._time.measuring():
+                await self._take_turns(running)
+            await self._ask_besides(running, "peak", self._peak)
+            compiled = [one for one in running if one.cell.is_compiled]
+            await self._ask_besides(compiled, "work", self._work)
+            await self._compare_again([one for one in compiled if one.could_say_more])
+
+    async def _compare_again(self, unclear: list[_StartedCell]) -> None:
+        """Compare the results of contenders once more where that can say more of them. It may
+        compile once more: where the budget that is left does not pay for that, it is said.
+        """
+        paid_for = [one for one in unclear if self._time.allows(one.cell.first_call_s)]
+        for one in unclear:
+            if one not in paid_for:
+                self._note_left_out(one)
+        if paid_for:
+            self._tell("comparing results once more")
+            await self._ask_besides(paid_for, "compare", self._compared)
+
+    def _note_left_out(self, one: _StartedCell) -> None:
+        left_out = (
+            f"{one.could_say_more} was left out, since the budget was spent: a larger "
+            "--budget does it"
+        )
+        words = "; ".join(filter(None, (one.cell.agreement_words, left_out)))
+        one.cell = replace(one.cell, agreement_words=words)
+        self._writer.update(one.cell)
+
+    async def _ready(
+        self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
+    ) -> _StartedCell:
+        """Start a cell and wait until it is stable."""
+        starting = ContenderProcess.started(
+            task,
+            self._folder,
+            self._python,
+            self._plan.timeout_s,
+            lambda doing: self._tell(f"{cell.contender}: {doing}"),
+        )
+        process = await until.enter_async_context(starting)
+        ready = await process.answer()
+        cell = replace(cell, state="measured", **_known(ready.cell))
+        self._writer.update(cell)
+        self._sharing.begin(cell)
+        return _StartedCell(cell, process, ready.could_say_more)
+
+    async def _take_turns(self, running: list[_StartedCell]) -> None:
+        for number in range(1, MAX_ROUNDS + 1):
+            self._tell("measuring", number)
+            # Each is first as often as the others: what the one before it left in the processor's
+            # caches and clock must not always be the same.
+            turned = (
+                running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
+            )
+            await self._ask_each(turned, "round", partial(self._round, number))
+            running[:] = [one for one in running if one.cell.state == "measured"]
+            is_steady = number >= MIN_ROUNDS and _is_steady(running, self._sharing.least_s)
+            if not running or self._time.is_enough(number) or is_steady:
+                return
+
+    async def _ask_each(self, running: list[_StartedCell], command: str, keep: Keep) -> None:
+        for one in running:
+            await self._ask(one, command, keep)
+
+    async def _ask(self, one: _StartedCell, command: str, keep: Keep) -> None:
+        try:
+            keep(one, await one.process.answer(command))
+        except CellFailed as failed:
+            one.cell = self._end(one.cell, failed)
+
+    async def _ask_besides(self, asked: list[_StartedCell], command: str, keep: Keep) -> None:
+        """Ask for what is of use beside the rounds. Where that fails, what was measured still
+        holds.
+        """
+        for one in asked:
+            if one.is_over:
+                continue
+            try:
+                keep(one, await one.process.answer(command))
+            except CellFailed as failed:
+                one.is_over = True
+                note = f"{one.cell.contender} failed after its rounds ({command}): {failed.message}"
+                one.cell = replace(one.cell, notes=(*one.cell.notes, note))
+                self._writer.update(one.cell)
+
+    def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
+        row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.sharing_s)
+        one.rounds.append(row)
+        self._sharing.hear(news.sharing_s)
+        self._writer.add(row)
+
+    def _work(self, one: _StartedCell, news: BenchNews) -> None:
+        one.cell = replace(one.cell, work_s=news.work_s)
+        self._writer.update(one.cell)
+
+    def _compared(self, one: _StartedCell, news: BenchNews) -> None:
+        one.cell = replace(one.cell, **_known(news.cell))
+        self._writer.update(one.cell)
+
+    def _peak(self, one: _StartedCell, news: BenchNews) -> None:
+        one.cell = replace(one.cell, peak_bytes=news.peak_bytes)
+        self._writer.update(one.cell)
+
+    def _end(self, cell: BenchCell, failed: CellFailed) -> BenchCell:
+        ended = replace(cell, state=failed.state, message=failed.message)
+        with self._writer.transaction():
+            self._writer.update(ended)
+            if failed.traceback:
+                kind, where = (
+                    failed.message.partition(":")[0],
+                    "compiler" if cell.is_compiled else "program",
+                )
+                text = self._writer.text(failed.traceback)
+                self._writer.add(
+                    Failure(0, 0, where, None, kind, f"{cell.contender}: {failed.message}", text)
+                )
+        return ended
+
+    def _leave_out(self, cells: list[BenchCell]) -> None:
+        for cell in cells:
+            self._end(
+                cell,
+                CellFailed(
+                    "not_measured",
+                    "the uncompiled program fails at this size, so there is nothing to "
+                    "compare with",
+                ),
+            )
+
+
+def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> bool:
+    """Return whether every speed-up is known well enough, from rounds that were not disturbed;
+    without one, whether every time is.
+    """
+    paces = Paces([row for one in running for row in one.rounds], least_sharing_s)
+    quiet = {
+        one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)}
+        for one in running
+    }
+    uncompiled = next((quiet[one.cell.id] for one in running if not one.cell.is_compiled), None)
+    rows = [
+        ratios_by_round(uncompiled, times) if uncompiled else list(times.values())
+        for times in quiet.values()
+    ]
+    found = [median_interval(values) for values in rows]
+    return all(one is not None and one.spread <= STEADY for one in found)
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a cell as they came from its process, with tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }

@@ -1,0 +1,514 @@
+"""Whether a contender gives eager's results, by the rule of ``equal_results``.
+
+The process of the uncompiled program writes its results to a file beside the session, with those of
+a more exact run; the others compare theirs with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fx_explorer.instruments.bench.measure.calls import (
+    OTHER_SEED,
+    Caller,
+    NetworkState,
+    Results,
+    is_on_gpu,
+    observed,
+    state_of,
+)
+from fx_explorer.instruments.bench.measure.path_while_compiling import (
+    in_words,
+    told_that_it_is_compiled,
+)
+from fx_explorer.model import AgreementKind
+from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.equal_results import (
+    GPU_GRADIENT_TOLERANCE,
+    ROUNDING_OF_TF32,
+    TOLERANCE,
+    Precision,
+    ResultDifference,
+    compare_result,
+    is_within_tolerance,
+    root_mean_square,
+    rounding_of,
+)
+from fx_explorer.program.plain_values import own_parts
+
+NO_FLOAT64 = "there is no run in float64"
+
+CALLED_AGAIN = "it is another one at each call of the uncompiled program, too"
+
+RANDOM = (
+    "with other random numbers (dropout?) it is another one, and compiled code draws its own; "
+    "in eval mode it can be compared"
+)
+
+OTHER_BEGINNING = (
+    "not compared: the program has other parameters or inputs in each process, from random numbers "
+    "that are not torch's, NumPy's or Python's default ones, or that have a seed of their own"
+)
+
+WITHOUT_TF32 = "comparing once more with TF32 switched off"
+EAGERS_NUMBERS = "compiling once more, with eager's random numbers, to compare the results"
+
+MOST_BY_ROUNDING = 0.1
+"""What the more exact run changes of a result by rounding alone is less than this part of it."""
+
+PLACES = ("", ", with other values")
+"""What is added to the name of a result of each call."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the uncompiled program gave: with the example inputs, and with other values."""
+
+    results: list[Results]
+    exact: list[Results] = field(default_factory=list)
+    """The results of a more exact run; empty where there is none."""
+    about_exact: str = ""
+    """What is to be known of the more exact run, as a clause; empty for one in float64 throughout.
+    """
+    varies: dict[str, str] = field(default_factory=dict)
+    """Name of a result that is not the same at each call → why, as a clause."""
+    content: list[float] = field(default_factory=list)
+    rounding: float = 2.0**-24
+    """Relative rounding error of the coarsest numbers that the program computes with."""
+    rounding_without_tf32: float = 2.0**-24
+    """The same with TF32 switched off."""
+    is_on_gpu: bool = False
+    without_tf32: list[Results] = field(default_factory=list)
+    """The results with TF32 switched off; empty where it was not on."""
+
+    def save(self, path: str) -> None:
+        torch.save(vars(self), path)
+
+    @classmethod
+    def load(cls, path: str) -> Reference:
+        return cls(**torch.load(path, weights_only=True))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One result of one call, compared with eager's."""
+
+    name: str
+    call: int
+    kind: AgreementKind
+    difference: ResultDifference
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}{PLACES[self.call]}"
+
+    @property
+    def severity(self) -> tuple[int, int, tuple[int, float, float]]:
+        """Return what sorts results, the one to be told last: of calls that are equally wrong, the
+        first.
+        """
+        return _RANKS.index(self.kind), -self.call, self.difference.severity
+
+
+_RANKS: tuple[AgreementKind, ...] = ("equal", "within_error", "not_compared", "differs")
+
+
+def reference_of(caller: Caller, state: NetworkState) -> Reference:
+    """Call the uncompiled program: as the others will be called, once more, with other random
+    numbers, in float64, and with TF32 switched off where it is on. ``state`` is that in which each
+    call begins.
+    """
+    calls = (caller, caller.with_other_values())
+    results = [observed(call, state) for call in calls]
+    varies = dict.fromkeys(_apart(results[0], observed(caller, state, OTHER_SEED)), RANDOM)
+    if varies:
+        again = observed(caller, state)
+        varies |= dict.fromkeys(_apart(results[0], again), CALLED_AGAIN)
+    without_tf32 = []
+    if uses_tf32(caller, results[0]):
+        with highest_precision():
+            without_tf32 = [observed(call, state) for call in calls]
+    exact, about_exact = _more_exact(caller)
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    rounding = rounding_of([*tensors, *results[0].values()])
+    return Reference(
+        results=results,
+        exact=exact,
+        about_exact=about_exact,
+        varies=varies,
+        content=content(caller),
+        rounding=max(rounding, ROUNDING_OF_TF32) if without_tf32 else rounding,
+        rounding_without_tf32=rounding,
+        is_on_gpu=is_on_gpu(caller),
+        without_tf32=without_tf32,
+    )
+
+
+def content(caller: Caller) -> list[float]:
+    """Return a number for each parameter, buffer and input, by which other contents are told."""
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return [_sum_of(tensor) for tensor in tensors]
+
+
+def _sum_of(tensor: torch.Tensor) -> float:
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.is_floating_point():
+        with contextlib.suppress(
+            RuntimeError, NotImplementedError
+        ):  # float8 and sparse ones have no such sum
+            # Without a copy of a large parameter in float64.
+            return float(tensor.detach().abs().sum(dtype=torch.float64))
+    parts = own_parts(tensor).values()
+    return float(sum(float(_wide(part).abs().sum()) for part in parts))
+
+
+def agreement(
+    reference: Reference, results: list[Results], begins_with: list[float]
+) -> dict[str, Any]:
+    """Return the fields of a BenchCell that say how the results stand to the reference."""
+    if not _is_same_content(reference.content, begins_with):
+        return {"agreement": "not_compared", "agreement_words": OTHER_BEGINNING}
+    if not any(name.startswith("output") for name in reference.results[0] | results[0]):
+        return {
+            "agreement": "not_compared",
+            "agreement_words": "not compared: it returns no tensor",
+        }
+    try:
+        compared = _compare(reference, reference.results, reference.exact, results)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        # a kind of tensor that torch cannot compare
+        return {"agreement": "not_compared", "agreement_words": f"not compared: {one_line(error)}"}
+    worst = max(compared, key=lambda result: result.severity)
+    difference = worst.difference
+    return {
+        "agreement": worst.kind,
+        "agreement_words": _in_words(worst, compared, reference),
+        "largest_difference": difference.largest,
+        "where": worst.full_name,
+        "place": str(list(difference.place)) if difference.place else "",
+        "error": difference.error,
+        "reference_error": difference.eager_error,
+    }
+
+
+def path_while_compiling(
+    reference: Reference, results: list[Results], plain: Caller, state: NetworkState
+) -> str:
+    """Say, as a clause, that the program itself computes otherwise while it is compiled, and which
+    of its lines ask; empty where that does not give the results that differ. ``plain`` calls it
+    uncompiled.
+    """
+    compared = _compare(reference, reference.results, reference.exact, results)
+    differing = [one for one in compared if one.kind == "differs"]
+    try:
+        with told_that_it_is_compiled() as lines:
+            told = [observed(call, state) for call in (plain, plain.with_other_values())]
+    except Exception:  # noqa: BLE001 - the program was not written to be told so in eager mode
+        return ""
+    is_explained = all(
+        _is_same(results[one.call].get(one.name), told[one.call].get(one.name)) for one in differing
+    )
+    return in_words(lines) if lines and is_explained else ""
+
+
+def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and is_within_tolerance(one, other)
+
+
+def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
+    """Return what comparing once more would do that can say more than ``agreed``; empty for
+    nothing.
+    """
+    if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
+        return WITHOUT_TF32
+    if agreed["agreement"] == "not_compared" and RANDOM in agreed["agreement_words"]:
+        return EAGERS_NUMBERS
+    return ""
+
+
+def agreement_otherwise(
+    reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
+) -> dict[str, Any]:
+    """Compare results once more where that can say more than ``agreed``, which ``agreement``
+    returned: with TF32 switched off, or with PyTorch's own random numbers. Return the fields that
+    are other ones.
+    """
+    words = str(agreed["agreement_words"])
+    more = could_say_more(reference, agreed)
+    try:
+        if more == WITHOUT_TF32:
+            return _without_tf32(reference, caller, state, agreed)
+        if more == EAGERS_NUMBERS:
+            return _with_pytorchs_numbers(reference, caller, state)
+    except Exception as error:  # noqa: BLE001 - told: what was compared before still holds
+        return {"agreement_words": f"{words}; compared once more, it fails: {one_line(error)}"}
+    return {}
+
+
+def _without_tf32(
+    reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
+) -> dict[str, Any]:
+    """Say what of a difference is left once TF32 is switched off. Results that differ then are no
+    matter of TF32, and differ.
+    """
+    with highest_precision():
+        results = [observed(call, state) for call in (caller, caller.with_other_values())]
+    exactly = replace(reference, rounding=reference.rounding_without_tf32)
+    compared = _compare(exactly, reference.without_tf32, reference.exact, results)
+    worst = max(compared, key=lambda result: result.severity)
+    largest = worst.difference.largest
+    far = f"{worst.full_name} differs by up to {largest:.2g}"
+    if not largest:
+        far = "results are equal bit by bit"
+    switched_off = (
+        "with TF32 switched off (torch.backends.cudnn.allow_tf32, cuda.matmul.allow_tf32)"
+    )
+    agreement = agreed["agreement"]
+    if worst.kind == "differs":
+        agreement = "differs"
+        sentence = f"{switched_off} results differ too: {far}"
+    elif agreement == "differs":
+        sentence = f"TF32 makes the difference: {switched_off} {far}"
+    else:
+        sentence = f"{switched_off} {far}"
+    sentences = [str(agreed["agreement_words"]), sentence]
+    return {"agreement": agreement, "agreement_words": "; ".join(filter(None, sentences))}
+
+
+def _with_pytorchs_numbers(
+    reference: Reference, caller: Caller, state: NetworkState
+) -> dict[str, Any]:
+    """Compare results where Inductor draws random numbers as PyTorch's operators do, as the harness
+    of PyTorch's benchmarks does. Where they still differ, it is not known whether the numbers do.
+    """
+    import torch._inductor.config
+
+    torch._dynamo.reset()
+    try:
+        with torch._inductor.config.patch(fallback_random=True):
+            results = [observed(call, state) for call in (caller, caller.with_other_values())]
+    finally:
+        torch._dynamo.reset()
+    same_numbers = replace(reference, varies={}, exact=_of_same_numbers(reference))
+    fields = agreement(same_numbers, results, reference.content)
+    if fields["agreement"] not in ("equal", "within_error"):
+        return {}
+    words = (
+        "compared with torch._inductor.config.fallback_random, so that random numbers are eager's"
+    )
+    return fields | {"agreement_words": "; ".join(filter(None, [words, fields["agreement_words"]]))}
+
+
+def _of_same_numbers(reference: Reference) -> list[Results]:
+    """Return the more exact results without those that other random numbers made."""
+    kept = []
+    for eager, exact in zip(reference.results, reference.exact, strict=False):
+        near = {
+            name: tensor
+            for name, tensor in exact.items()
+            if name not in reference.varies or _is_near(tensor, eager.get(name))
+        }
+        kept.append(near)
+    return kept
+
+
+def _is_near(exact: torch.Tensor, eager: torch.Tensor | None) -> bool:
+    if eager is None or eager.shape != exact.shape:
+        return False
+    far = root_mean_square(_wide(eager) - _wide(exact))
+    return far <= MOST_BY_ROUNDING * root_mean_square(eager)
+
+
+def _compare(
+    reference: Reference, eager: list[Results], exact: list[Results], results: list[Results]
+) -> list[_Compared]:
+    """Return how each result of each call stands to eager's."""
+    compared = []
+    for call, (ours, theirs) in enumerate(zip(results, eager, strict=False)):
+        more_exact = exact[call] if exact else {}
+        sizes = _group_sizes(theirs)
+        for name in theirs | ours:
+            kind = name.partition(" ")[0]
+            is_gpu_gradient = kind == "gradient" and reference.is_on_gpu
+            tolerance = GPU_GRADIENT_TOLERANCE if is_gpu_gradient else TOLERANCE
+            precision = Precision(reference.rounding, tolerance, sizes.get(kind, 0.0))
+            difference = compare_result(
+                ours.get(name), theirs.get(name), more_exact.get(name), precision
+            )
+            is_chance = name in reference.varies and _may_be_chance(difference, theirs.get(name))
+            judged: AgreementKind = "not_compared" if is_chance else difference.kind
+            compared.append(_Compared(name, call, judged, difference))
+    return compared
+
+
+def _may_be_chance(difference: ResultDifference, eager: torch.Tensor | None) -> bool:
+    """Return whether a result that is another one in each call of eager cannot be judged: the more
+    exact run, being another call, gave another one too.
+    """
+    if eager is None or difference.is_another_kind or difference.kind == "equal":
+        return False
+    is_of_other_call = difference.eager_error > MOST_BY_ROUNDING * root_mean_square(eager)
+    return difference.kind == "differs" or is_of_other_call
+
+
+def _group_sizes(results: Results) -> dict[str, float]:
+    """Return the size of the largest output and of the largest gradient."""
+    sizes = {"output": 0.0, "gradient": 0.0}
+    for name, tensor in results.items():
+        kind = name.partition(" ")[0]
+        if kind in sizes:
+            sizes[kind] = max(sizes[kind], root_mean_square(tensor))
+    return sizes
+
+
+def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference) -> str:
+    """Return what is to be known beside the figures, as clauses."""
+    difference = worst.difference
+    if worst.kind == "not_compared":
+        return f"not compared: {worst.full_name}, since {reference.varies[worst.name]}"
+    if difference.is_another_kind and worst.name.startswith("parameter "):
+        is_left = difference.note == "is missing"
+        return f"{worst.full_name} is {'not ' if is_left else ''}written to, unlike in eager mode"
+    if difference.is_another_kind:
+        return f"{worst.full_name} {difference.note}"
+    if worst.kind == "equal":
+        return ""
+    clauses = [_there(difference), difference.note]
+    if worst.kind == "differs":
+        count = sum(result.kind == "differs" for result in compared)
+        clauses.append(f"{count:,} of {len(compared):,} results differ" if count > 1 else "")
+    clauses.append(reference.about_exact)
+    return "; ".join(filter(None, clauses))
+
+
+def _there(difference: ResultDifference) -> str:
+    """Return the two numbers at the place of the largest difference."""
+    if difference.there is None:
+        return ""
+    result, eager = difference.there
+    return f"it is {result:.6g} there, and {eager:.6g} in eager mode"
+
+
+def uses_tf32(caller: Caller, results: Results) -> bool:
+    """Return whether a program may compute numbers of 32 bits in TF32."""
+    if not is_on_gpu(caller):
+        return False
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    if not any(one.dtype == torch.float32 for one in [*tensors, *results.values()]):
+        return False
+    try:
+        torch.get_float32_matmul_precision()
+        return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+    except RuntimeError:
+        # The program has set ``fp32_precision`` of single operators, which cannot be mixed with
+        # this.
+        return False
+
+
+@contextlib.contextmanager
+def highest_precision() -> Iterator[None]:
+    """Switch off what rounds numbers of 32 bits to fewer in products and convolutions."""
+    matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = cudnn
+
+
+def _more_exact(caller: Caller) -> tuple[list[Results], str]:
+    """Return the results of a more exact run, and what is to be known of it."""
+    results, why = _wider_run(caller, torch.float64)
+    if results:
+        return results, _stays_narrow(results[0])
+    problem = f"{NO_FLOAT64} ({why})"
+    tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    if any(one.dtype in (torch.float16, torch.bfloat16) for one in tensors):
+        results, _ = _wider_run(caller, torch.float32)
+    if results:
+        return results, f"{problem}, so both are compared with one in float32"
+    return [], f"{problem}, so they are compared by direction and size, as PyTorch's benchmarks do"
+
+
+def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
+    """Return the results of both calls in a wider dtype; or nothing, and why."""
+    if _needed_bytes(caller, dtype) > _free_bytes(caller):
+        return [], f"there is no room for the model in {str(dtype).removeprefix('torch.')}"
+    why = ""
+    try:
+        wide = caller.in_dtype(dtype)
+        state = NetworkState(wide.target.network, original=caller.target.network)
+        return [observed(one, state) for one in (wide, wide.with_other_values())], ""
+    except Exception as error:  # noqa: BLE001 - the program was not written for it: any error of its own
+        why = one_line(error)
+    if is_on_gpu(caller):
+        torch.cuda.empty_cache()
+    return [], why
+
+
+def _stays_narrow(results: Results) -> str:
+    """Name a result that the program itself makes in fewer than 64 bits."""
+    narrow = [
+        name
+        for name, tensor in results.items()
+        if tensor.is_floating_point() and tensor.dtype != torch.float64
+    ]
+    if not narrow:
+        return ""
+    others = f" and {len(narrow) - 1:,} others stay" if len(narrow) > 1 else " stays"
+    return f"in the run in float64, {narrow[0]}{others} {results[narrow[0]].dtype}"
+
+
+def _needed_bytes(caller: Caller, dtype: torch.dtype) -> int:
+    """Return what a copy of the model takes, with its state, and gradients where it trains."""
+    numbers = sum(tensor.numel() for tensor in state_of(caller.target.network))
+    copies = 1 if is_on_gpu(caller) and not caller.trains else 3
+    return copies * dtype.itemsize * numbers
+
+
+def _free_bytes(caller: Caller) -> int:
+    """Return how much memory a program can still get where it runs (for the CPU: proc(5),
+    MemAvailable); without limit where that is not told.
+    """
+    if is_on_gpu(caller):
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        found = re.search(
+            r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE
+        )
+    except OSError:
+        found = None
+    return 1024 * int(found[1]) if found else sys.maxsize
+
+
+def _is_same_content(one: list[float], other: list[float]) -> bool:
+    return len(one) == len(other) and all(map(_is_same_number, one, other))
+
+
+def _is_same_number(one: float, other: float) -> bool:
+    return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
+
+
+def _apart(one: Results, other: Results) -> list[str]:
+    """Return the names of results that differ between two calls of the uncompiled program."""
+    return [
+        name
+        for name, tensor in one.items()
+        if name not in other or not is_within_tolerance(tensor, other[name])
+    ]
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)

@@ -1,0 +1,239 @@
+"""One call of the program as a bench makes it: its state and random numbers before, its results
+after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from fx_explorer.errors import TargetError
+from fx_explorer.program.inputs import tensors
+from fx_explorer.program.loss import find_loss
+from fx_explorer.program.other_calls.fresh_inputs import copied
+from fx_explorer.program.plain_values import own_parts
+from fx_explorer.program.target import Target
+
+SEED, OTHER_SEED = 0, 1
+
+Results = dict[str, torch.Tensor]
+"""Name, ``output 0``, ``gradient of fc.weight``, ``buffer mean`` or ``input 0 after the call`` → a
+copy on the CPU.
+"""
+
+OTHER_SCALE = 0.75
+"""Floating-point numbers of the second call are so many times the example's, in the opposite order.
+"""
+
+
+def seed(number: int = SEED) -> None:
+    """Give every random number generator that a program may use the same state in each process."""
+    random.seed(number)
+    torch.manual_seed(number)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(number)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls the program with its inputs, and goes backward where it trains."""
+
+    target: Target
+    function: Callable[..., Any]
+    """What is called: the target's callable, compiled or not."""
+    trains: bool
+    has_grad: bool = True
+    """Whether gradients are enabled in the call."""
+
+    def call(self) -> object:
+        """Make one call, a training step where it trains. Gradients are those of this call alone."""
+        self.clear()
+        output = self.forward()
+        if self.trains:
+            self.loss(output).backward()
+        return output
+
+    def clear(self) -> None:
+        """Forget the gradients of the call before."""
+        if self.trains:
+            for leaf in self.leaves.values():
+                leaf.grad = None
+
+    def forward(self) -> object:
+        """Call the program, and return what it gives."""
+        arguments = self.target.arguments
+        with contextlib.nullcontext() if self.has_grad else torch.no_grad():
+            return self.function(*arguments.args, **arguments.keywords)
+
+    def loss(self, output: object) -> torch.Tensor:
+        """Return what a training step goes backward from. Raises TargetError when there is nothing."""
+        loss = find_loss(output)
+        if loss is None:
+            raise TargetError(
+                "nothing that it returned has a gradient, so there is no backward. Use --no-train."
+            )
+        return loss
+
+    # Once: to walk over a network at each call took a third of the time of an MLP.
+    @cached_property
+    def leaves(self) -> dict[str, torch.Tensor]:
+        """Return what gets gradients, by name: parameters and inputs."""
+        return {
+            name: tensor
+            for name, tensor in self._named()
+            if tensor.requires_grad and tensor.is_leaf
+        }
+
+    def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
+        if self.target.network is not None:
+            yield from self.target.network.named_parameters()
+        yield from (
+            (f"input {i}", tensor) for i, tensor in enumerate(self.target.arguments.tensors())
+        )
+
+    def results(self, output: object, before: NetworkState) -> Results:
+        """Return what the call gave and left behind: the tensors that it returned, gradients, the
+        network's buffers, parameters that are no longer as they were ``before``, and its inputs.
+        """
+        found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
+        if self.trains:
+            found |= {
+                f"gradient of {name}": leaf.grad
+                for name, leaf in self.leaves.items()
+                if leaf.grad is not None
+            }
+        if self.target.network is not None:
+            found |= {
+                f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()
+            }
+            found |= {
+                f"parameter {name}": tensor
+                for name, tensor in self.target.network.named_parameters()
+                if before.is_changed(tensor)
+            }
+        found |= {
+            f"input {i} after the call": tensor
+            for i, tensor in enumerate(self.target.arguments.tensors())
+        }
+        return {
+            f"{name}{part}": copy
+            for name, tensor in found.items()
+            for part, copy in own_parts(tensor).items()
+        }
+
+    def with_own_inputs(self) -> Caller:
+        """Return the caller with copies of its inputs: a call may change them."""
+        return replace(self, target=self.target.with_arguments(copied(self.target.arguments)))
+
+    def with_other_values(self) -> Caller:
+        """Return the caller with inputs of the same kind and other values: the example's in the
+        opposite order, so that indices stay in their range.
+        """
+        return replace(
+            self, target=self.target.with_arguments(self.target.arguments.changed(_other_values))
+        )
+
+    def in_dtype(self, dtype: torch.dtype) -> Caller:
+        """Return a caller of a copy of the program in another precision, uncompiled."""
+        network = copy.deepcopy(self.target.network)
+
+        def converted(tensor: torch.Tensor) -> torch.Tensor:
+            return _in_dtype(tensor, dtype)
+
+        wide = self.target.with_arguments(self.target.arguments.changed(converted))
+        if network is None:
+            return replace(self, target=wide)
+        network.to(dtype)
+        is_method = self.target.kind != "module"
+        function = getattr(network, self.target.callable.__name__) if is_method else network
+        return replace(self, target=replace(wide, callable=function), function=function)
+
+
+class NetworkState:
+    """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so
+    that a GPU need not hold a model twice.
+    """
+
+    def __init__(
+        self, network: torch.nn.Module | None, original: torch.nn.Module | None = None
+    ) -> None:
+        """``original``: what the network is a copy of, which has the same content; nothing is kept
+        then.
+        """
+        self._tensors = state_of(network)
+        self._content = state_of(original)
+        if original is None:
+            self._content = [tensor.detach().to("cpu", copy=True) for tensor in self._tensors]
+        self._versions = {id(tensor): _version(tensor) for tensor in self._tensors}
+
+    def is_changed(self, tensor: torch.Tensor) -> bool:
+        """Return whether a parameter was written to since."""
+        return _version(tensor) != self._versions.get(id(tensor))
+
+    def put_back(self) -> None:
+        """Give parameters and buffers the content that they had. A parameter that nobody wrote to
+        is left alone: to copy a model to a GPU takes seconds.
+        """
+        for tensor, content in zip(self._tensors, self._content, strict=True):
+            if isinstance(tensor, torch.nn.Parameter) and not self.is_changed(tensor):
+                continue
+            with torch.no_grad():
+                tensor.copy_(content.detach())
+            self._versions[id(tensor)] = _version(tensor)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was written to; -1 where torch does not count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def observed(caller: Caller, state: NetworkState, number: int = SEED) -> Results:
+    """Make a call on copies of the inputs, in this state and with random numbers from ``number``
+    on, and return its results. The network is in this state afterwards.
+    """
+    own = caller.with_own_inputs()
+    state.put_back()
+    seed(number)
+    try:
+        return own.results(own.call(), state)
+    finally:
+        state.put_back()
+        for leaf in own.leaves.values():
+            leaf.grad = None
+
+
+def is_on_gpu(caller: Caller) -> bool:
+    """Return whether any parameter, buffer or input is on a GPU."""
+    found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return any(tensor.device.type == "cuda" for tensor in found)
+
+
+def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
+    """Return parameters and buffers."""
+    return [*network.parameters(), *network.buffers()] if network is not None else []
+
+
+def _other_values(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
+        return tensor  # there is no such order of its values
+    turned = tensor.detach().flip(tuple(range(tensor.dim())))
+    changed = turned * OTHER_SCALE if turned.is_floating_point() or turned.is_complex() else turned
+    return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)
+
+
+def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return tensor
+    if tensor.is_complex():
+        dtype = dtype.to_complex()
+    return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)

@@ -1,0 +1,185 @@
+"""A bench as a picture: the speed-up of each contender over the size, with its interval, and the
+line at which compiling is neither faster nor slower. As SVG by matplotlib; in the terminal by
+plotext.
+
+Both are in the extra ``plots``.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from fx_explorer.drawing.libraries import NO_LIBRARY, SVG_SALT
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
+
+if TYPE_CHECKING:
+    from plotext._figure import _figure_class
+
+NOTHING = (
+    "There is nothing to draw: no contender was measured often enough beside the uncompiled "
+    "program."
+)
+
+BREAK_EVEN = "as fast as uncompiled"
+
+MARGIN = 0.1
+"""Part of what is shown that stays free above and below."""
+
+COLOURS = ("blue+", "orange+", "green+", "magenta+", "cyan+", "red+")
+"""Of the contenders in the terminal."""
+
+MARKS = ("●", "▲", "■", "◆", "○", "△")
+"""Marks of their points, for where there are no colours."""
+
+
+def check_libraries(*, svg: bool, plot: bool) -> None:
+    """Raise UsageError where a picture is wanted and what draws it is not installed: before
+    anything is measured.
+    """
+    for library, is_wanted in (("matplotlib", svg), ("plotext", plot)):
+        if is_wanted and find_spec(library) is None:
+            raise UsageError(NO_LIBRARY.format(library=library))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The speed-up of one contender, a point for each size."""
+
+    contender: str
+    points: Sequence[CellFigures]
+
+    @property
+    def speeds(self) -> list[float]:
+        return [one.speed_up.middle for one in self.points if one.speed_up]
+
+    @property
+    def lows(self) -> list[float]:
+        return [one.speed_up.low for one in self.points if one.speed_up]
+
+    @property
+    def highs(self) -> list[float]:
+        return [one.speed_up.high for one in self.points if one.speed_up]
+
+    def positions(self, sizes: Sequence[str]) -> list[int]:
+        """Return the place of each point among the sizes."""
+        return [sizes.index(one.cell.size) for one in self.points]
+
+
+def curves(figures: BenchFigures) -> list[Curve]:
+    """Return a curve for each contender that was measured, without the sizes at which it gives
+    wrong results. Raises UsageError when there is none.
+    """
+    found = [
+        Curve(
+            name, [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
+        )
+        for name in figures.contenders
+    ]
+    drawn = [curve for curve in found if curve.points]
+    if not drawn:
+        raise UsageError(NOTHING)
+    return drawn
+
+
+def bench_svg(figures: BenchFigures) -> str:
+    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    drawn = curves(figures)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
+    with (
+        matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
+        # Text stays text in the SVG, and whoever shows it has the letters.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axhline(1.0, color="gray", linestyle="--", linewidth=1, label=BREAK_EVEN)
+        for curve in drawn:
+            places = curve.positions(figures.sizes)
+            errors = [
+                [middle - low for middle, low in zip(curve.speeds, curve.lows, strict=True)],
+                [high - middle for middle, high in zip(curve.speeds, curve.highs, strict=True)],
+            ]
+            axes.errorbar(
+                places,
+                curve.speeds,
+                yerr=errors,
+                marker="o",
+                capsize=4,
+                label=_plain(curve.contender),
+            )
+        axes.set_xticks(
+            range(len(figures.sizes)), [_plain(size or "example") for size in figures.sizes]
+        )
+        axes.set_ylim(*shown_range(drawn))
+        axes.set_ylabel("times as fast as uncompiled")
+        axes.set_title(_plain(f"{figures.target}: speed-up, with intervals of 95 %"))
+        axes.legend()
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "fx-explorer"})
+    return out.getvalue()
+
+
+def bench_plot(figures: BenchFigures, width: int, height: int, *, colours: bool) -> str:
+    """Return the picture as lines of text. Raises UsageError when there is nothing to draw, or no
+    plotext.
+    """
+    try:
+        import plotext
+    except ImportError as error:
+        raise UsageError(NO_LIBRARY.format(library="plotext")) from error
+    drawn = curves(figures)
+    plotext.clear_figure()
+    draw(plotext, figures, drawn)
+    plotext.plot_size(width, height)
+    picture = str(plotext.build())
+    return picture if colours else str(plotext.uncolorize(picture))
+
+
+def shown_range(drawn: Sequence[Curve]) -> tuple[float, float]:
+    """Return the least and the greatest speed-up that the picture shows: all intervals, and 1."""
+    low = min(1.0, *(low for curve in drawn for low in curve.lows))
+    high = max(1.0, *(high for curve in drawn for high in curve.highs))
+    return max(0.0, low - (high - low) * MARGIN), high + (high - low) * MARGIN
+
+
+def draw(plot: _figure_class, figures: BenchFigures, drawn: Sequence[Curve]) -> None:
+    """Draw the curves with plotext: on the module, or on the plot of a widget."""
+    sizes = figures.sizes
+    plot.hline(1.0)
+    for curve, colour, mark in zip(drawn, itertools.cycle(COLOURS), itertools.cycle(MARKS)):
+        places = curve.positions(sizes)
+        plot.plot(
+            places,
+            curve.speeds,
+            marker="braille",
+            color=colour,
+            label=f"{mark} {printable(curve.contender)}",
+        )
+        # Its interval, drawn as a line from end to end.
+        for place, low, high in zip(places, curve.lows, curve.highs, strict=True):
+            plot.plot([place, place], [low, high], marker="braille", color=colour)
+        plot.scatter(places, curve.speeds, marker=mark, color=colour)
+    plot.ylim(*shown_range(drawn))
+    plot.xlim(-0.25, len(sizes) - 0.75)
+    plot.xticks(range(len(sizes)), [printable(size or "example") for size in sizes])
+    plot.ylabel("times as fast as uncompiled")
+
+
+def _plain(text: str) -> str:
+    """Return the text with what a terminal would obey made visible, and so that matplotlib takes no
+    part of it for a formula.
+    """
+    return printable(text).replace("$", r"\$")

@@ -1,0 +1,160 @@
+"""A bench as text, markdown, CSV and JSON: the verdict first, then a row for each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
+from fx_explorer.instruments.bench.interval import Interval
+from fx_explorer.instruments.bench.table import bench_table
+from fx_explorer.instruments.bench.verdict import difference, verdict
+from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.text import text_of
+
+SCHEMA = "fx-explorer/bench/1"
+
+
+def bench_text(figures: BenchFigures, width: int | None = None) -> str:
+    """Return the verdict and the table as plain text. Lines have at most ``width`` cells, None
+    where a program reads.
+    """
+    return text_of([*verdict(figures), "", bench_table(figures), "", *_notes(figures)], width)
+
+
+def bench_markdown(figures: BenchFigures) -> str:
+    """Return the verdict as a list and the cells as a table, to be put into an issue or a README."""
+    sentences = [*verdict(figures), *_notes(figures)]
+    lines = [*markdown_list(sentences), "", *markdown_table(bench_table(figures))]
+    return "\n".join(lines) + "\n"
+
+
+def bench_csv(figures: BenchFigures) -> str:
+    """Return a line for each cell, with times in seconds and sizes in bytes."""
+    return csv_of_objects([_plain(cell) for cell in figures.cells])
+
+
+def bench_json(figures: BenchFigures) -> str:
+    """Return everything as JSON."""
+    return json_text({"schema": SCHEMA, "target": figures.target, **bench_object(figures)})
+
+
+def bench_object(figures: BenchFigures) -> dict[str, object]:
+    """Return everything but what it is of; the report has it under ``bench``."""
+    return {
+        "verdict": verdict(figures),
+        "machine": figures.machine,
+        "state": figures.state,
+        "budget_s": figures.budget_s,
+        "preparing_s": figures.preparing_s,
+        "measuring_s": figures.measuring_s,
+        "cells": [_nested(one) for one in figures.cells],
+    }
+
+
+FORMATS: dict[str, Callable[[BenchFigures], str]] = {
+    "text": bench_text,
+    "json": bench_json,
+    "csv": bench_csv,
+    "markdown": bench_markdown,
+}
+
+
+def _notes(figures: BenchFigures) -> list[str]:
+    """Say what the figures are: of what, on what, and what is said of the sizes."""
+    told = list(dict.fromkeys(note for one in figures.cells for note in one.cell.notes))
+    cell = next((one.cell for one in figures.cells if one.cell.state == "measured"), None)
+    if cell:
+        if cell.device != "cpu":
+            on = cell.device
+        else:
+            on = str(figures.machine.get("processor", "the CPU"))
+        if cell.clock == "events":
+            clock = "CUDA events around each call, with a cleared L2 cache"
+        else:
+            clock = "the clock around blocks of calls"
+        told.append(
+            f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}."
+        )
+        if len(figures.sizes) == 1:
+            told.append(f"Inputs: {cell.inputs}.")
+    return told
+
+
+def _interval(found: Interval | None) -> dict[str, float] | None:
+    return asdict(found) if found else None
+
+
+def _nested(one: CellFigures) -> dict[str, object]:
+    return {
+        "contender": one.cell.contender,
+        "size": one.cell.size,
+        "sizes": one.cell.sizes,
+        "state": one.cell.state,
+        "message": one.cell.message,
+        "call_s": one.call_s,
+        "call_interval_s": _interval(one.interval),
+        "iqr_s": one.iqr_s,
+        "rounds": one.rounds,
+        "rounds_left_out": one.left_out,
+        "rounds_disturbed": one.disturbed,
+        "undisturbed_part": one.undisturbed_part,
+        "speed_up": _interval(one.speed_up),
+        "rough_speed_up": _interval(one.rough_speed_up),
+        "pays_after_calls": one.pays_after,
+        "difference": difference(one),
+        **{name: value for name, value in asdict(one.cell).items() if name in _OF_CELL},
+    }
+
+
+_OF_CELL = (
+    "is_compiled",
+    "inputs",
+    "trains",
+    "first_call_s",
+    "warm_up_s",
+    "warm_up_calls",
+    "is_unstable",
+    "graphs",
+    "graph_breaks",
+    "recompiles",
+    "peak_bytes",
+    "work_s",
+    "agreement",
+    "largest_difference",
+    "where",
+    "place",
+    "error",
+    "reference_error",
+    "reference_error",
+    "device",
+    "torch",
+    "threads",
+    "clock",
+    "notes",
+)
+
+
+def _plain(one: CellFigures) -> dict[str, object]:
+    cell, speed_up = one.cell, one.speed_up
+    return {
+        "contender": cell.contender,
+        **cell.sizes,
+        "state": cell.state,
+        "call_s": "" if one.call_s is None else one.call_s,
+        "iqr_s": one.iqr_s,
+        "rounds": one.rounds,
+        "speed_up": speed_up.middle if speed_up else "",
+        "speed_up_low": speed_up.low if speed_up else "",
+        "speed_up_high": speed_up.high if speed_up else "",
+        "first_call_s": cell.first_call_s,
+        "pays_after_calls": "" if one.pays_after is None else one.pays_after,
+        "peak_bytes": cell.peak_bytes if cell.peak_bytes >= 0 else "",
+        "graphs": cell.graphs,
+        "graph_breaks": cell.graph_breaks,
+        "recompiles": cell.recompiles,
+        "results": cell.agreement,
+        "largest_difference": cell.largest_difference,
+        "message": cell.message,
+    }

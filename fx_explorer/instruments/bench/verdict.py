@@ -1,0 +1,450 @@
+"""What a bench says, in sentences: whether compiling pays, from which size on, with whom, and what
+is to be known beside it. Where intervals overlap there is no winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, inf
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, listed, seconds, share
+from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures
+from fx_explorer.instruments.bench.interval import (
+    BETWEEN_PROCESSES,
+    LEAST_ROUNDS,
+    MOST_BETWEEN_PROCESSES,
+    Interval,
+    factor,
+)
+
+MUCH_AROUND = 0.3
+"""Part of a call beside its kernels, from which on it is told."""
+
+ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
+"""Rounds of a size that a bench makes at least, where its budget allows, and at most."""
+
+BUSY = 0.3
+"""Part of all processors' time that other programs took, from which a machine counts as busy."""
+
+
+def verdict(figures: BenchFigures) -> list[str]:
+    """Return the sentences: wrong results first, then the one that answers "is it worth it?"."""
+    compiled = [
+        name
+        for name in figures.contenders
+        if any(one.cell.is_compiled for one in figures.of_contender(name))
+    ]
+    wrong = list(
+        filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
+    )
+    beside = _beside(figures, compiled)
+    rough = list(_rough(figures))
+    budget = list(_spent(figures))
+    if not any(one.speed_up for one in figures.cells):
+        nothing = () if rough else _nothing_timed(figures)
+        return [*wrong, *rough, *budget, *_unfinished(figures), *nothing, *beside]
+    if len(figures.sizes) == 1:
+        answer = _at_one_size(figures.of_size(figures.sizes[0]))
+    else:
+        answer = (sentence for name in compiled for sentence in _over_sizes(name, figures))
+    return [*wrong, *answer, *rough, *budget, *_unfinished(figures), *beside]
+
+
+FAILED = ("failed", "out_of_memory", "timed_out")
+"""States of a cell that something went wrong in."""
+
+
+def problems(figures: BenchFigures) -> list[str]:
+    """Return the sentences of the verdict about what went wrong: other results, and cells that
+    could not be measured.
+    """
+    wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
+    failed = _not_measured([one for one in figures.cells if one.cell.state in FAILED])
+    return [*filter(None, wrong), *failed]
+
+
+def without_figures(figures: BenchFigures) -> list[str]:
+    """Return the contenders of which a bench that came to its end measured nothing, at no size. The
+    verdict says why.
+    """
+    if figures.state != "finished":
+        return []
+    return [
+        name
+        for name in figures.contenders
+        if not any(one.rounds for one in figures.of_contender(name))
+    ]
+
+
+def times(interval: Interval) -> str:
+    """Return ``1.83 × (1.80 to 1.86)``."""
+    return f"{factor(interval.middle)} × ({factor(interval.low)} to {factor(interval.high)})"
+
+
+def _unfinished(figures: BenchFigures) -> Iterator[str]:
+    """Say that more may come, or would have."""
+    if figures.state == "running":
+        yield f"Still measuring{': ' + figures.doing if figures.doing else ''}."
+    elif figures.state == "stopped":
+        yield "The bench was stopped: this is what was measured before."
+
+
+def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
+    """Say why nothing can be said about speed."""
+    uncompiled = [one for one in figures.cells if not one.cell.is_compiled]
+    others = [one for one in figures.cells if one.cell.is_compiled]
+    if all(one.cell.state in FAILED for one in uncompiled):
+        yield "Nothing can be compared: the uncompiled program itself could not be measured."
+    elif others and all(one.cell.state in FAILED for one in others):
+        yield "Nothing can be said about speed: no contender could be measured."
+    elif figures.state == "finished":
+        yield (
+            "Nothing can be said about speed: no contender was measured often enough beside "
+            "the uncompiled program."
+        )
+
+
+def _rough(figures: BenchFigures) -> Iterator[str]:
+    """Say what few rounds show of contenders that have no interval."""
+    for one in figures.cells:
+        if not one.cell.is_compiled or one.is_wrong or one.speed_up or not one.rounds:
+            continue
+        where = f"{one.cell.contender}{_at(one)}"
+        seen = one.rough_speed_up
+        if seen is None:
+            yield f"{where}: {_took(one)} in one round, which does not show which is faster."
+            continue
+        rounds = (
+            f"in {counted(one.rounds, 'round')}, whose range holds it with "
+            f"{share(one.rough_confidence, 1)}; {LEAST_ROUNDS} are needed for 95 %"
+        )
+        ends = factor(seen.low), factor(seen.high)
+        if seen.low > 1 or seen.high < 1:
+            middle = factor(seen.middle)
+            yield f"{where}: about {middle} × as fast as uncompiled ({' to '.join(ends)}) {rounds}."
+        else:
+            range_seen = f"between {' and '.join(ends)} × as fast as uncompiled"
+            yield f"{where}: no measurable difference, {range_seen} {rounds}."
+
+
+def _spent(figures: BenchFigures) -> Iterator[str]:
+    """Say what a budget was spent on, and what a larger one would settle."""
+    open_cells = [one for one in figures.cells if _is_open(one)]
+    if figures.budget_s is None or figures.state != "finished" or not figures.measuring_s:
+        return
+    if not open_cells:
+        return
+    yield (
+        f"Of {seconds(figures.preparing_s + figures.measuring_s)} (--budget {figures.budget_s:g}), "
+        f"{seconds(figures.preparing_s)} were imports and compiling, which are paid once, and "
+        f"{seconds(figures.measuring_s)} rounds of calls; {_larger_budget(figures, open_cells)}."
+    )
+
+
+def _is_open(one: CellFigures) -> bool:
+    """Return whether more rounds could say more of a cell."""
+    if one.is_wrong or not one.cell.is_compiled:
+        return False
+    if one.speed_up is None:
+        return one.rounds > 0
+    return not one.is_faster and not one.is_slower
+
+
+def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:
+    """Say how many seconds would settle what is open, as a clause."""
+    times_as_long = max(map(_times_as_long, open_cells))
+    if times_as_long == inf:
+        return "more would not settle it: two processes that build the same differ by as much"
+    if any(one.rounds * _times_as_long(one) > MOST_ROUNDS for one in open_cells):
+        return f"even {MOST_ROUNDS} rounds, the most that a bench makes, would not settle it"
+    needed_s = figures.preparing_s + figures.measuring_s * times_as_long
+    names = listed(list(dict.fromkeys(one.cell.contender for one in open_cells)), 3)
+    return f"about --budget {ceil(needed_s / 10) * 10} would settle {names}"
+
+
+def _times_as_long(one: CellFigures) -> float:
+    """Return how many times the rounds would show whether a cell is faster: intervals shrink with
+    the square root of the number of rounds, but not below what two processes differ by.
+    """
+    if one.speed_up is None:
+        return ENOUGH_ROUNDS / max(one.rounds, 1)
+    between = 2 * BETWEEN_PROCESSES.get(one.cell.clock, MOST_BETWEEN_PROCESSES)
+    away = abs(one.speed_up.middle - 1) / one.speed_up.middle
+    if away <= between:
+        return inf
+    return max(1.0, (max(one.speed_up.spread - between, 0.0) / (away - between)) ** 2)
+
+
+def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
+    uncompiled = next(one for one in cells if not one.cell.is_compiled)
+    right = [one for one in cells if one.speed_up and not one.is_wrong]
+    faster = sorted((one for one in right if one.is_faster), key=_speed, reverse=True)
+    what = "a training step" if uncompiled.cell.trains else "a call"
+    if faster:
+        best = faster[0]
+        yield (
+            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as "
+            "fast as uncompiled, "
+            f"{_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
+        ).strip()
+        alike = [one.cell.contender for one in faster[1:] if _overlap(one, best)]
+        if alike:
+            yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
+    elif right and all(one.is_slower for one in right):
+        yield (
+            f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and "
+            "all that was measured is slower."
+        )
+    elif right:
+        yield (
+            f"It was not shown that compiling pays: uncompiled, {what} takes "
+            f"{_took(uncompiled)}; nothing is clearly faster."
+        )
+    for one in right:
+        if one not in faster[:1]:
+            yield f"{one.cell.contender}: {_compared(one)}."
+
+
+def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
+    """Say from which size on a contender pays. Sizes are in the order in which they were asked for."""
+    cells = [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
+    if not cells:
+        return
+    faster = [one for one in cells if one.is_faster]
+    others = [one for one in cells if not one.is_faster]
+    if not others:
+        yield f"{name} pays at every size that was measured: {_span(faster)}."
+    elif all(one.is_slower for one in cells):
+        yield f"{name} does not pay at any size that was measured: {_listed(cells)}."
+    elif not faster:
+        yield f"{name} was not shown to pay at any size that was measured: {_listed(cells)}."
+    elif _is_from(cells):
+        yield (
+            f"{name} pays from {faster[0].cell.size} on: {_span(faster)}. Below: {_listed(others)}."
+        )
+    else:
+        yield (
+            f"{name} pays at {listed(one.cell.size for one in faster)}: {_span(faster)}. "
+            f"Otherwise: {_listed(others)}."
+        )
+
+
+def _span(cells: Sequence[CellFigures]) -> str:
+    """Say how much faster the cells are, from the least to the most."""
+    if len(cells) == 1:
+        return _compared(cells[0])
+    speeds = sorted(map(_speed, cells))
+    return f"{factor(speeds[0])} to {factor(speeds[-1])} × as fast as uncompiled"
+
+
+def _is_from(cells: Sequence[CellFigures]) -> bool:
+    """Return whether the sizes are one row of growing numbers, and the contender is faster from one
+    of them on and not before.
+    """
+    values = [list(one.cell.sizes.values()) for one in cells]
+    numbers = [value[0] for value in values if len(value) == 1 and isinstance(value[0], int)]
+    first = next(i for i, one in enumerate(cells) if one.is_faster)
+    return (
+        len(numbers) == len(cells)
+        and numbers == sorted(numbers)
+        and all(one.is_faster for one in cells[first:])
+    )
+
+
+def _listed(cells: Sequence[CellFigures]) -> str:
+    return "; ".join(f"{one.cell.size}, {_compared(one)}" for one in cells)
+
+
+def _compared(one: CellFigures) -> str:
+    assert one.speed_up is not None
+    if one.is_faster or one.is_slower:
+        return f"{_times(one)} as fast as uncompiled"
+    low, high = (factor(end) for end in (one.speed_up.low, one.speed_up.high))
+    return f"no measurable difference, between {low} and {high} × as fast as uncompiled"
+
+
+def _times(one: CellFigures) -> str:
+    return times(one.speed_up) if one.speed_up else ""
+
+
+def _speed(one: CellFigures) -> float:
+    return one.speed_up.middle if one.speed_up else 0.0
+
+
+def _took(one: CellFigures) -> str:
+    return run_time(one.call_s) if one.call_s is not None else "an unknown time"
+
+
+def _paid(one: CellFigures) -> str:
+    if one.pays_after is None:
+        return ""
+    calls = "steps" if one.cell.trains else "calls"
+    return (
+        f"The first one takes {seconds(one.cell.first_call_s)}, and that has paid after about "
+        f"{one.pays_after:,} {calls}."
+    )
+
+
+def _overlap(one: CellFigures, other: CellFigures) -> bool:
+    assert one.speed_up is not None
+    assert other.speed_up is not None
+    return one.speed_up.low <= other.speed_up.high and other.speed_up.low <= one.speed_up.high
+
+
+# what is to be known beside the speed
+
+
+def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
+    for name in compiled:
+        yield from _results(name, figures.of_contender(name))
+        yield from _cuts(name, figures.of_contender(name))
+        yield from _around(name, figures.of_contender(name))
+    yield from _not_measured(figures.cells)
+    yield from _machine(figures)
+
+
+def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
+    """Say what is to be known of results that are not wrong."""
+    for kind in ("not_compared", "within_error"):
+        first = next((one for one in cells if one.cell.agreement == kind), None)
+        if first and kind == "within_error" and not first.cell.reference_error:
+            yield (
+                f"The results of {name} are as large as eager's and have their "
+                f"direction{_at(first)}, "
+                f"and how exact either is, is not known: {difference(first)}."
+            )
+        elif first and kind == "within_error":
+            more = ", and more exact than eager" if _is_more_exact(first) else ""
+            yield (
+                f"The results of {name} are equal{_at(first)} within what eager itself is "
+                "uncertain of"
+                f"{more}: {difference(first)}."
+            )
+        elif first:
+            yield f"The results of {name} are {first.cell.agreement_words}."
+
+
+def _is_more_exact(one: CellFigures) -> bool:
+    return one.cell.error < one.cell.reference_error
+
+
+def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
+    """Say where the results are first wrong; empty where they are not."""
+    first = next((one for one in cells if one.is_wrong), None)
+    return f"{name} gives other results{_at(first)}: {difference(first)}." if first else ""
+
+
+def difference(one: CellFigures) -> str:
+    """Say how far the results are from those of the uncompiled program, and which is nearer the
+    truth.
+    """
+    cell = one.cell
+    if not cell.largest_difference:
+        return cell.agreement_words
+    comma = "," if ", " in cell.where else ""
+    at = f" at {cell.place}" if cell.place else ""
+    clauses = [f"{cell.where}{comma} differs by up to {cell.largest_difference:.2g}{at}"]
+    if cell.error or cell.reference_error:
+        clauses.append(
+            f"its error against a more exact run is {cell.error:.1e}, and eager's "
+            f"{cell.reference_error:.1e} (RMS)"
+        )
+    return "; ".join(filter(None, [*clauses, cell.agreement_words]))
+
+
+def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
+    """Say where little was compiled, or often."""
+    measured = [one for one in cells if one.cell.state == "measured"]
+    nothing = [one for one in measured if not one.cell.graphs]
+    if nothing:
+        yield (
+            f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as "
+            "Python runs it."
+        )
+    unstable = next((one for one in measured if one.cell.is_unstable), None)
+    if unstable:
+        yield (
+            f"{name} was still compiling at each call{_at(unstable)} when measuring began: "
+            "its times hold compiling."
+        )
+    broken = max(measured, key=lambda one: one.cell.graph_breaks, default=None)
+    if broken and broken.cell.graph_breaks:
+        yield (
+            f"{name}: {counted(broken.cell.graph_breaks, 'graph break')}{_at(broken)}; the "
+            "app shows where."
+        )
+    again = max(measured, key=lambda one: one.cell.recompiles, default=None)
+    if again and again.cell.recompiles:
+        times_compiled = counted(again.cell.recompiles, "recompile")
+        yield (
+            f"{name}: {times_compiled}{_at(again)} before measuring; after too many, torch "
+            "leaves a function to Python."
+        )
+
+
+def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
+    """Say what a call costs beside its kernels, where it is not faster and that is why."""
+    slow = [
+        one
+        for one in cells
+        if one.speed_up and not one.is_wrong and not one.is_faster and one.cell.work_s >= 0
+    ]
+    most = max(slow, key=lambda one: _around_s(one), default=None)
+    if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
+        yield (
+            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, "
+            "wrappers and launches for "
+            f"{run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
+        )
+
+
+def _around_s(one: CellFigures) -> float:
+    return (one.call_s or 0.0) - one.cell.work_s
+
+
+def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
+    """Name what was not measured, once for each reason."""
+    by_reason: dict[tuple[bool, str], list[CellFigures]] = {}
+    for one in cells:
+        if one.cell.message:
+            by_reason.setdefault((one.cell.state in FAILED, one.cell.message), []).append(one)
+    for (has_failed, reason), of_reason in by_reason.items():
+        places = listed((f"{one.cell.contender}{_at(one)}" for one in of_reason), 4)
+        yield f"{places} {'failed' if has_failed else 'not measured'}: {reason.rstrip('.')}."
+
+
+def _machine(figures: BenchFigures) -> Iterator[str]:
+    busy = figures.machine.get("busy")
+    if isinstance(busy, int | float) and busy > BUSY:
+        yield (
+            f"The machine was busy when it began: other programs took {busy:.0%} of the "
+            "processors' time."
+        )
+    yield from _disturbed_rounds(figures)
+
+
+def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
+    """Say which rounds do not count, and which do although they were disturbed."""
+    left_out = sum(one.left_out for one in figures.cells)
+    if left_out:
+        rounds = left_out + sum(one.rounds for one in figures.cells)
+        yield (
+            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer "
+            "in them to share an operation between "
+            "threads, as when a virtual machine's host moves them or other programs run."
+        )
+    disturbed = [f"{one.cell.contender}{_at(one)}" for one in figures.cells if one.disturbed]
+    if disturbed:
+        least = min(one.undisturbed_part for one in figures.cells)
+        yield (
+            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors "
+            "took longer than they can to share "
+            "an operation between threads. Without that a call may take as little as "
+            f"{least:.0%} of the time, "
+            "and the intervals reach as far; measure again, for longer (--budget)."
+        )
+
+
+def _at(one: CellFigures) -> str:
+    return f" at {one.cell.size}" if one.cell.size else ""

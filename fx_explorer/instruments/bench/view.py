@@ -1,0 +1,111 @@
+"""View H: whether compiling pays, cell by cell, while a bench measures and afterwards."""
+
+from __future__ import annotations
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
+from fx_explorer.analysis.words import counted, seconds
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures, bench_figures
+from fx_explorer.instruments.bench.table import RESULTS, CellRow, row_of
+from fx_explorer.instruments.bench.verdict import difference, times, verdict
+from fx_explorer.session import SessionReader
+
+COLUMNS = (
+    TableColumn("size", "annotation", min_width=9),
+    TableColumn("contender", "strong", min_width=10),
+    TableColumn("a call", is_number=True, min_width=18, priority=1),
+    TableColumn("speed-up", "good", is_number=True, min_width=19),
+    TableColumn("first call", is_number=True, min_width=10, priority=3),
+    TableColumn("pays after", is_number=True, min_width=10, priority=4),
+    TableColumn("memory", is_number=True, priority=5),
+    TableColumn("graphs", "muted", priority=6),
+    TableColumn("results", "muted", min_width=16, priority=2),
+)
+
+NONE_YET = (
+    "Nothing was measured yet. Press x p to measure whether compiling pays: the program "
+    "uncompiled, and by each backend."
+)
+
+PLOT_WIDTH, PLOT_HEIGHT = 72, 14
+
+
+def bench_table(reader: SessionReader) -> ViewTable:
+    figures = bench_figures(reader)
+    return ViewTable(
+        shows="Whether compiling pays: each contender beside the uncompiled program.",
+        notice=_notice(figures) if figures else "",
+        origin="calls in processes of their own, which take turns; the range in brackets holds "
+        "the speed-up with 95 %",
+        columns=COLUMNS,
+        rows=[_row(figures, one) for one in figures.cells] if figures else (),
+        empty=f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
+        svg=(lambda: _svg(figures)) if figures else None,
+    )
+
+
+def _svg(figures: BenchFigures) -> str:
+    from fx_explorer.instruments.bench.picture import bench_svg
+
+    return bench_svg(figures)
+
+
+def _notice(figures: BenchFigures) -> str:
+    """Return what must be seen: what is being done while it measures, else what went wrong, or the
+    answer.
+    """
+    if figures.state == "running":
+        return f"Measuring … {figures.doing} (esc stops it and keeps what there is)"
+    return verdict(figures)[0]
+
+
+def _row(figures: BenchFigures, one: CellFigures) -> TableRow:
+    row: CellRow = row_of(one)
+    return TableRow(
+        row,
+        None,
+        lambda: Detail(_detail(figures, one)),
+        "problem" if one.is_wrong else "",
+    )
+
+
+def _detail(figures: BenchFigures, one: CellFigures) -> str:
+    """Say all about one cell, draw the picture, and give the whole verdict."""
+    picture = ["", *_picture(figures).splitlines()] if len(figures.sizes) > 1 else []
+    return "\n".join([*_about(one), *picture, "", *verdict(figures)])
+
+
+def _about(one: CellFigures) -> list[str]:
+    cell = one.cell
+    if cell.state != "measured":
+        return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
+    told = [
+        (
+            f"{cell.contender} with {cell.inputs}: called "
+            f"{counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
+        )
+    ]
+    if one.interval:
+        ends = f"{run_time(one.interval.low)} to {run_time(one.interval.high)}"
+        told.append(
+            f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in "
+            f"{counted(one.rounds, 'round')}."
+        )
+    if one.speed_up:
+        told.append(f"It is {times(one.speed_up)} as fast as uncompiled.")
+    if cell.is_compiled and cell.agreement:
+        told.append(
+            ": ".join(filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(one)))) + "."
+        )
+    return told
+
+
+def _picture(figures: BenchFigures) -> str:
+    from fx_explorer.instruments.bench.picture import bench_plot
+
+    try:
+        return bench_plot(figures, PLOT_WIDTH, PLOT_HEIGHT, colours=False)
+    except UsageError as error:
+        return str(error)

@@ -1,0 +1,226 @@
+"""The tensors at graph breaks: what is handed over, which graph takes it, which kernels touch it,
+and how big it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.words import counted, size
+from fx_explorer.instruments.breaks.call_tree import FunctionCall
+from fx_explorer.instruments.breaks.kept_across import KeptValues, Local
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.breaks import chains_of_breaks
+from fx_explorer.session.queries.graph.graphs import compilations_of_graphs, nodes_lowered_forward
+from fx_explorer.session.queries.graph.links import descendants
+from fx_explorer.session.queries.graph.nodes import returned_nodes, users_of_inputs
+from fx_explorer.session.queries.kernel.kernels import kernel_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    count: int = 0
+    size_bytes: int = 0
+    unknown_sizes: int = 0
+    """How many of ``count`` have a size that depends on something without a value. They are not in
+    ``size_bytes``.
+    """
+
+    def __add__(self, other: Tensors) -> Tensors:
+        unknown = self.unknown_sizes + other.unknown_sizes
+        return Tensors(self.count + other.count, self.size_bytes + other.size_bytes, unknown)
+
+    @property
+    def in_words(self) -> str:
+        return (
+            f"{counted(self.count, 'tensor')} "
+            f"({'at least ' if self.unknown_sizes else ''}{size(self.size_bytes)})"
+        )
+
+
+NO_TENSORS = Tensors()
+
+
+class CutTensors:
+    """Answers questions about the tensors at a session's breaks. Each row is read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._chains = {
+            stack.id: stack.frames for stack in reader.by_ids(model.Stack, chains_of_breaks(reader))
+        }
+        self._resumes = reader.rows(model.ResumeFunction)
+        self._locals = reader.rows(model.LocalTensor)
+        self._owners = compilations_of_graphs(reader)
+        self._symbols = {(row.compilation, row.name): row.hint for row in reader.rows(model.Symbol)}
+        self._kernels: dict[int, set[int]] = {}
+        used = in_use(reader)
+        # Without tensors at a cut nobody asks for a kernel, and the nodes of all kernels are many
+        # rows.
+        for kernel, nodes in kernel_nodes(reader).items() if self._locals else ():
+            if used is None or kernel in used.kernels:
+                for node in nodes:
+                    self._kernels.setdefault(node, set()).add(kernel)
+        self.kept = KeptValues(reader, used.saving if used else None)
+
+    def root_line(self, hit: model.GraphBreak) -> int:
+        """Return the line of the compiled function at which the break happened, perhaps in
+        something called there.
+        """
+        chain = self.chain(hit)
+        return chain[0].line if chain else hit.line
+
+    def chain(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
+        """Return the compiled function and what was inlined into it, outermost first."""
+        return self._chains.get(hit.chain, ())
+
+    def resumed_lines(self, cut: FunctionCall) -> set[int]:
+        own = {row.id for row in cut.compilations}
+        return {row.root_line for row in self._resumes if row.compilation in own}
+
+    def resume_functions(self, hit: model.GraphBreak) -> list[model.ResumeFunction]:
+        """Return what was made of the functions behind a break, the innermost first."""
+        return self._made_at(hit, {hit.compilation})
+
+    def _made_at(
+        self, hit: model.GraphBreak, compilations: Collection[int]
+    ) -> list[model.ResumeFunction]:
+        line = self.root_line(hit)
+        return [
+            row
+            for row in self._resumes
+            if row.root_line == line and row.compilation in compilations
+        ]
+
+    def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
+        """Return local → node of the graph before. One compilation of the function stands for all."""
+        own = [row.id for row in cut.compilations]
+        rows = [row for row in self._locals if row.compilation in own and not row.is_input]
+        of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
+        # A tensor without a name would count once for each of several compilations.
+        last = max((row.compilation for row in of_hit), default=0)
+        return {
+            Local(row.depth, row.source or f"node {row.node}"): row.node
+            for row in of_hit
+            if row.compilation == last
+        }
+
+    def takers(
+        self, local: Local, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
+    ) -> set[int]:
+        """Return the inputs of graphs behind a cut that are the tensor which is ``local`` there.
+
+        A rest that does not use the tensor may pass it on to its own rest, as long as it does not
+        give the name to another tensor.
+        """
+        takers: set[int] = set()
+        passed: set[tuple[Local, str, int]] = set()  # breaks of one line are one cut
+        pending = [(local, cut, hit, behind)]
+        while pending:
+            before, cut, hit, behind = pending.pop()
+            rests = [one for one in behind if one.is_resume]
+            for after, rest in itertools.product(self._in_rest(before, cut, hit), rests):
+                taken = self._inputs(rest).get(after, set())
+                takers |= taken
+                for inner in rest.breaks if not taken else ():
+                    at = after, rest.frame, self.root_line(inner)
+                    if at not in passed and after not in self.handed_over(rest, inner):
+                        passed.add(at)
+                        pending.append((after, rest, inner, rest.calls))
+        return takers
+
+    def inputs_of(self, cut: FunctionCall) -> dict[Local, int]:
+        """Return local → input of a graph of ``cut``, by the name it came in with; of several
+        compilations, the first is used.
+        """
+        return {local: min(nodes) for local, nodes in self._inputs(cut).items()}
+
+    def _in_rest(self, local: Local, cut: FunctionCall, hit: model.GraphBreak) -> set[Local]:
+        """Return the locals that a value is in the rest behind a break, as far as it is needed
+        there. A function that has only to return has no rest, so those that it called come up.
+        """
+        made = self._made_at(hit, {row.id for row in cut.compilations})
+        depths = sorted({row.depth for row in made})
+        return {
+            Local(depths.index(row.depth), source)
+            for row in made
+            for source in _sources_in(row, local)
+        }
+
+    def _inputs(self, called: FunctionCall) -> dict[Local, set[int]]:
+        own = {row.id for row in called.compilations}
+        taken: dict[Local, set[int]] = {}
+        for row in self._locals:
+            if row.is_input and row.compilation in own:
+                taken.setdefault(Local(row.depth, row.source), set()).add(row.node)
+        return taken
+
+    def tensors(self, nodes: set[int]) -> Tensors:
+        sizes = [self._size_bytes(node) for node in self._nodes(nodes)]
+        return Tensors(len(sizes), sum(one or 0 for one in sizes), sizes.count(None))
+
+    def _nodes(self, ids: Iterable[int]) -> list[model.Node]:
+        return self._reader.by_ids(model.Node, ids)
+
+    def writing(self, nodes: set[int]) -> set[int]:
+        """Return the kernels that compute what a lowered graph returns of these nodes."""
+        returned = returned_nodes(self._reader, self._lowered(nodes))
+        return {kernel for node in returned for kernel in self._kernels.get(node, ())}
+
+    def reading(self, inputs: set[int]) -> set[int]:
+        """Return the kernels that take these inputs as they come in."""
+        users = users_of_inputs(self._reader, self._lowered(inputs))
+        return {kernel for node in users for kernel in self._kernels.get(node, ())}
+
+    def _lowered(self, nodes: set[int]) -> list[int]:
+        """Return the nodes made of these in the forward (or inference) graphs that kernels were
+        made of.
+        """
+        if not self._kernels or not nodes:
+            return []
+        return nodes_lowered_forward(self._reader, descendants(self._reader, nodes))
+
+    def _size_bytes(self, node: model.Node) -> int | None:
+        owner = self._owners.get(node.graph, 0)
+        if node.shape is None:
+            shape = None
+        else:
+            shape = [self._symbols.get((owner, dim), dim) for dim in node.shape]
+        return size_bytes(node.dtype, shape)
+
+
+_LOCAL = re.compile(r"L\['(?P<name>[^']+)'\]")
+
+
+def _sources_in(resume: model.ResumeFunction, local: Local) -> Iterator[str]:
+    """Yield what a resume function calls a local of the function that the break cut."""
+    named = _LOCAL.match(local.source)
+    if named is not None and resume.depth == local.depth:
+        # Values on the stack are not among a function's locals, and always come along.
+        is_on_stack = named["name"].startswith("___stack")
+        if is_on_stack or named["name"] in resume.locals:
+            yield local.source
+    for taken_as, source in (resume.taken_from or {}).items() if local.depth == 0 else ():
+        within = local.source.removeprefix(source)
+        if within != local.source and (not within or within[0] in ".["):
+            yield f"L['{taken_as}']{within}"
+
+
+_BITS = re.compile(r"[a-z]+(\d+)")
+
+
+def size_bytes(dtype: str, shape: Sequence[str] | None) -> int | None:
+    """Return the bytes of ``f32[4, 64]``; None for what is not a tensor, and when a size is not a
+    number.
+    """
+    bits = _BITS.match(dtype)
+    if bits is None or shape is None or not all(dim.isdecimal() for dim in shape):
+        return None
+    # A packed dtype (``f4e2m1fnx2``) has less than a byte per value, and one byte per element.
+    return math.prod(map(int, shape)) * max(1, int(bits[1]) // 8)

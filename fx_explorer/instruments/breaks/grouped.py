@@ -1,0 +1,380 @@
+"""Graph breaks, grouped by line and cause however often each was hit, the costliest first."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, lines_of, place_of_path
+from fx_explorer.analysis.measured_times import break_times
+from fx_explorer.analysis.naming.functions import function_of, plain_function
+from fx_explorer.analysis.whole_session import not_in_text
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.instruments.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs
+from fx_explorer.instruments.breaks.call_tree import call_trees
+from fx_explorer.instruments.breaks.cut_tensors import CutTensors
+from fx_explorer.instruments.breaks.torch_breaks import BreakInTorch, torchs_own
+from fx_explorer.session import SessionReader
+from fx_explorer.session.bounds import MAX_FIELD
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_names
+
+# Breaks in code of a package or of Python, to which the user's line only led.
+
+# Packages lie below Python's own folder, too. What is frozen into the interpreter is Python's.
+_STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packages[/\\])|<frozen ")
+
+
+@dataclass(frozen=True, slots=True)
+class BreakInLibrary:
+    """A break in a file of a library or of Python, and the user's line that led there.
+
+    A package is often the model itself, so such a break is described like one in the user's own
+    code. Nobody changes Python's own library.
+    """
+
+    called_from: model.Frame
+    is_pythons_own: bool
+    """Whether it is a file of Python's standard library."""
+
+    @property
+    def caller(self) -> str:
+        """Return ``train.py:9``."""
+        return in_file(self.called_from.file, self.called_from.line)
+
+    def in_words(self, registry_id: str, plain: str) -> str:
+        """Return torch's reason (``plain``), and which line of the user's led there."""
+        whose = "Python's own code" if self.is_pythons_own else "a package"
+        return f"{plain}, in {whose}, called from {self.caller}"
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return hints in place of torch's, where nobody changes the code that breaks; otherwise
+        empty.
+        """
+        if not self.is_pythons_own:
+            return ()
+        return (
+            (
+                f"Look at the call in {self.caller}: what it calls is compiled with it, and "
+                "breaks go when the call does."
+            ),
+        )
+
+
+def library_files(reader: SessionReader) -> frozenset[str]:
+    """Return the paths of a session's source files that are not the user's."""
+    return frozenset(file.path for file in reader.rows(model.SourceFile) if not file.is_user)
+
+
+def in_library(
+    file: str, stack: Sequence[model.Frame], libraries: Collection[str]
+) -> BreakInLibrary | None:
+    """Tell whether a break in ``file`` is in a library, and which line of the user's led there.
+    None for the user's own code, and where no line of the user's is known.
+
+    ``stack``: who called the compiled function, and what was inlined into it down to the break,
+    outermost first. ``libraries``: ``library_files``.
+    """
+    mine = (
+        (frame for frame in reversed(stack) if frame.file not in libraries)
+        if file in libraries
+        else ()
+    )
+    found = next(iter(mine), None)
+    return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None
+
+
+# Graph breaks that torch's DistributedDataParallel makes around the user's model, before and
+# after its forward. No line of the user's makes them, and no change of one takes them away.
+
+_FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
+
+_SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)")
+"""Matches the debug context of a function of its that Dynamo does not look into."""
+
+_CALLED = re.compile(
+    r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
+)
+"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of
+calls.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakInWrapper:
+    """A break of DistributedDataParallel's own."""
+
+    what: str
+    """The function: ``_pre_forward``."""
+
+    def in_words(self, registry_id: str, plain: str) -> str:
+        return (
+            f"torch's DistributedDataParallel breaks there itself ({self.what}), around your "
+            "model and not inside it"
+        )
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return hints in place of torch's, which ask to change DistributedDataParallel."""
+        return (
+            (
+                "Leave it: none of your lines makes it. torch.compile compiles the forward "
+                "of the model inside by itself."
+            ),
+        )
+
+
+def wrappers_own(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> BreakInWrapper | None:
+    """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
+    if chain and _FILE.search(chain[-1].file):
+        return BreakInWrapper(chain[-1].function)
+    text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
+    if skipped := _SKIPPED.search(text):
+        return BreakInWrapper(skipped["name"].rpartition(".")[2])
+    called = _CALLED.search(text)
+    return BreakInWrapper(called["logged"] or called["reduced"]) if called else None
+
+
+# The ids belong to torch's registry and may change: any other id is told in torch's words.
+PLAIN_REASONS: dict[str, str] = {
+    "GB0007": "it calls something that Dynamo does not look into (C code, or a module it skips)",
+    "GB0008": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0009": "it calls something that Dynamo does not look into (a module it skips)",
+    "GB0025": "the code asks for a graph break here (torch._dynamo.graph_break)",
+    "GB0033": "an operation returns a Python value that depends on the tensor's content",
+    "GB0036": "an operation's output size depends on the tensor's content",
+    "GB0039": "the function was compiled too often for different inputs, so it runs in eager mode",
+    "GB0059": "a Python builtin acts outside the graph",
+    "GB0088": "an exception is raised here that nothing in the compiled code catches",
+    "GB0098": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0099": "the function is kept out of compilation (torch.compiler.disable)",
+    "GB0105": "a tensor leaves for NumPy",
+    "GB0123": "backward() is called inside the compiled code",
+    "GB0124": "a tensor's value is taken into Python (.item())",
+    "GB0170": "which branch runs depends on a tensor's value, unknown at compile time",
+    "GB0219": "the backend could not compile the graph",
+    "GB0291": "a logger is called",
+}
+"""torch's most frequent reasons (``torch/_dynamo/graph_break_registry.json``), without
+torch-internal words.
+"""
+
+
+class EagerRest(NamedTuple):
+    """The rest of a function, which runs in eager mode."""
+
+    function: str
+    line: int
+    """The line from which that is so; 0 when not known."""
+
+    @property
+    def in_words(self) -> str:
+        """Return ``the rest of Net.forward, from line 12 on,``, the subject of a sentence."""
+        rest = f"the rest of {self.function or 'the function'}"
+        return f"{rest}, from line {self.line} on," if self.line else rest
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctBreak:
+    """All hits (``GraphBreak``) of one cause on one line."""
+
+    registry_id: str
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    """Each hint once; torch repeats them when a report quotes another."""
+    file: str
+    line: int
+    code: str
+    count: int
+    """How many times torch reported it."""
+    compilations: tuple[str, ...]
+    """Names of the compilations it cut, each once."""
+    place: Place | None
+    """The user's line; None when its file is not in the session."""
+    stack: int
+    text: int
+    """Text of the first hit: its Stack, and torch's own report in full."""
+    column: int = 0
+    """The column where the code that breaks begins, from 1; 0 when torch does not tell."""
+    carets: str = ""
+    """A line to put under ``code``, with a caret below each character that breaks. Empty when torch
+    does not tell.
+    """
+    chain: tuple[model.Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break. Its
+    innermost frame may be torch's.
+    """
+    resume_functions: tuple[str, ...] = ()
+    """torch's names of the functions made of what comes behind, each once."""
+    cost: BreakCost = NO_COST
+    eager_rests: tuple[EagerRest, ...] = ()
+    """What runs in eager mode because torch cannot resume from it, each once."""
+    elsewhere: BreakInTorch | BreakInLibrary | BreakInWrapper | None = None
+    """Set where the code that breaks is not the user's: torch's own, which the line calls, a
+    library's, or that of DistributedDataParallel around the model.
+    """
+
+    @property
+    def is_wrappers(self) -> bool:
+        """Return whether DistributedDataParallel makes it, so that the user has nothing to change."""
+        return isinstance(self.elsewhere, BreakInWrapper)
+
+    @property
+    def loss(self) -> str:
+        """Return what runs in eager mode because torch cannot resume from it, as a sentence; empty
+        where nothing does.
+        """
+        if not self.eager_rests:
+            return ""
+        rests = " and ".join(rest.in_words for rest in self.eager_rests[:2])
+        more = len(self.eager_rests) - 2
+        also = f" and {counted(more, 'other rest')}" if more > 0 else ""
+        run = "runs" if len(self.eager_rests) == 1 else "run"
+        return f"torch cannot resume there: {rests}{also} {run} in eager mode"
+
+    @property
+    def in_words(self) -> str:
+        """Return torch's reason, in plain words where we have them."""
+        plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
+        return self.elsewhere.in_words(self.registry_id, plain) if self.elsewhere else plain
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Return the sort key: the costliest break first, breaks in Python's own library and around
+        the model last.
+        """
+        is_pythons_own = (
+            isinstance(self.elsewhere, BreakInLibrary) and self.elsewhere.is_pythons_own
+        )
+        return not self.is_wrappers, not is_pythons_own, self.cost.rank
+
+
+def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
+    """Return the costliest breaks first, those in Python's own library and those around the model
+    last, and ties in the order of their first hits.
+    """
+    groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
+    for hit in reader.rows(model.GraphBreak):
+        groups.setdefault(hit.cause, []).append(hit)
+    if not groups:
+        return []
+    known = _Known(reader)
+    return sorted(
+        (known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True
+    )
+
+
+class _Known:
+    """What all breaks of a session are described with, read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._names = compilation_names(reader)
+        self._books = CutTensors(reader)
+        self._libraries = library_files(reader)
+        self._has_graphs = "graphs" not in not_in_text(reader)
+        self._costs = break_costs(self._books, call_trees(reader))
+        self._times = break_times(reader)
+
+    def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
+        """Return the break that these hits are of. What it is comes from the first hit, what it
+        costs from all of them.
+        """
+        first = hits[0]
+        place = place_of_path(self._reader, first.file, first.line)
+        chain = self._books.chain(first)
+        stack = (*self._callers(first), *chain)
+        elsewhere = (
+            wrappers_own(self._reader, first, chain)
+            or torchs_own(self._reader, first, chain)
+            or in_library(first.file, stack, self._libraries)
+        )
+        return DistinctBreak(
+            registry_id=first.registry_id,
+            reason=first.reason,
+            explanation=first.explanation,
+            hints=(elsewhere.hints if elsewhere else ()) or tuple(dict.fromkeys(first.hints)),
+            file=first.file,
+            line=first.line,
+            code=first.code.strip(),
+            count=len(hits),
+            compilations=tuple(
+                dict.fromkeys(
+                    self._names.get(hit.compilation, "") for hit in hits if hit.compilation
+                )
+            ),
+            place=place,
+            stack=first.stack,
+            text=first.text,
+            column=first.column,
+            carets=self._carets(first, place),
+            chain=chain,
+            resume_functions=tuple(
+                dict.fromkeys(row.name for hit in hits for row in self._books.resume_functions(hit))
+            ),
+            cost=self._cost(hits),
+            eager_rests=tuple(
+                dict.fromkeys(self._eager_rest(hit) for hit in hits if hit.skips_rest)
+            ),
+            elsewhere=elsewhere,
+        )
+
+    def _eager_rest(self, hit: model.GraphBreak) -> EagerRest:
+        """Return what runs in eager mode because of a hit: the rest of the compiled function, or of
+        the one that broke where that is resumed (nested graph breaks).
+        """
+        (compilation,) = self._reader.by_ids(model.Compilation, [hit.compilation]) or (None,)
+        chain = self._books.chain(hit)
+        function = function_of(compilation) if compilation else ""
+        if self._books.resume_functions(hit) and len(chain) > 1:
+            function = plain_function(chain[-1].function)
+        return EagerRest(function, hit.rest_line)
+
+    def _callers(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
+        """Return who called the function that the break cuts, outermost first."""
+        compilations = self._reader.by_ids(model.Compilation, [hit.compilation])
+        stacks = self._reader.by_ids(model.Stack, [row.stack for row in compilations if row.stack])
+        return stacks[0].frames if stacks else ()
+
+    def _cost(self, hits: list[model.GraphBreak]) -> BreakCost:
+        if not self._has_graphs:
+            return UNKNOWN_COST
+        counted = sum((self._costs[hit.id] for hit in hits if hit.id in self._costs), NO_COST)
+        return replace(
+            counted, run=next((self._times[hit.id] for hit in hits if hit.id in self._times), None)
+        )
+
+    def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
+        lines = lines_of(self._reader, place.document) if place and hit.column else []
+        line = lines[hit.line - 1] if 0 < hit.line <= len(lines) else ""
+        return carets(line, hit.column, hit.end_column if hit.end_line == hit.line else 0)
+
+
+def carets(line: str, column: int, end_column: int) -> str:
+    """Return ``   ^^^^^``, to stand under the line without its indentation: below the characters
+    ``column`` to ``end_column``, both from 1.
+
+    The carets go to the end of the line when ``end_column`` is 0, and are empty when ``column`` is
+    0.
+
+    A wide character takes two carets; a tab stays a tab.
+    """
+    code = line.strip()
+    start = column - 1 - (len(line) - len(line.lstrip()))
+    if not column or not 0 <= start < len(code):
+        return ""
+    end = min(len(code), start + end_column - column + 1) if end_column else len(code)
+    before = "".join(c if c == "\t" else " " * _cells(c) for c in code[:start])
+    return before + "^" * sum(map(_cells, code[start:end]))
+
+
+def _cells(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

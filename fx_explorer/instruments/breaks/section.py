@@ -1,0 +1,140 @@
+"""Graph breaks in the JSON report: what cuts, what it costs, what is run in eager mode, and the
+calls around it.
+"""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.instruments.breaks.break_cost import BreakCost
+from fx_explorer.instruments.breaks.call_tree import FunctionCall
+from fx_explorer.instruments.breaks.cut_tensors import Tensors
+from fx_explorer.instruments.breaks.fallbacks import DistinctFallback
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.breaks.kept_across import KeptAcross
+from fx_explorer.session import SessionReader
+
+Json = dict[str, object]
+
+
+def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
+    """Return a graph break: what causes it, what it cuts, what its calls cost, and what is left to
+    Python.
+    """
+    return {
+        "id": one.registry_id or None,
+        "reason": one.reason,
+        "explanation": one.explanation,
+        "hints": list(one.hints),
+        "file": one.file,
+        "line": one.line,
+        "column": one.column or None,
+        "code": one.code,
+        "carets": one.carets,
+        "chain": [
+            {"file": f.file, "line": f.line, "function": f.function, "code": f.code}
+            for f in one.chain
+        ],
+        "count": one.count,
+        "compilations": list(one.compilations),
+        "resume_functions": list(one.resume_functions),
+        "goes_on_in": [plain_function(name) for name in one.resume_functions],
+        "eager_rests": [
+            {"function": rest.function, "line": rest.line or None} for rest in one.eager_rests
+        ],
+        "cost": _cost(reader, one.cost),
+    }
+
+
+def _cost(reader: SessionReader, cost: BreakCost) -> Json:
+    return {
+        "functions_in_python": cost.functions_in_python,
+        "rests_in_python": cost.rests_in_python,
+        "extra_graphs": cost.extra_graphs,
+        "read_again": _tensors(cost.read_again),
+        "handed_over": _tensors(cost.handed_over),
+        "saved": _tensors(cost.saved),
+        "kept_twice": _tensors(cost.kept_twice),
+        "kept_across": [_kept(reader, one) for one in cost.kept_across],
+        "kernels": cost.kernels,
+        "run_s": cost.run_s,
+        "run_iqr_s": cost.run.iqr_s if cost.run else None,
+        "run_calls": cost.run.call.runs if cost.run else None,
+    }
+
+
+def _kept(reader: SessionReader, one: KeptAcross) -> Json:
+    row = one.kept_behind[0]
+    behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
+    return {
+        "source": plain_code(one.source, behind),
+        "shape": [int(dim) if dim.isdecimal() else dim for dim in row.shape],
+        "dtype": row.dtype,
+        "bytes": row.size_bytes or None,
+        "crosses": one.crosses,
+        "kept_before": [kept.name for kept in one.kept_before],
+        "kept_behind": [kept.name for kept in one.kept_behind],
+    }
+
+
+def measured_call(call: model.CallTime | None) -> Json | None:
+    if call is None:
+        return None
+    return {
+        "median_s": call.median_s,
+        "iqr_s": call.iqr_s,
+        "graphs_s": call.graphs_s,
+        "calls": call.runs,
+        "device": call.device,
+    }
+
+
+def _tensors(tensors: Tensors) -> Json:
+    return {
+        "tensors": tensors.count,
+        "bytes": tensors.size_bytes,
+        "unknown_sizes": tensors.unknown_sizes,
+    }
+
+
+def fallback(one: DistinctFallback) -> Json:
+    return {
+        "kind": one.kind,
+        "function": one.function,
+        "file": one.file,
+        "line": one.line,
+        "id": one.registry_id or None,
+        "reason": one.reason,
+        "explanation": one.explanation,
+        "hints": list(one.hints),
+        "count": one.count,
+        "nothing_to_compile": one.has_nothing_to_compile,
+    }
+
+
+DEEPEST = 100
+"""JSON that is nested deeper is refused by many who read it: what is called deeper stands in one
+list.
+"""
+
+
+def called(one: FunctionCall, depth: int = 0) -> Json:
+    if depth < DEEPEST:
+        below = [called(inner, depth + 1) for inner in one.calls]
+    else:
+        below = [_alone(each) for each in one.walk()][1:]
+    return {**_alone(one), "calls": below}
+
+
+def _alone(one: FunctionCall) -> Json:
+    return {
+        "function": one.function,
+        "file": one.file,
+        "line": one.line,
+        "called_at": one.called_at or None,
+        "resume": one.is_resume,
+        "compilations": [row.name for row in one.compilations],
+        "graphs": len(one.graphs),
+        "calls": [],
+    }

@@ -1,0 +1,186 @@
+"""``fx-explorer diff A B``: two sessions or targets compared; ``diff TARGET --gpu A --gpu B``: one
+target for two GPUs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fx_explorer.analysis.diff import difference_in_words
+from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.shown_names import shown_name
+from fx_explorer.command_line.unused_options import refuse_capture_options
+from fx_explorer.errors import ProgramError, UsageError, WorkerError
+from fx_explorer.gpus import find_gpu
+from fx_explorer.highlight import printable
+from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
+from fx_explorer.instruments.diff.report import two_sessions_report
+from fx_explorer.instruments.diff.text import text_of_both
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
+from fx_explorer.session import SessionReader
+from fx_explorer.temporary_folder import temporary_folder
+
+EPILOG = """\
+examples:
+  fx-explorer diff before.fxs after.fxs                  what a change did
+  fx-explorer diff before.fxs model.py                   against the file as it is now
+  fx-explorer diff model.py --gpu a100 --gpu h100        one target for two GPUs
+  fx-explorer diff before.fxs after.fxs --kernel gelu    the code of one kernel, line by line
+
+A and B are sessions (file.fxs) or targets, which are captured first; one target with --gpu twice is captured for either GPU.
+Kernels are paired by the operations they compute. Nothing is run on a virtual GPU: run times are not compared.
+"""
+
+
+DIFFERING = "\x1b[33m{}\x1b[0m"
+"""A row of figures that differ, on a terminal: yellow, beside its sign."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("target", metavar="A", help="a session, or a target")
+    parser.add_argument(
+        "other", metavar="B", nargs="?", help="what it is compared with; not needed with two --gpu"
+    )
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        default="",
+        help="show the code of this kernel, line by line, and nothing else",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="json: the same facts (default: text)",
+    )
+    add_kernels_argument(parser)
+    add_capture_arguments(parser, several_gpus=True)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    # In this order, so that the readers are closed before the folder of their files goes.
+    with temporary_folder() as folder, contextlib.ExitStack() as opened:
+        left, right = (
+            opened.enter_context(SessionReader(_session(side, folder / f"{i}.fxs")))
+            for i, side in enumerate(_sides(arguments))
+        )
+        left, right = (_built(reader, arguments, opened) for reader in (left, right))
+        names = _names(arguments)
+        if arguments.format == "json":
+            sys.stdout.write(json_text(two_sessions_report(left, right, names)))
+            return 0
+        in_colour, width = is_read_in_colour(sys.stdout), width_for(sys.stdout)
+        if arguments.kernel:
+            lines = list(_code(left, right, arguments.kernel))
+        else:
+            lines = []
+            for line in text_of_both(left, right, names, width):
+                lines += wrapped(line, width)
+        for line in lines:
+            print(
+                DIFFERING.format(printable(line))
+                if in_colour and line.endswith("≠")
+                else printable(line)
+            )
+    return 0
+
+
+def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
+    """Return what either side is captured from. Raises UsageError when it takes more, or less, to
+    make two.
+    """
+    gpus: list[str] = arguments.gpu
+    for gpu in gpus:
+        find_gpu(gpu)  # before one side is captured
+    if arguments.other and len(gpus) <= 1:
+        sides = [_with(arguments, target, *gpus) for target in (arguments.target, arguments.other)]
+        if all(is_session(side.target) for side in sides):
+            refuse_gpu(sides[0])
+            refuse_capture_options(sides[0])
+        return sides
+    if arguments.other is None and len(gpus) == 2:
+        if is_session(arguments.target):
+            refuse_gpu(_with(arguments, arguments.target, gpus[0]))
+        return [_with(arguments, arguments.target, gpu) for gpu in gpus]
+    raise UsageError(
+        "diff compares two: fx-explorer diff A B, or one target for two GPUs: diff "
+        "TARGET --gpu a100 --gpu h100"
+    )
+
+
+def _with(arguments: argparse.Namespace, target: str, gpu: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(arguments), "target": target, "gpu": gpu})
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, str]:
+    if arguments.other:
+        return shown_name(arguments, arguments.target), shown_name(arguments, arguments.other)
+    return str(arguments.gpu[0]), str(arguments.gpu[1])
+
+
+def _session(side: argparse.Namespace, path: Path) -> Path:
+    """Return the session that is given, or one captured now. Raises ProgramError or WorkerError
+    when it did not come to its end.
+    """
+    if is_session(side.target):
+        return Path(side.target)
+    from fx_explorer.command_line.capture_first import capture_first
+
+    print(f"capturing {side.target}" + (f" for {side.gpu}" if side.gpu else ""), file=sys.stderr)
+    ended = asyncio.run(capture_first(side, lambda _: None, path))
+    if ended:
+        error = ProgramError if ended == ProgramError.exit_code else WorkerError
+        raise error(
+            f"{side.target} could not be captured to its end, so there is nothing to "
+            "compare it with"
+        )
+    return path
+
+
+def _built(
+    reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack
+) -> SessionReader:
+    """Return the session with the kernels of ``--kernels`` built; a copy of it where it cannot be
+    written to.
+    """
+    found = [reader]
+    with_kernel_builds(
+        arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path)))
+    )(reader)
+    return found[-1]
+
+
+def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:
+    """Yield the kernel's code with what differs marked. Raises UsageError for a name that neither
+    session has.
+    """
+    pairs = [
+        p
+        for p in kernel_pairs(left, right)
+        if name in (side.kernel.name for side in (p.left, p.right) if side)
+    ]
+    if not pairs:
+        raise UsageError(
+            f"neither session has a kernel called {name!r}; without --kernel, diff lists "
+            "those that differ"
+        )
+    for pair in pairs:
+        rows = code_diff(left, right, pair)
+        yield (
+            f"[{pair.compilation}] {pair.direction} {pair.name}: "
+            f"{difference_in_words(rows, 'line')}"
+        )
+        for row in rows:
+            if row.before is not None and row.sign != "+":
+                yield f"{'-' if row.sign == '~' else row.sign} {row.before}"
+            if row.after is not None and row.sign in "+~":
+                yield f"+ {row.after}"

@@ -1,0 +1,357 @@
+"""Two variants of a compilation, or two compilations, side by side: what each made of the same
+code.
+
+Examples are whole-model Inductor beside regional Inductor, and either beside a variant that ran
+eagerly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.compared_figure import (
+    Figure,
+    count_figure,
+    one_timing_figure,
+    run_time_figure,
+    size_figure,
+    text_figure,
+)
+from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
+from fx_explorer.analysis.documents import Document, lines_of, rows_of
+from fx_explorer.analysis.measured_times import measured, with_spread
+from fx_explorer.analysis.regions.annotated_regions import eager_nodes
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    is_through,
+    kernels_of_variant,
+    origin_of,
+    saving_variant,
+)
+from fx_explorer.analysis.words import counted, listed, seconds
+from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.instruments.memory.saved_values import storage_total
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compile_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPair:
+    """A document of the same stage and direction of each side; None where a side has none."""
+
+    left: Document | None
+    right: Document | None
+
+    @property
+    def title(self) -> str:
+        document = self.left or self.right
+        return document.title if document else ""
+
+    @property
+    def is_graph(self) -> bool:
+        return (self.left or self.right or Document("artifact", 0)).kind == "graph"
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether both sides have the very same document, made once before the two
+        parted.
+        """
+        return self.left is not None and self.left == self.right
+
+
+def figures(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
+    """Return kernels, operations, memory and time, then the time by stage and the operations whose
+    count differs.
+    """
+    found = [_Side(reader, variant) for variant in (left, right)]
+    rows = [count_figure("kernels", *(len(side.kernels) for side in found))]
+    languages = sorted({kernel.language for side in found for kernel in side.kernels})
+    rows += [
+        count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found))
+        for name in languages
+    ]
+    rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in found))))
+    rows.append(
+        count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found))
+    )
+    rows.append(count_figure("operations run eagerly", *(side.eager for side in found)))
+    rows.append(size_figure("saved for the backward", *(side.saved_bytes for side in found)))
+    rows += run_times(reader, left, right)
+    rows += _compile_times(reader, left, right)
+    rows += _differing_operations(*(side.operations for side in found))
+    return rows
+
+
+def _compile_times(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
+    """Return the time of compiling, whether each side was cold or warm, and the time by stage.
+    Where one was cold and the other was not, none is called better.
+    """
+    sides = [warmth(reader, variant) for variant in (left, right)]
+    if sides[0].is_warm != sides[1].is_warm:
+        remark = f"{_warm(sides[0])} beside {_warm(sides[1])}"
+    else:
+        remark = ""
+    took = [compile_seconds(reader, variant.id) for variant in (left, right)]
+    whole = one_timing_figure("compiling took", *took)
+    each = [whole, *_stages(reader, left, right)]
+    if remark:
+        each = [
+            text_figure(one.what, one.left, one.right, remark=remark if one.difference else "")
+            for one in each
+        ]
+    return [
+        each[0],
+        text_figure("  began", *(side.words for side in sides), remark=remark),
+        *each[1:],
+    ]
+
+
+def _warm(side: Warmth) -> str:
+    return "warm" if side.is_warm else "cold"
+
+
+def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
+    each = (
+        count_figure(f"  {target}", left[target], right[target])
+        for target in sorted({*left, *right})
+    )
+    found = [figure for figure in each if figure.differs]
+    return [Figure("operations that differ", "", ""), *found] if found else []
+
+
+LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
+
+
+class _Side:
+    """The figures that are counted for one side."""
+
+    def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
+        self.kernels = kernels_of_variant(reader, variant)
+        self.names = Counter(kernel.name for kernel in self.kernels)
+        self.operations: Counter[str] = Counter()
+        for document in documents_of_variant(reader, variant):
+            if document.kind == "graph" and document.stage == "post_grad":
+                self.operations.update(
+                    n.target for n in rows_of(reader, document) if n.op.startswith("call_")
+                )
+        self.eager = _run_eagerly(reader, variant) if variant.status == "ok" else 0
+        saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, variant).id)
+        self.saved_bytes = storage_total(saved).size_bytes
+
+    def count_of(self, language: str) -> int:
+        return sum(kernel.language == language for kernel in self.kernels)
+
+
+def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
+    """Return the operations that regional compilation left out of its regions; everything Dynamo
+    traced if nothing was lowered at all.
+    """
+    stages = {
+        document.stage: document
+        for document in documents_of_variant(reader, variant)
+        if document.kind == "graph"
+    }
+    if "dynamo" in stages and "post_grad" not in stages:
+        return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
+    left_out = [(one.compilation, one.direction, one.nodes) for one in eager_nodes(reader)]
+    owners = {
+        (_lowering_variant(reader, variant, direction).name, direction)
+        for direction in model.DIRECTIONS
+    }
+    return sum(nodes for name, direction, nodes in left_out if (name, direction) in owners)
+
+
+def _lowering_variant(
+    reader: SessionReader, variant: model.Compilation, direction: model.Direction
+) -> model.Compilation:
+    """Return the variant that cut this direction into regions: this one, or the one it shares the
+    direction with.
+    """
+    origin = origin_of(reader, variant)
+    if (
+        origin is None
+        or variant.variant_from is None
+        or not is_through(variant.variant_from, "backward")
+    ):
+        return variant
+    is_own = reader.count(model.RegionLowering, compilation=variant.id, direction=direction)
+    return variant if is_own else _lowering_variant(reader, origin, direction)
+
+
+def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
+    return (
+        listed(sorted(left.keys() - right.keys())) or "none",
+        listed(sorted(right.keys() - left.keys())) or "none",
+    )
+
+
+def _stages(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
+    sides = [(variant, stage_times(reader, variant.id).by_stage) for variant in (left, right)]
+    stages: list[model.Stage | None] = [
+        stage
+        for stage in (*model.STAGES, None)
+        if any((stage or "") in spent for _, spent in sides)
+    ]
+    return [
+        _stage(stage, *((variant, spent.get(stage or "")) for variant, spent in sides))
+        for stage in stages
+    ]
+
+
+def _stage(
+    stage: model.Stage | None,
+    left: tuple[model.Compilation, float | None],
+    right: tuple[model.Compilation, float | None],
+) -> Figure:
+    words = f"  {STAGE_IN_WORDS[stage or '']}"
+    if left[1] is not None and right[1] is not None:
+        return one_timing_figure(words, left[1], right[1])
+    sides = [_took(variant, stage, spent) for variant, spent in (left, right)]
+    return text_figure(words, sides[0], sides[1], remark="one side only")
+
+
+def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | None) -> str:
+    if spent is not None:
+        return seconds(spent)
+    if variant.variant_from and is_through(variant.variant_from, stage):
+        return "not repeated"
+    return "none"
+
+
+def document_pairs(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[DocumentPair]:
+    """Return the graphs and texts of both, by stage. The kernels' own code is in the output
+    code.
+    """
+    sides = [
+        {_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"}
+        for variant in (left, right)
+    ]
+    slots = dict.fromkeys([*sides[0], *sides[1]])
+    pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
+    return sorted(pairs, key=lambda pair: _order(pair.left or pair.right))
+
+
+def _slot(document: Document) -> tuple[object, ...]:
+    return document.kind, document.stage, document.direction, document.title
+
+
+def _order(document: Document | None) -> tuple[int, int]:
+    if document is None or document.stage is None:
+        return len(model.STAGES), 0
+    return model.STAGES.index(document.stage), model.DIRECTIONS.index(document.direction)
+
+
+def pair_diff(
+    reader: SessionReader, pair: DocumentPair
+) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
+    """Return the difference of a pair: by nodes for graphs, by lines for texts."""
+    if pair.is_graph:
+        return graph_diff(
+            *(rows_of(reader, side) if side else [] for side in (pair.left, pair.right))
+        )
+    return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))
+
+
+# How long two variants run, where that was measured.
+
+_KINDS: dict[model.Measured, str] = {
+    "forward": "running took, forward",
+    "forward+backward": "running took, with backward",
+}
+
+
+def run_times(
+    reader: SessionReader, left: model.Compilation, right: model.Compilation
+) -> list[Figure]:
+    """Compare the times of each kind that was measured for either side."""
+    sides = [measured(reader, variant) for variant in (left, right)]
+    return [
+        _compared(words, sides[0].get(what), sides[1].get(what))
+        for what, words in _KINDS.items()
+        if what in sides[0] or what in sides[1]
+    ]
+
+
+def _compared(
+    words: str, left: model.Measurement | None, right: model.Measurement | None
+) -> Figure:
+    if left and right:
+        return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
+    return text_figure(
+        words,
+        *(with_spread(one.median_s, one.iqr_s) if one else "not measured" for one in (left, right)),
+    )
+
+
+# Whether a compilation began cold, or found something that an earlier one had made: a time of the
+# one says little beside a time of the other.
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What a compilation had when it began."""
+
+    is_warm: bool
+    words: str
+    """``cold: the first of its process``, ``warm: 2 graphs came from torch's caches``."""
+
+
+def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
+    """Say whether a compilation was warm: a graph came from torch's caches, a variant shared
+    stages, or the process had compiled before, which loads Inductor and fills what torch keeps in
+    memory.
+    """
+    hits = cache_hits(reader, variant.id)
+    if hits:
+        return Warmth(True, f"warm: {counted(hits, 'graph')} came from torch's caches")
+    if variant.variant_of:
+        if variant.variant_from:
+            shared = f", from {model.GATE_WORDS[variant.variant_from]} on"
+        else:
+            shared = ""
+        return Warmth(True, f"warm: its process had compiled before{shared}")
+    first = min(
+        reader.rows(model.Compilation), key=lambda row: (row.start_s, row.id), default=variant
+    )
+    if first.id == variant.id:
+        return Warmth(False, "cold: the first of its process")
+    return Warmth(True, f"warm: its process had compiled [{first.name}] before")
+
+
+def cache_hits(reader: SessionReader, compilation: int | None = None) -> int:
+    """Return how often torch found a graph in one of its caches (``fx_graph_cache_hit``,
+    ``aotautograd_cache_hit`` of its trace), for one compilation or for all.
+    """
+    of_one = {} if compilation is None else {"compilation": compilation}
+    return sum(
+        _is_hit(row.value) for row in reader.rows(model.Metric, name="cache_event", **of_one)
+    )
+
+
+def _is_hit(value: str) -> bool:
+    try:
+        event = json.loads(value)
+    except (ValueError, RecursionError):  # the file may be anybody's
+        return False
+    return isinstance(event, str) and event.endswith("_hit")
+
+
+def caches_of(reader: SessionReader) -> str:
+    """Say of a whole capture whether it could be warm: ``off``, ``used, 2 hits``, ``used, no hit``."""
+    request = reader.request()
+    hits = cache_hits(reader)
+    if request is None or not request.use_caches:
+        return "off" if not hits else f"used, {counted(hits, 'hit')}"
+    return f"used, {counted(hits, 'hit')}" if hits else "used, no hit"

@@ -1,0 +1,284 @@
+"""The kernels of two sessions of the same program, in pairs: which differ, and how.
+
+Two sessions have no ids in common, so kernels are paired by what they compute. First those of the
+same compilation and direction are paired that compute the same post-grad nodes, then those that
+share half of them. A library call is paired by its node too. What is left then may be the
+same code in another compilation: where a graph break is gone, those after it have other numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow, comparable, text_diff
+from fx_explorer.analysis.documents import Document, lines_of
+from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.session import SessionReader
+
+Difference = Literal["same", "device", "sizes", "code", "only left", "only right"]
+"""What differs. ``device``: only what the decorator says about the device. ``sizes``: only
+integers, such as sizes and strides. ``code``: what is computed, or how.
+"""
+
+IN_WORDS: dict[Difference, str] = {
+    "same": "the same",
+    "device": "the same code, for another device",
+    "sizes": "the same code, with other sizes",
+    "code": "the code differs",
+    "only left": "only in the first",
+    "only right": "only in the second",
+}
+
+
+ARROW = "  →  "
+"""Stands between the names of a kernel that has another one on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPair:
+    """Two kernels that compute the same, or one that has no counterpart."""
+
+    compilation: str
+    direction: model.Direction
+    left: KernelUse | None
+    right: KernelUse | None
+    difference: Difference
+    changed_lines: int = 0
+    """Lines of code that differ; 0 for library calls."""
+    is_cut: bool = False
+    """Whether the comparison of the code was cut off, so that there may be fewer changed lines."""
+
+    @property
+    def name(self) -> str:
+        return ARROW.join(
+            dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side)
+        )
+
+    @property
+    def is_library_call(self) -> bool:
+        return all(side.kernel.language == "extern" for side in (self.left, self.right) if side)
+
+
+def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
+    """Return every kernel of both, in the order in which the first session calls them; kernels of
+    the second alone come last.
+    """
+    found: list[tuple[_Key, _Pair]] = []
+    sides = [_by_compilation(reader) for reader in (left, right)]
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        found += [(key, pair) for pair in paired(sides[0].get(key, []), sides[1].get(key, []))]
+    return [
+        _judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)
+    ]
+
+
+_Key = tuple[str, model.Direction]
+_Pair = tuple[KernelUse | None, KernelUse | None]
+
+
+def _across_compilations(
+    left: SessionReader, right: SessionReader, found: Sequence[tuple[_Key, _Pair]]
+) -> list[tuple[_Key, _Pair]]:
+    """Pair kernels without a partner that are the same code in another compilation."""
+    free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
+    if any(other is None for _, (_, other) in found):
+        for key, (one, other) in found:
+            if one is None and other is not None:
+                free[_code_of(right, key[1], other)].append(other)
+    rows, taken = [], set[int]()
+    for key, (one, other) in found:
+        same = free.get(_code_of(left, key[1], one)) if free and one and other is None else None
+        partner = same.popleft() if same else other
+        if partner is not None and partner is not other:
+            taken.add(partner.kernel.id)
+        rows.append((key, (one, partner)))
+    return [
+        (key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)
+    ]
+
+
+def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
+    """Return what a kernel has in common with one that is the same: its code; of a library call its
+    name.
+    """
+    if use.kernel.artifact:
+        code = _without_device(code_lines(reader, use.kernel))
+    else:
+        code = [use.kernel.name]
+    return (direction, use.kernel.language, *code)
+
+
+def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
+    names = {compilation.id: compilation.name for compilation in reader.rows(model.Compilation)}
+    found: dict[_Key, list[KernelUse]] = defaultdict(list)
+    for use in kernel_uses(reader):
+        found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(
+            use
+        )  # a damaged session lacks some
+    return found
+
+
+def _judged(
+    left: SessionReader, right: SessionReader, compilation: str, direction: model.Direction,
+    one: KernelUse | None, other: KernelUse | None,
+) -> KernelPair:  # fmt: skip
+    return KernelPair(compilation, direction, one, other, *_difference(left, right, one, other))
+
+
+def _difference(
+    left: SessionReader, right: SessionReader, one: KernelUse | None, other: KernelUse | None
+) -> tuple[Difference, int, bool]:
+    """Return (what differs, in how many lines, whether the comparison was cut off)."""
+    if one is None or other is None:
+        return ("only left" if other is None else "only right"), 0, False
+    if not one.kernel.artifact or not other.kernel.artifact:
+        return ("same" if one.kernel.name == other.kernel.name else "code"), 0, False
+    codes = [code_lines(reader, use.kernel) for reader, use in ((left, one), (right, other))]
+    if codes[0] == codes[1]:
+        return "same", 0, False
+    bare = [_without_device(code) for code in codes]
+    if bare[0] == bare[1]:
+        return "device", 0, False
+    rows = text_diff(*bare)
+    changed = sum(row.sign != " " for row in rows)
+    unsized = [[_WHOLE_NUMBER.sub("N", line) for line in code] for code in bare]
+    return ("sizes" if unsized[0] == unsized[1] else "code"), changed, rows.is_cut
+
+
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
+"""Matches integers, but not digits of a name or of a number with a point: a constant of the
+program's is part of what is computed.
+"""
+
+
+def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[DiffRow[str]]:
+    """Return the difference line by line, without what names the device. Lines are empty for a
+    missing kernel or a library call.
+    """
+    sides = ((left, pair.left), (right, pair.right))
+    return text_diff(
+        *(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides)
+    )
+
+
+def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
+    """Return a generated kernel's code without its own name, since the number in the name depends
+    on its position.
+    """
+    if not kernel.artifact:
+        return []
+    lines = comparable(lines_of(reader, Document("artifact", kernel.artifact)))
+    return [line.replace(kernel.name, "KERNEL") for line in lines] if kernel.name else lines
+
+
+_ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")
+"""Matches lines of a kernel's decorator on the device, on what may be assumed of arguments there,
+and on limits of the autotuner (``torch/_inductor/codegen/triton.py``).
+"""
+
+
+def _without_device(lines: Sequence[str]) -> list[str]:
+    return [_ABOUT_DEVICE.sub(r"\1=DEVICE", line) for line in lines]
+
+
+def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
+    """Return the number of pairs of each kind, including kinds without any."""
+    counts = Counter(pair.difference for pair in pairs)
+    return {difference: counts[difference] for difference in IN_WORDS}
+
+
+# Counterparts: kernels of both sessions that compute the same nodes.
+
+MOST_CANDIDATES = 64
+"""Most kernels with one node, or one name, that a kernel is compared with: a constant may be in all
+of them.
+"""
+
+
+def paired(
+    left: Sequence[KernelUse], right: Sequence[KernelUse]
+) -> list[tuple[KernelUse | None, KernelUse | None]]:
+    """Pair kernels with the same nodes, then those with half of them in common; kernels without
+    known nodes are paired by name. Kernels of ``right`` alone come last.
+
+    Kernels are looked up by their nodes and names, so that 100,000 on either side take a second or
+    two.
+    """
+    free = _FreeKernels(right)
+    partners: dict[int, int] = {}
+    # The surest pairs first: who has a partner is not asked again.
+    for candidates in (free.computing_the_same, free.sharing_half, free.of_one_name):
+        for position, use in enumerate(left):
+            if position not in partners:
+                found = candidates(use)
+                if found is not None:
+                    partners[position] = found
+                    free.take(found)
+    of_both = [(use, right[partners[i]] if i in partners else None) for i, use in enumerate(left)]
+    return [*of_both, *((None, right[i]) for i in free)]
+
+
+class _FreeKernels:
+    """The kernels of the second session that have no partner yet, by their position."""
+
+    def __init__(self, uses: Sequence[KernelUse]) -> None:
+        self._uses = uses
+        self._nodes = [frozenset(use.nodes) for use in uses]
+        self._by_nodes = _Index((nodes, i) for i, nodes in enumerate(self._nodes) if nodes)
+        self._by_node = _Index((node, i) for i, nodes in enumerate(self._nodes) for node in nodes)
+        self._by_name = _Index((use.kernel.name, i) for i, use in enumerate(uses))
+        self._free = dict.fromkeys(range(len(uses)))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._free)
+
+    def take(self, position: int) -> None:
+        """Give a kernel a partner."""
+        del self._free[position]
+        nodes = self._nodes[position]
+        if nodes:
+            self._by_nodes.remove(nodes, position)
+        for node in nodes:
+            self._by_node.remove(node, position)
+        self._by_name.remove(self._uses[position].kernel.name, position)
+
+    def computing_the_same(self, use: KernelUse) -> int | None:
+        return next(iter(self._by_nodes.first(frozenset(use.nodes))), None)
+
+    def sharing_half(self, use: KernelUse) -> int | None:
+        """Return the kernel with the most nodes in common, if these are half of the smaller one's."""
+        common = Counter(i for node in {*use.nodes} for i in self._by_node.first(node))
+        enough = [
+            i for i in common if 2 * common[i] >= min(len(use.nodes), len(self._uses[i].nodes))
+        ]
+        return min(enough, key=lambda i: (-common[i], i), default=None)
+
+    def of_one_name(self, use: KernelUse) -> int | None:
+        nodes = {*use.nodes}
+        return min(
+            self._by_name.first(use.kernel.name),
+            key=lambda i: (-len(nodes & self._nodes[i]), i),
+            default=None,
+        )
+
+
+class _Index:
+    """Key → positions that have it, in their order."""
+
+    def __init__(self, entries: Iterable[tuple[Hashable, int]]) -> None:
+        # Not plain dicts: to find the first key of one is slow when those before it were deleted.
+        self._found: defaultdict[Hashable, OrderedDict[int, None]] = defaultdict(OrderedDict)
+        for key, position in entries:
+            self._found[key][position] = None
+
+    def first(self, key: Hashable) -> Iterable[int]:
+        return islice(self._found.get(key, ()), MOST_CANDIDATES)
+
+    def remove(self, key: Hashable, position: int) -> None:
+        del self._found[key][position]

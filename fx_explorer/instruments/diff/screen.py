@@ -1,0 +1,287 @@
+"""Two variants of a compilation side by side: how their figures differ, and the difference of any
+graph or text of both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+
+from fx_explorer import model
+from fx_explorer.analysis.compared_figure import Figure, Verdict, count_figure
+from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.nodes import node_words
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff
+from fx_explorer.instruments.diff.headings import headings
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+
+SHOW_DELAY_S = 0.08
+"""Seconds the cursor must rest on a pair before it is compared, so that moving fast over the list
+compares none.
+"""
+
+_HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
+
+
+class DifferenceScreen(TellsUnreadable, Dialog[None]):
+    """Shows pairs and a difference. Keys go from one difference to the next, and to the other
+    list.
+    """
+
+    DEFAULT_CSS = """
+    DifferenceScreen { align: center middle; }
+    DifferenceScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    DifferenceScreen RowList { height: 1fr; background: $surface; }
+    DifferenceScreen #title { color: $foreground; background: $panel; }
+    DifferenceScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("compare"),
+    ]
+
+    def __init__(
+        self, heading: str, pairs: RowList, placeholder: str, keymap: Keymap | None
+    ) -> None:
+        """``placeholder`` stands where a difference will be shown."""
+        super().__init__()
+        self._heading = heading
+        self._keymap = keymap or {}
+        self._list = pairs
+        self._difference = RowList(
+            DIFF_COLUMNS, header=False, id="difference", placeholder=placeholder
+        )
+        self._title = OneLine(id="title")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._heading
+            yield self._list
+            yield self._title
+            yield self._difference
+            yield self._hint
+
+    def _compare(self, line: int) -> object:
+        """Show the difference of the pair at ``line``, or a text in its place."""
+        raise NotImplementedError
+
+    def _has_difference(self, line: int) -> bool:
+        """Return whether there is a pair at ``line``."""
+        raise NotImplementedError
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._compare(event.line)
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Go into the pair's difference at enter."""
+        event.stop()
+        if event.control is self._list and self._has_difference(event.line):
+            self._difference.focus()
+
+    def _show_hint(self, words: str) -> None:
+        following, before, other, close = (
+            first_key(by_id(command), self._keymap) for command in _HINTED
+        )
+        keys = f"{following} {before} differences · {other} other list · {close} closes"
+        self._hint.show(Content(words), Content(keys))
+
+    def action_next_difference(self, step: int) -> None:
+        marks, here = sorted(self._difference.marks), self._difference.cursor
+        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
+        if not ahead:
+            self.app.bell()
+            return
+        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
+
+    def action_other_list(self) -> None:
+        (self._list if self._difference.has_focus else self._difference).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def figure_columns(titles: Sequence[str]) -> tuple[ListColumn, ...]:
+    """Return the columns. ``titles`` say what the sides differ in, and before it what that is."""
+    first, *others = titles
+    sides = (ListColumn(title, "text", min_width=10, max_width=48) for title in others)
+    difference = ListColumn("difference", "muted", min_width=10, max_width=40)
+    return (ListColumn(first, "strong", min_width=22, max_width=40), *sides, difference)
+
+
+DIFF_COLUMNS = (
+    ListColumn("", "muted", min_width=1, max_width=1),
+    ListColumn("", "text", min_width=24, max_width=200),
+    ListColumn(
+        "", "text", min_width=24, max_width=200
+    ),  # as wide as the other column; as the last one it would not be cut
+)
+
+SIGN_KINDS = {" ": "muted", "-": "bad", "+": "good", "~": "warning"}
+"""Sign → kind. A sign is given because colour alone must not carry meaning."""
+
+
+_KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good", "worse": "bad"}
+
+
+def figure_row(figure: Figure) -> Row:
+    """Return the row of a figure. The difference says in words what its colour says."""
+    kind = _KINDS[figure.verdict] if figure.differs else "muted"
+    return (
+        figure.what,
+        (figure.left, "text" if figure.differs else "muted"),
+        (figure.right, kind),
+        (figure.change, kind),
+    )
+
+
+def pair_row(pair: DocumentPair) -> Row:
+    """Return a row of documents. One that was made before the variants parted is the same in
+    both.
+    """
+    if pair.is_shared:
+        return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
+    if pair.left is None or pair.right is None:
+        only = ("only on the left" if pair.left else "only on the right", "warning")
+        return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), only)
+    noun = _noun(pair.left)
+    more = count_figure("", pair.left.line_count, pair.right.line_count).change
+    # As many lines may still be other lines: what they are is compared when the cursor is on them.
+    return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), more or f"as many {noun}s")
+
+
+def _extent(document: Document | None) -> str:
+    return "none" if document is None else counted(document.line_count, _noun(document))
+
+
+def _noun(document: Document) -> str:
+    return "node" if document.kind == "graph" else "line"
+
+
+def diff_rows(rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]]) -> list[Row]:
+    return [
+        ((row.sign, SIGN_KINDS[row.sign]), _side(row, row.before), _side(row, row.after))
+        for row in rows
+    ]
+
+
+def _side(
+    row: DiffRow[model.Node] | DiffRow[str], item: model.Node | str | None
+) -> tuple[str, str]:
+    kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
+    if item is None:
+        return "", kind
+    return (item if isinstance(item, str) else node_words(item)), kind
+
+
+class CompareScreen(DifferenceScreen):
+    """Shows the figures and documents of both above; below, the difference of the document under
+    the cursor.
+    """
+
+    def __init__(
+        self,
+        reader: SessionReader,
+        left: model.Compilation,
+        right: model.Compilation,
+        keymap: Keymap | None = None,
+        *,
+        left_had: Mapping[str, object] | None = None,
+    ) -> None:
+        """``left_had`` are options that were set by hand while the left one was compiled."""
+        heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
+        pairs = RowList(figure_columns(headings(reader, left, right, left_had)), id="figures")
+        super().__init__(heading, pairs, "Choose a line with → above.", keymap)
+        self._reader = reader
+        self._variants = (left, right)
+        self._figures = figures(reader, left, right)
+        self._pairs = document_pairs(reader, left, right)
+
+    def on_mount(self) -> None:
+        self._list.load(Rows([*map(figure_row, self._figures), *map(pair_row, self._pairs)]))
+        self._list.focus()
+        self._show_hint(self._figure_words(0))
+        self._compare(len(self._figures) + first_to_compare(self._pairs))
+
+    def _has_difference(self, line: int) -> bool:
+        return self._pair(line) is not None
+
+    @work(name="compare", group="compare", exclusive=True, description="compare two documents")
+    async def _compare(self, line: int) -> None:
+        """Show the difference of a document, which stays while the cursor goes through the figures.
+        A figure is shown in full.
+        """
+        await asyncio.sleep(SHOW_DELAY_S)
+        pair = self._pair(line)
+        if pair is None:
+            self._show_hint(self._figure_words(line))
+            return
+        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = (
+            [] if pair.is_shared else pair_diff(self._reader, pair)
+        )
+        if pair.is_shared:
+            self._difference.placeholder = f"{pair.title}: made once, before the two parted."
+        else:
+            self._difference.placeholder = "Nothing."
+        self._difference.load(Rows(diff_rows(rows)))
+        self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
+        self._title.show(Content.styled(f"{pair.title}: {self._pair_words(pair, rows)}", "bold"))
+
+    def _pair_words(
+        self, pair: DocumentPair, rows: list[DiffRow[model.Node]] | list[DiffRow[str]]
+    ) -> str:
+        if pair.is_shared:
+            return "shared"
+        if pair.left is None or pair.right is None:
+            return f"only [{self._variants[0 if pair.left else 1].name}] has it"
+        return difference_in_words(rows, "node" if pair.is_graph else "line")
+
+    def _figure_words(self, line: int) -> str:
+        """Return a figure in full, because a row has no room for long lists of names."""
+        if line >= len(self._figures) or not self._figures[line].left:
+            return ""
+        figure = self._figures[line]
+        words = f"{figure.what.strip()}: {figure.left} beside {figure.right}"
+        return f"{words} · {figure.change}" if figure.change else words
+
+    def _pair(self, line: int) -> DocumentPair | None:
+        index = line - len(self._figures)
+        return self._pairs[index] if 0 <= index < len(self._pairs) else None
+
+
+def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
+    """Return the index of the first document that each variant made for itself, if possible of
+    another length; else of the first that only one of them has.
+    """
+    own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
+    of_both = [i for i in own if pairs[i].left and pairs[i].right]
+    return next(
+        (i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0)
+    )
+
+
+def _differ_in_length(pair: DocumentPair) -> bool:
+    return (
+        pair.left is not None
+        and pair.right is not None
+        and pair.left.line_count != pair.right.line_count
+    )

@@ -1,0 +1,162 @@
+"""What stands behind a row of the differences of two captures: the list of what a figure counts, or
+the text of a file or kernel, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fx_explorer import model
+from fx_explorer.analysis.diff import DiffRow, Sign, text_diff
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.words import counted, first_line, seconds, size, tensor
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
+from fx_explorer.instruments.diff.kernel_pairs import Difference, KernelPair, code_diff
+from fx_explorer.instruments.diff.since_last.card import Aspect, cause_alone
+from fx_explorer.instruments.diff.since_last.differences import Differences, Row
+from fx_explorer.instruments.diff.two_sessions import paired_breaks
+from fx_explorer.instruments.kernels.counts import KernelUse
+from fx_explorer.instruments.memory.saved_values import kept_bytes, saved_values, user_names
+from fx_explorer.instruments.recompiles.causes import causes
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+Lists = Callable[[SessionReader], list[str]]
+
+
+def rows_behind(
+    before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row
+) -> list[DiffRow[str]]:
+    if row.source:
+        return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
+    if row.pair:
+        return code_diff(before, after, row.pair) or [_pair_row(row.pair)]
+    if row.figure.what.startswith(" "):
+        return _sides(row)  # a part of the figure above it
+    if row.aspect == "breaks":
+        return _first_what_differs([_break_row(*pair) for pair in paired_breaks(before, after)])
+    if row.aspect == "kernels":
+        return _first_what_differs([_pair_row(pair) for pair in all_of_it.pairs])
+    if row.aspect == "time":
+        return _times(before, after)
+    lists = _LISTS.get(row.aspect)
+    if not lists:
+        return _sides(row)
+    return _by_text(lists(before), lists(after), cause_alone if row.aspect == "recompiles" else str)
+
+
+def _sides(row: Row) -> list[DiffRow[str]]:
+    return [DiffRow("~" if row.figure.differs else " ", row.figure.left, row.figure.right)]
+
+
+def _first_what_differs(rows: list[DiffRow[str]]) -> list[DiffRow[str]]:
+    return sorted(rows, key=lambda row: row.sign == " ")
+
+
+def _break_row(before: DistinctBreak | None, after: DistinctBreak | None) -> DiffRow[str]:
+    """Return a break with the line number that it has on either side."""
+    sides = [_break(one) if one else None for one in (before, after)]
+    return DiffRow("-" if after is None else "+" if before is None else " ", *sides)
+
+
+def _break(one: DistinctBreak) -> str:
+    where = f"{in_file(one.file, one.line)}  {one.code}  " if one.file else ""
+    return f"{where}{first_line(one.in_words)}"
+
+
+_SIGNS: dict[Difference, Sign] = {
+    "same": " ", "device": " ", "sizes": "~", "code": "~", "only left": "-", "only right": "+",
+}  # fmt: skip
+
+
+def _pair_row(pair: KernelPair) -> DiffRow[str]:
+    return DiffRow(_SIGNS[pair.difference], _name(pair.left), _name(pair.right))
+
+
+def _name(use: KernelUse | None) -> str | None:
+    return use.kernel.name if use else None
+
+
+def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
+    sides = [stage_times(reader).by_stage for reader in (before, after)]
+    stages = [stage for stage in STAGE_IN_WORDS if any(stage in side for side in sides)]
+    told = [
+        [f"{STAGE_IN_WORDS[stage]}: {seconds(side.get(stage, 0.0))}" for stage in stages]
+        for side in sides
+    ]
+    return [
+        DiffRow("~" if one != other else " ", one, other) for one, other in zip(*told, strict=True)
+    ]
+
+
+# lists of which the order does not matter
+
+
+def _graphs(reader: SessionReader) -> list[str]:
+    rows = {row.id: row for row in reader.rows(model.Compilation) if row.status != "restarted"}
+    graphs = [
+        graph
+        for graph in reader.rows(model.Graph, stage="dynamo", parent=0)
+        if graph.compilation in rows
+    ]
+    return [
+        (
+            f"{plain_function(rows[graph.compilation].function)}: "
+            f"{counted(graph.call_count, 'operation')}"
+        )
+        for graph in graphs
+    ]
+
+
+def _recompiles(reader: SessionReader) -> list[str]:
+    return [f"{plain_function(one.function)}: {first_line(one.in_words)}" for one in causes(reader)]
+
+
+def _saved(reader: SessionReader) -> list[str]:
+    values = saved_values(reader)
+    names = user_names(reader, values)
+    return [
+        f"{names.get(one.saved.id) or one.producer or one.saved.name}  "
+        f"{tensor(one.saved.dtype, one.saved.shape)}  "
+        f"{size(kept_bytes(one.saved) or 0)}"
+        for one in values
+    ]
+
+
+_LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "memory": _saved}
+
+
+def _by_text(
+    before: Iterable[str], after: Iterable[str], key: Callable[[str], str]
+) -> list[DiffRow[str]]:
+    """Return what only one side has, then what both have, however often and wherever it stands.
+    ``key`` returns that of a text by which it is the same.
+    """
+    old, new = _by_key(before, key), _by_key(after, key)
+    both = {one: min(len(old[one]), len(new[one])) for one in old if one in new}
+    shared = [
+        pair
+        for one, count in both.items()
+        for pair in zip(old[one][:count], new[one][:count], strict=True)
+    ]
+    return [
+        *(
+            DiffRow("-", text, None)
+            for one, texts in old.items()
+            for text in texts[both.get(one, 0) :]
+        ),
+        *(
+            DiffRow("+", None, text)
+            for one, texts in new.items()
+            for text in texts[both.get(one, 0) :]
+        ),
+        *(DiffRow(" ", *pair) for pair in shared),
+    ]
+
+
+def _by_key(texts: Iterable[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        found.setdefault(key(text), []).append(text)
+    return found

@@ -1,0 +1,1 @@
+"""Dynamic shapes: each way of compiling them tried on the user's program."""

@@ -1,0 +1,208 @@
+"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` tried on the program at hand. The
+table grows as each trial ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Label
+from textual.worker import Worker
+
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.instruments.dynamic.sentences import COLUMNS as TRIAL_COLUMNS
+from fx_explorer.instruments.dynamic.sentences import advice, cells, told, verdict
+from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Told, Way
+from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
+from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
+
+TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
+"""``try_dynamic`` for one worker, or a test's replacement of it."""
+
+READ_S = 15
+"""Seconds that a message is shown which says why something was not done."""
+
+
+class DynamicScreen(Dialog[None]):
+    """Shows a row per way above; below, what becomes of the other inputs with the one under the
+    cursor, and the verdict.
+    """
+
+    DEFAULT_CSS = """
+    DynamicScreen { align: center middle; }
+    DynamicScreen > Vertical { width: 98%; height: auto; max-height: 96%; background: $surface; border: round $border; }
+    DynamicScreen > Vertical { padding: 0 1; }
+    DynamicScreen RowList { background: $surface; height: 5; }
+    DynamicScreen Label { width: 1fr; padding: 0 1; margin: 1 0; min-height: 5; max-height: 12; }
+    DynamicScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *reused_bindings("place.copy"),
+    ]
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        others: str,
+        try_dynamic: TryDynamic,
+        trials: list[DynamicTrial],
+        keymap: Keymap,
+    ) -> None:
+        """``trials`` are earlier trials. The screen adds to them, so that they outlive it. None is
+        run when all are there.
+        """
+        super().__init__()
+        self._request = request
+        self._others = others
+        self._try_dynamic = try_dynamic
+        self._keymap = keymap
+        self._trials = trials
+        self._doing: tuple[Way, str] | None = None
+        self._trial: Worker[None] | None = None
+        self._rows: list[Row] = []
+        self._list = RowList(COLUMNS)
+        self._words = Label("", markup=False)
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(
+                f"Dynamic shapes · other inputs: {self._others or TWICE_THE_BATCH}"
+            )
+            yield self._list
+            yield self._words
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.load(Rows(self._rows))
+        self._list.focus()
+        if len(self._trials) < len(WAYS):
+            self._trials.clear()
+            self._trial = self._run()
+        self._show_state()
+
+    @work(
+        name="try dynamic shapes",
+        group="try dynamic",
+        description="run the program with each setting of dynamic shapes",
+    )
+    async def _run(self) -> None:
+        """Try each way in a process of its own, which ends when this is cancelled."""
+        try:
+            async for trial in self._try_dynamic(self._request, self._others, self._tell):
+                self._trials.append(trial)
+                self._doing = None
+                self._show_state()
+        except FxExplorerError as error:
+            self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+        finally:
+            self._doing = self._trial = None
+            if self.is_attached:
+                self._show_state()
+
+    def _tell(self, way: Way, activity: str) -> None:
+        self._doing = way, activity
+        self._show_state()
+
+    @property
+    def _advice(self) -> str:
+        """Return the advice; empty while a better way may still be found."""
+        return "" if self._trial else advice(self._trials)
+
+    # what is shown
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        self._show_words()
+
+    def _show_state(self) -> None:
+        self._rows[:] = [way_row(way, self._trials, self._doing) for way in WAYS]
+        self._list.reload()
+        self._show_words()
+
+    def _show_words(self) -> None:
+        shown = words(WAYS[self._list.cursor], self._trials, is_running=self._trial is not None)
+        self._words.update(Content(printable_text("\n\n".join(shown))))
+        copies, closes = (
+            first_key(by_id(command), self._keymap) for command in ("place.copy", "dialog.close")
+        )
+        ends = "stops, and keeps what was found" if self._trial else "closes"
+        copying = f"{copies} copies what to write · " if self._advice else ""
+        self._hint.show(Content(""), Content(f"{copying}{closes} {ends}"))
+
+    # what can be asked
+
+    def action_copy(self) -> None:
+        if self._advice:
+            self.app.post_message(CopyWanted(self._advice))
+        else:
+            self.notify(
+                "Not known yet." if self._trial else "There is nothing to write into the program."
+            )
+
+    def action_leave(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: the other ways were not tried.")
+        else:
+            self.dismiss(None)
+
+
+# Ways of dealing with dynamic shapes as rows, and the text about the one under the cursor.
+
+_WAY, *_NUMBERS, _OTHERS = TRIAL_COLUMNS
+
+COLUMNS = (
+    ListColumn(_WAY.title, "strong", min_width=13),
+    *(
+        ListColumn(
+            number.title, align="right", min_width=len(number.title), priority=number.priority
+        )
+        for number in _NUMBERS
+    ),
+    ListColumn(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
+)
+
+_SIGNS = {"used again": ("✓", "good"), "compiled again": ("↻", "warning"), "": ("?", "warning")}
+"""(sign, kind of highlight.py). A sign is given because colour alone must not carry meaning."""
+
+
+def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | None) -> Row:
+    trial = next((trial for trial in trials if trial.way == way), None)
+    if trial is None:
+        state = f"… {doing[1]}" if doing and doing[0] == way else "not tried"
+        return (way, *[""] * (len(COLUMNS) - 2), (state, "muted"))
+    sign, kind = _SIGNS[trial.others] if trial.is_whole else ("✗", "bad")
+    *numbers, last = cells(trial)
+    return (*numbers, (f"{sign} {last}", kind))
+
+
+def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
+    """Return the text about the way under the cursor; once the trials have ended, also a conclusion
+    from all of them.
+    """
+    here = [f"{trial.way}: {told(trial)}" for trial in trials if trial.way == way]
+    if is_running:
+        return here
+    return [
+        *here,
+        "\n".join(
+            part
+            for part in (verdict(trials), *(f"  {line}" for line in advice(trials).splitlines()))
+            if part
+        ),
+    ]

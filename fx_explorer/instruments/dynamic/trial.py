@@ -1,0 +1,166 @@
+"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program, each captured by
+a worker of its own.
+
+Nothing is built. Whether other inputs need a compilation more is what the guards of the finished
+capture say: they are asked (``what_if``), the program is not run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.sources import plain_source
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.client.capture import Capture
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.recompiles.reach import out_of_reach
+from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
+from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, say_nothing, straight_through
+
+A_SCRIPT = (
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, "
+    "which compiles and calls by itself: "
+    "give FILE.py:OBJECT, and its inputs with --inputs 'torch.randn(2, 8)'."
+)
+
+Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]
+
+WAYS: tuple[Way, ...] = ("dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic")
+"""``None`` is torch's default: fixed at first, dynamic when a size has changed. ``mark_dynamic``:
+the default, with those dimensions marked that differ in the other inputs.
+"""
+
+_DYNAMIC: dict[Way, bool | None] = {"dynamic=True": True, "dynamic=False": False}
+
+_SIZE = re.compile(r"(?P<source>.+)\.size\(\)\[(?P<dimension>\d+)\]$")
+
+Told = Callable[[Way, str], object]
+"""Hears what the worker of a way is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicTrial:
+    way: Way
+    outcome: Outcome
+    figures: SessionFigures
+    others: Literal["", "used again", "compiled again"]
+    """What becomes of the other inputs; empty when it is not known, ``reason`` says why."""
+    reason: str
+    """The check that fails, in torch's words."""
+    free_sizes: tuple[tuple[str, int], ...]
+    """Sizes of inputs that stayed free: (what the program calls the input, dimension)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the program came to its end."""
+        return self.outcome.kind == "finished"
+
+
+async def try_dynamic(
+    request: CaptureRequest, others: str = "", tell: Told = say_nothing, worker: TrialWorker = HERE
+) -> AsyncIterator[DynamicTrial]:
+    """Try one way after the other, and yield each trial when it is done.
+
+    ``others`` is an expression as ``--inputs`` takes it; empty: twice the batch. Whoever stops
+    listening in the middle of a trial ends its worker. Raises UsageError for a script, as soon as
+    it begins, and SessionWriteError when there is no room for a session.
+
+    Whoever stops listening in the middle of one ends its worker. Raises UsageError for a script, as
+    soon as it begins, and SessionWriteError when there is no room for a session.
+    """
+    for way in WAYS:
+        tell(way, "starting Python")
+        yield await _try(_request(request, way, others), way, others, tell, worker)
+
+
+def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
+    marked = (others or TWICE_THE_BATCH) if way == "mark_dynamic" else ""
+    return straight_through(
+        request,
+        dynamic=_DYNAMIC.get(way),
+        mark_against=marked,
+        stay=True,
+        build=False,
+        verify=False,
+    )
+
+
+async def _try(
+    request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker
+) -> DynamicTrial:
+    """Capture the program in one way, ask its guards about the other inputs, and return what came
+    of it.
+    """
+    said = ""
+
+    async def ask(capture: Capture) -> Outcome:
+        nonlocal said
+        said = await _asked(capture, others, lambda activity: tell(way, activity))
+        return await capture.cancel()
+
+    again = await recapture(request, worker, _found, attend=ask)
+    figures, answers, free_sizes = again.found
+    rejected = next((one for one in answers if one.answer == "rejected"), None)
+    taken = any(one.answer == "accepted" for one in answers)
+    return DynamicTrial(
+        way,
+        again.outcome,
+        figures,
+        others="used again" if taken else "compiled again" if rejected else "",
+        reason="" if taken else said or (rejected.reason if rejected else ""),
+        free_sizes=free_sizes,
+    )
+
+
+async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -> str:
+    """Ask when everything is compiled; returns why there is no answer, if there is none."""
+    async for notice in capture.notices():
+        if notice.kind == "worker":
+            tell(notice.text)
+            if await asyncio.to_thread(_is_script, capture.session_path):
+                raise UsageError(A_SCRIPT)
+        if notice.kind == "gate" and notice.state == "begin":
+            capture.send(Command("what_if", expression=others))
+        if notice.kind in ("done", "refused"):
+            return notice.text if notice.kind == "refused" else ""
+    return "the program did not come to its end"
+
+
+def _is_script(session: Path) -> bool:
+    with SessionReader(session) as reader:
+        return reader.is_of_a_script()
+
+
+def _found(
+    reader: SessionReader,
+) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
+    """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
+    free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
+    owners = {row.id: row for row in reader.rows(model.Compilation)}
+    sizes = tuple(
+        dict.fromkeys(
+            size for row in free for size in _sizes(reader, row, owners.get(row.compilation))
+        )
+    )
+    return session_figures(reader), reader.rows(model.GuardAnswer), sizes
+
+
+def _sizes(
+    reader: SessionReader, symbol: model.Symbol, of: model.Compilation | None
+) -> list[tuple[str, int]]:
+    """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
+    itself is not among them, nor a tensor that the user's code does not hold before the call.
+    """
+    found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
+    return [
+        (plain_source(one["source"], of), int(one["dimension"]))
+        for one in found
+        if one and not (of and out_of_reach(reader, one["source"], of))
+    ]

@@ -1,0 +1,364 @@
+"""A way on that depends on a tensor's value: ``if``, the conditional expression, ``assert``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.arithmetic import NumberUses
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import imports, replaced
+from fx_explorer.source_edit.names import is_pure, new_name, read, walk
+
+BOTH_SIDES = (
+    "Both sides are computed now. One that fails or gives NaN in the other's case can spoil "
+    "gradients."
+)
+
+NOT_TAKEN = (
+    "a call in which the side that is not taken raises, or has an infinite gradient: both "
+    "are computed now"
+)
+
+_WHERE = "choose with torch.where"
+
+_ASKS = frozenset(
+    [
+        "any",
+        "all",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "eq",
+        "gt",
+        "lt",
+    ]
+)
+"""Calls that give a tensor of truth values."""
+
+Values = dict[str, str]
+"""What a branch assigns: target → expression, as written."""
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    """Yield the fixes of an ``if``, an ``assert`` with a message, and conditional expressions on
+    the broken line.
+    """
+    for site in stack[:1]:
+        for statement in site.statements:
+            if isinstance(statement, cst.If):
+                yield from _chosen(site, statement)
+            if isinstance(statement, cst.Assert) and statement.msg:
+                yield _silent(site, statement, statement.msg)
+            for choice in site.code.find(statement, cst.IfExp):
+                sides = [site.code.source(side) for side in (choice.body, choice.orelse)]
+                if (
+                    is_pure(choice)
+                    and is_of_tensors(site.code, choice.test)
+                    and all(_fits_a_tensor(site.code, side) for side in sides)
+                ):
+                    splice = replaced(site.code, choice, _where_text(site.code, choice))
+                    yield _where(site, splice, NumberUses(site.code, choice), sides)
+
+
+@dataclass(frozen=True)
+class _WhereChoice:
+    """What stands in place of a statement, and of those up to ``last``."""
+
+    text: str
+    sides: Sequence[str]
+    """Expressions that are computed in any case now."""
+    last: cst.CSTNode
+
+
+def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
+    found = _assigned(site.code, statement) or _returned(site.code, statement)
+    are_of_tensors = all(
+        is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test
+    )
+    if (
+        found
+        and site.code.line_of(statement) is not None
+        and is_pure(statement.test)
+        and are_of_tensors
+    ):
+        start = site.code.line_start(site.code.lines(statement)[0])
+        stop = site.code.line_start(site.code.lines(found.last)[1] + 1)
+        indent = site.code.indent(statement)
+        splice = Splice(
+            start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n"))
+        )
+        targets = {
+            target
+            for _, body in branches_of(statement)
+            for target in _values(site.code, body) or ()
+        }
+        yield _where(site, splice, NumberUses(site.code, statement, targets), found.sides)
+
+
+def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
+    """Make the fix. ``uses`` are those of the value that is chosen, which is a tensor from here on;
+    ``sides`` is what is now computed in any case.
+    """
+    why = "torch.where computes both sides and picks by the condition, so one graph does for both."
+    fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
+    untried = [*([NOT_TAKEN] if any(map(_may_fail, sides)) else []), *uses.untried_in_a_tensor()]
+    return replace(fix, untried="; ".join(untried))
+
+
+def _may_fail(side: str) -> bool:
+    """Return whether it calls or divides anything, or takes an element."""
+    operators = (cst.MatrixMultiply, cst.Divide, cst.Power)
+    return any(
+        isinstance(node, cst.Subscript | cst.Call)
+        or (isinstance(node, cst.BinaryOperation) and isinstance(node.operator, operators))
+        for node in walk(cst.parse_expression(side))
+    )
+
+
+def _where_text(code: Code, choice: cst.IfExp) -> str:
+    return (
+        f"torch.where({condition(code, choice.test)}, {code.source(choice.body)}, "
+        f"{code.source(choice.orelse)})"
+    )
+
+
+def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> Fix:
+    return site.edit(
+        "assert without the text",
+        "The text is made from the tensor's value. Without it torch puts the check into the graph.",
+        [replaced(site.code, statement, f"assert {site.code.source(statement.test)}")],
+        f"A failed check no longer says {site.code.source(message)}.",
+    )
+
+
+# what the branches give
+
+
+def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
+    """Return the statement as assignments; None when a branch does anything else."""
+    branches = branches_of(statement)
+    values = [_values(code, body) for _, body in branches]
+    if any(value is None for value in values):
+        return None
+    given = [value or {} for value in values]
+    targets = list(dict.fromkeys(target for value in given for target in value))
+    if (
+        not targets
+        or _depends(targets, given)
+        or not all(_fits_a_tensor(code, text) for value in given for text in value.values())
+    ):
+        return None
+    tests = [test for test, _ in branches if test is not None]
+    name = new_name(code, "condition") if len(targets) > 1 else ""
+    # Several targets: the condition is computed once, before the first of them changes what it
+    # reads.
+    lines = [f"{name} = {condition(code, tests[0])}"] if name and len(tests) == 1 else []
+    if name and len(tests) > 1:
+        return None  # each condition would have to be kept before the first assignment
+    for target in targets:
+        choices = [value.get(target, target) for value in given]
+        lines.append(
+            f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}"
+        )
+    return _WhereChoice(
+        "\n".join(lines), [text for value in given for text in value.values()], statement
+    )
+
+
+def _nested(conditions: list[str], choices: list[str]) -> str:
+    """Write the choices as ``torch.where(a, 1, torch.where(b, 2, 3))``."""
+    if not conditions:
+        return choices[0]
+    return f"torch.where({conditions[0]}, {choices[0]}, {_nested(conditions[1:], choices[1:])})"
+
+
+def _depends(targets: list[str], given: list[Values]) -> bool:
+    """Return whether an expression reads what an assignment before it changes."""
+    return any(
+        earlier in read(cst.parse_expression(expression))
+        for value in given
+        for later, expression in value.items()
+        for earlier in targets[: targets.index(later)]
+    )
+
+
+def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
+    """Turn an ``if`` whose branches all return, the last one maybe behind it, into one
+    ``return``.
+    """
+    branches = branches_of(statement)
+    last: cst.CSTNode = statement
+    bodies = [body for _, body in branches]
+    if branches[-1][1] is None:
+        siblings = list(code.siblings(statement))
+        behind = siblings[siblings.index(statement) + 1 :][:1] if statement in siblings else []
+        if not behind or not isinstance(behind[0], cst.SimpleStatementLine):
+            return None
+        bodies[-1] = last = behind[0]
+    values = [_return_value(code, body) for body in bodies]
+    if not all(values) or not all(_fits_a_tensor(code, text) for text in values):
+        return None
+    tests = [condition(code, test) for test, _ in branches if test is not None]
+    return _WhereChoice(f"return {_nested(tests, values)}", values, last)
+
+
+def _fits_a_tensor(code: Code, text: str) -> bool:
+    """Return whether the expression may give what a tensor can hold: a text, a container or a
+    function of a library is none of it.
+    """
+    value = cst.parse_expression(text)
+    name = text.partition(".")[0]
+    # A name that is not imported may hold a tensor.
+    is_function = (
+        isinstance(value, cst.Name | cst.Attribute)
+        and code.imported.get(name, "torch") not in _WITH_NUMBERS
+    )
+    return not isinstance(value, _NO_NUMBERS) and text != "None" and not is_function
+
+
+_NO_NUMBERS = (cst.BaseString, cst.Lambda, cst.BaseList, cst.BaseDict, cst.BaseSet, cst.Tuple)
+
+_WITH_NUMBERS = frozenset(["torch", "math", "numpy"])
+"""Modules whose names may be numbers: ``math.pi``."""
+
+
+def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
+    """Return whether the condition may be computed by operators of a graph. What ``torch.equal``,
+    ``is None`` or ``self.training`` give is Python's already.
+    """
+    # torch.where takes no truth value of Python's.
+    return not any(_is_pythons(code, node) for node in walk(test))
+
+
+def _is_pythons(code: Code, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call):
+        return code.name_of(node.func) in _PYTHONS
+    if isinstance(node, cst.Comparison):
+        return any(
+            isinstance(one.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
+            for one in node.comparisons
+        )
+    return isinstance(node, cst.Attribute) and node.attr.value == "training"
+
+
+_PYTHONS = frozenset(
+    [
+        "torch.equal",
+        "torch.allclose",
+        "torch.is_tensor",
+        "torch.is_floating_point",
+        "isinstance",
+        "hasattr",
+        "callable",
+    ]
+)
+
+
+def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.CSTNode | None]]:
+    """Return (condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None,
+    None).
+    """
+    found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [
+        (statement.test, statement.body)
+    ]
+    following = statement.orelse
+    while isinstance(following, cst.If):
+        found.append((following.test, following.body))
+        following = following.orelse
+    return [*found, (None, following.body if following else None)]
+
+
+def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] | None:
+    """Return the statements of a branch; empty for a branch that is not there; None when a compound
+    statement is among them.
+    """
+    if body is None:
+        return []
+    if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        return list(body.body)
+    lines = body.body if isinstance(body, cst.IndentedBlock) else ()
+    found = [
+        small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None
+        for line in lines
+    ]
+    if any(one is None for one in found):
+        return None
+    return [small for one in found for small in one or ()]
+
+
+def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
+    """Return what a branch assigns; None when it does anything but assign what it computes."""
+    statements = small_statements(body)
+    if statements is None:
+        return None
+    values: Values = {}
+    for statement in statements:
+        if isinstance(statement, cst.Pass):
+            continue
+        pair = assignment(code, statement)
+        # Assigned a second time, the target is read in between, or the first value is lost.
+        if pair is None or pair[0] in values:
+            return None
+        values[pair[0]] = pair[1]
+    return values
+
+
+def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str] | None:
+    """Return (target, expression) of ``a = b`` and ``a += b``; None for anything else, or what does
+    more than compute.
+    """
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0].target, code.source(statement.value)
+    elif isinstance(statement, cst.AugAssign):
+        target = statement.target
+        operator = code.source(statement.operator).rstrip("=")
+        # Without the parentheses ``a -= b - c`` would become another sum.
+        value = f"{code.source(target)} {operator} ({code.source(statement.value)})"
+    else:
+        return None
+    simple = isinstance(target, cst.Name | cst.Attribute) and is_pure(statement.value)
+    return (code.source(target), value) if simple else None
+
+
+def _return_value(code: Code, body: cst.CSTNode | None) -> str:
+    statements = small_statements(body) or []
+    if (
+        len(statements) != 1
+        or not isinstance(statements[0], cst.Return)
+        or statements[0].value is None
+    ):
+        return ""
+    value = statements[0].value
+    # torch.where chooses one tensor, and no tuple of them.
+    return code.source(value) if is_pure(value) and not isinstance(value, cst.Tuple) else ""
+
+
+def condition(code: Code, test: cst.BaseExpression) -> str:
+    """Return the condition as a tensor of truth values."""
+    if isinstance(test, cst.BooleanOperation):
+        name = "logical_and" if isinstance(test.operator, cst.And) else "logical_or"
+        return f"torch.{name}({condition(code, test.left)}, {condition(code, test.right)})"
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return f"torch.logical_not({condition(code, test.expression)})"
+    if isinstance(test, cst.Call) and code.name_of(test.func) == "bool" and test.args:
+        return condition(code, test.args[0].value)
+    text = re.sub(r"\.item\(\)", "", code.source(test))
+    asks = (
+        isinstance(test, cst.Call)
+        and isinstance(test.func, cst.Attribute)
+        and test.func.attr.value in _ASKS
+    )
+    if asks or isinstance(test, cst.Comparison) or text != code.source(test):
+        return text
+    return f"({text}).bool()"

@@ -1,0 +1,207 @@
+"""A ``while`` on a tensor's value: ``torch.while_loop`` is an operation of the graph that continues
+for as long as it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.branches import assignment, condition
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, parsed, spliced
+from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
+from fx_explorer.source_edit.names import (
+    bound_before,
+    bound_in,
+    is_pure,
+    new_name,
+    read_after,
+    walk,
+)
+
+_LEAVING: dict[type[cst.CSTNode], str] = {
+    cst.Break: "break",
+    cst.Continue: "continue",
+    cst.Return: "return",
+    cst.Yield: "yield",
+    cst.Await: "await",
+    cst.Global: "global",
+    cst.Nonlocal: "nonlocal",
+    cst.Del: "del",
+    cst.Raise: "raise",
+}
+"""What a function that torch.while_loop calls cannot do for the one around it."""
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        for statement in site.statements:
+            if isinstance(statement, cst.While) and not _obstacle(site.code, statement):
+                yield site.edit(
+                    "loop with torch.while_loop",
+                    "torch.while_loop is an operation of the graph: it holds the "
+                    "condition and the body, and runs them.",
+                    [
+                        *imports(site.code, "torch"),
+                        rewritten(site.code, statement, _text(site.code, statement)),
+                    ],
+                    "What the loop changes must keep its shape and dtype.",
+                )
+
+
+def why_not(stack: list[Site]) -> str:
+    """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
+    there is none.
+    """
+    loops = [
+        (site, one) for site in stack[:1] for one in site.statements if isinstance(one, cst.While)
+    ]
+    reasons = [_obstacle(site.code, loop) for site, loop in loops]
+    return next(
+        (f"This while cannot become torch.while_loop: {reason}." for reason in reasons if reason),
+        "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Names that the body binds, in the order in which it first does."""
+
+    carried: tuple[str, ...]
+    """The names with a value before the loop: each round begins with what the last one made of
+    them.
+    """
+    new: tuple[str, ...]
+    """The names that the body makes for itself."""
+
+
+def _scope(code: Code, loop: cst.While) -> _Scope:
+    bound, before = bound_in(loop.body), bound_before(code, loop)
+    return _Scope(
+        tuple(name for name in bound if name in before),
+        tuple(name for name in bound if name not in before),
+    )
+
+
+def _obstacle(code: Code, loop: cst.While) -> str:
+    if (
+        code.function(loop) is None
+        or code.line_of(loop) is None
+        or not isinstance(loop.body, cst.IndentedBlock)
+    ):
+        return "it does not stand on lines of its own in a function"
+    if loop.orelse:
+        return "it has an else"
+    inside = next(
+        (
+            what
+            for node in walk(loop.body)
+            for kind, what in _LEAVING.items()
+            if isinstance(node, kind)
+        ),
+        "",
+    )
+    if inside:
+        return f"{inside} inside leaves or changes the function around it"
+    if not is_pure(loop.test) or (isinstance(loop.test, cst.Name) and loop.test.value == "True"):
+        if not is_pure(loop.test):
+            return "its condition does more than compute"
+        return "it has no condition"
+    return _acts(code, loop) or _unknown(code, loop)
+
+
+def _acts(code: Code, loop: cst.While) -> str:
+    """Say what the body does to things that are not its own."""
+    for node in walk(loop.body):
+        if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
+            if isinstance(node, cst.Assign):
+                targets = [target.target for target in node.targets]
+            else:
+                targets = [node.target]
+            if not all(_is_names(target) for target in targets):
+                return (
+                    f"{code.source(node)!r} changes something that is not a variable of the "
+                    "function"
+                )
+            if node.value is not None and not is_pure(node.value):
+                return f"{code.source(node.value)!r} does more than compute"
+        if isinstance(node, cst.Expr) and not is_pure(node.value):
+            return f"{code.source(node)!r} does more than compute"
+    return ""
+
+
+def _is_names(target: cst.BaseExpression) -> bool:
+    if isinstance(target, cst.Tuple | cst.List):
+        return all(_is_names(element.value) for element in target.elements)
+    return isinstance(target, cst.Name)
+
+
+def _unknown(code: Code, loop: cst.While) -> str:
+    scope = _scope(code, loop)
+    if not scope.carried:
+        return "nothing that was there before it changes inside"
+    later = read_after(code, loop)
+    needed = next((name for name in scope.new if name in later), "")
+    if needed:
+        return f"{needed} is made inside and used behind it, where there may have been no round"
+    return ""
+
+
+def _text(code: Code, loop: cst.While) -> str:
+    """Return the text that replaces the loop: two functions and the call of ``torch.while_loop``.
+    Both functions take the values that are carried, and close over whatever else they read.
+    """
+    carried = _scope(code, loop).carried
+    keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")
+    listed, unit = ", ".join(carried), code.unit
+    body = "\n".join(f"{unit}{line}" if line else "" for line in _body(code, loop).splitlines())
+    last = f"{unit}return {', '.join(_returned(code, loop, name) for name in carried)}"
+    single = "," if len(carried) == 1 else ""
+    return "\n\n".join(
+        [
+            f"def {keep_on}({listed}):\n{unit}return {condition(code, loop.test)}",
+            f"def {one_round}({listed}):\n{body}\n{last}{single}",
+            f"{listed}{single} = torch.while_loop({keep_on}, {one_round}, ({listed}{single}))",
+        ]
+    )
+
+
+def _body(code: Code, loop: cst.While) -> str:
+    """Return the body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what
+    the loop was given.
+    """
+    pairs = (
+        (node, assignment(code, node))
+        for node in walk(loop.body)
+        if isinstance(node, cst.AugAssign)
+    )
+    text = spliced(
+        code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair]
+    )
+    other = parsed(text)
+    (again,) = (
+        one for one in other.statements_at(code.lines(loop)[0]) if isinstance(one, cst.While)
+    )
+    indent = other.indent(again)
+    return "\n".join(
+        line.removeprefix(indent) for line in unwrapped(other, again, again.body).splitlines()
+    )
+
+
+def _returned(code: Code, loop: cst.While, name: str) -> str:
+    """Return what a round returns. It must not return what it was given under another name, so that
+    is copied.
+    """
+    given = [
+        node.value
+        for node in walk(loop.body)
+        if isinstance(node, cst.Assign)
+        and any(code.source(target.target) == name for target in node.targets)
+    ]
+    return f"{name}.clone()" if any(isinstance(value, cst.Name) for value in given) else name

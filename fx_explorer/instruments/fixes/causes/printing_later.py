@@ -1,0 +1,192 @@
+"""A ``print`` moved behind what is compiled: what it is given is computed where it stood, and is
+written later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.printing import WHERE_A_LINE_BEHIND_RAISES
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.splitting import (
+    SplitLines,
+    body_lines,
+    function_to_split,
+    split,
+    texts,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice, spliced
+from fx_explorer.source_edit.names import locals_read, new_name, walk
+
+_RISK = "Where a line behind the print raises, nothing is written."
+
+_WHY = (
+    "What is written is computed where it stood, and written later: what came after the "
+    "print joins what was before it."
+)
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    for site in stack[:1]:
+        moved = _moved(site)
+        if moved is None:
+            continue
+        whole = function_to_split(site, stack)
+        splices = split(site, moved.function, _apart(moved)) if whole is moved.function else []
+        if splices:
+            yield _edit(site, "print where the compiled code is called", splices, moved)
+        # A print that is last stands at the end already.
+        if not moved.is_last:
+            yield _edit(
+                site, "print at the end of the function", _at_the_end(site.code, moved), moved
+            )
+
+
+def _edit(site: Site, title: str, splices: list[Splice], moved: _MovedPrint) -> Fix:
+    if moved.is_last:
+        return replace(site.edit(title, _WHY, splices), keeps_prints=True)
+    untried = WHERE_A_LINE_BEHIND_RAISES.format("print")
+    return replace(site.edit(title, _WHY, splices, _RISK), keeps_prints=True, untried=untried)
+
+
+class _MovedPrint:
+    """The function with a print at its top level, and what is left of both when what is printed has
+    names.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        function: cst.FunctionDef,
+        lines: list[cst.BaseStatement],
+        at: int,
+        call: cst.Call,
+    ) -> None:
+        self.code = code
+        self.function = function
+        self.values = _values(code, call)
+        names = _names(code, len(self.values))
+        self.names = names
+        given = dict(zip((id(value) for value in self.values), names, strict=True))
+        self.writing = _with_names(code, call, given)
+        computed = [
+            f"{name} = {_without_item(code, value)}"
+            for name, value in zip(names, self.values, strict=True)
+        ]
+        last = lines[-1]
+        leaving = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+        self.result = leaving.value if isinstance(leaving, cst.Return) else None
+        behind = lines[at + 1 : -1] if isinstance(leaving, cst.Return) else lines[at + 1 :]
+        # Then nothing is computed behind the print that could raise and keep it from being written.
+        self.is_last = not behind and (self.result is None or isinstance(self.result, cst.Name))
+        self.body = [*texts(code, lines[:at]), *computed, *texts(code, behind)]
+
+
+def _moved(site: Site) -> _MovedPrint | None:
+    """Return what is moved. None when the print is not one of the function's own lines, or the
+    function has another way out than its end: before an exception the text would not be written.
+    """
+    code = site.code
+    for statement, call, name in site.calls():
+        line, function = code.line_of(statement), code.function(statement)
+        is_print = name == "print" and isinstance(statement, cst.Expr) and statement.value is call
+        if function and isinstance(function.body, cst.IndentedBlock):
+            lines = body_lines(function)
+        else:
+            lines = []
+        if is_print and function is not None and line in lines and _has_one_end(lines):
+            at = lines.index(line)  # type: ignore[arg-type]
+            if _raises(lines[at + 1 :]):
+                return None
+            return _MovedPrint(code, function, lines, at, call)
+    return None
+
+
+def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
+    nodes = [node for line in lines for node in walk(line)]
+    returns = [node for node in nodes if isinstance(node, cst.Return)]
+    last = lines[-1].body if isinstance(lines[-1], cst.SimpleStatementLine) else ()
+    # Text moved to the end would not be written on the way out in the middle.
+    return not any(isinstance(node, cst.Yield) for node in nodes) and all(
+        list(last) == [one] for one in returns
+    )
+
+
+def _raises(lines: list[cst.BaseStatement]) -> bool:
+    return any(isinstance(node, cst.Raise | cst.Assert) for line in lines for node in walk(line))
+
+
+def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
+    """Return what the print takes from the function: whole arguments, and the fields of formatted
+    text.
+    """
+    found: list[cst.BaseExpression] = []
+    for argument in call.args:
+        fields = [
+            node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)
+        ]
+        if isinstance(argument.value, cst.FormattedString):
+            given = [field.expression for field in fields]
+        else:
+            given = [argument.value]
+        found += [value for value in given if locals_read(code, value)]
+    return found
+
+
+def _names(code: Code, count: int) -> list[str]:
+    name = new_name(code, "printed")
+    return [name] if count == 1 else [f"{name}_{number}" for number in range(1, count + 1)]
+
+
+def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:
+    """Return the print with names in place of the values. For ``x.item()`` the number is taken when
+    it is printed.
+    """
+    begin, end = code.span(call)
+    splices = [
+        Splice(start - begin, stop - begin, names[id(node)] + (".item()" if _is_item(node) else ""))
+        for node in walk(call)
+        if id(node) in names
+        for start, stop in [code.span(node)]
+    ]
+    return spliced(code.text[begin:end], splices)
+
+
+def _is_item(node: cst.CSTNode) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "item"
+    )
+
+
+def _without_item(code: Code, value: cst.BaseExpression) -> str:
+    return code.source(value.func.value) if _is_item(value) else code.source(value)  # type: ignore[attr-defined]
+
+
+def _apart(moved: _MovedPrint) -> SplitLines:
+    name = new_name(moved.code, "result")
+    results = [*([name] if moved.result else []), *moved.names]
+    given = [*([f"({moved.code.source(moved.result)})"] if moved.result else []), *moved.names]
+    back = [f"return {', '.join(given)}"] if given else []
+    return SplitLines(
+        [*moved.body, *back],
+        [moved.writing, *([f"return {name}"] if moved.result else [])],
+        results,
+    )
+
+
+def _at_the_end(code: Code, moved: _MovedPrint) -> list[Splice]:
+    name = new_name(code, "result")
+    kept = [f"{name} = {code.source(moved.result)}"] if moved.result else []
+    lines = [*moved.body, *kept, moved.writing, *([f"return {name}"] if moved.result else [])]
+    own = body_lines(moved.function)
+    indent = code.indent(own[0])
+    begin, end = code.line_start(code.lines(own[0])[0]), code.line_start(code.lines(own[-1])[1] + 1)
+    return [Splice(begin, end, "".join(f"{indent}{line}\n" if line else "\n" for line in lines))]

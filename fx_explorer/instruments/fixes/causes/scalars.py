@@ -1,0 +1,215 @@
+"""A tensor's value taken into Python: ``.item()``, ``.tolist()``, ``int()``, ``float()``,
+``bool()`` of a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.arithmetic import NumberUses
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice
+from fx_explorer.source_edit.edits import replaced
+from fx_explorer.source_edit.names import walk
+
+_SCALAR = ("GB0124", "GB0109", "GB0033")
+
+_FRESH = frozenset(
+    [
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "norm",
+        "std",
+        "var",
+        "prod",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "median",
+        "item",
+        "numel",
+        "dot",
+        "dist",
+        "count_nonzero",
+        "logsumexp",
+        "nansum",
+        "nanmean",
+    ]
+)
+"""Calls whose result shares memory with nothing."""
+
+_TRUTHS = frozenset(
+    ["any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le"]
+)
+"""Calls that give truth values."""
+
+_BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
+
+# ``int`` and ``long`` both cut off what is behind the point.
+_CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detach().bool()"}
+
+
+def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+    taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
+    if broken.registry_id in _SCALAR:
+        uses = [NumberUses(site.code, call) for site, call, _ in taken]
+        unwarned = f" {_UNWARNED}" if any(_is_warned_of(call) for _, call, _ in taken) else ""
+        # The first is the outermost: with it, those inside need no change.
+        for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
+            fix = _stay(site, [replaced(site.code, call, value)])
+            yield replace(
+                fix, risk=f"{fix.risk}{unwarned}", untried="; ".join(uses[0].untried_in_a_tensor())
+            )
+        yield Fix(
+            "let the graph hold the number",
+            "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, "
+            "read while it runs.",
+            "It holds for everything that is compiled. A branch on the number may still "
+            f"be a break.{unwarned}",
+            broken.line,
+            settings={"dynamo.capture_scalar_outputs": True},
+            untried="; ".join(
+                dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())
+            ),
+        )
+
+
+_UNWARNED = (
+    "Where the tensor has a gradient, torch's warning about the number is not given any more."
+)
+
+
+def _is_warned_of(call: cst.Call) -> bool:
+    """Return whether torch warns where the tensor has a gradient. It does for ``float(t)``, and not
+    for ``int(t)``, ``bool(t)`` or ``t.item()``.
+    """
+    return isinstance(call.func, cst.Name) and call.func.value == "float"
+
+
+def _stay(site: Site, splices: list[Splice]) -> Fix:
+    return site.edit(
+        "keep the value in a tensor",
+        "A tensor of one element computes as the number does, and the graph need not end "
+        "to read it.",
+        splices,
+        "What was a Python number is a tensor from here on.",
+    )
+
+
+def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
+    """Yield (call that gives a number, the tensor that stands for it). Where one is inside the
+    other, the outer one comes first.
+    """
+    for _, call, name in site.calls():
+        value = _converted(site.code, call, name)
+        if value:
+            yield call, value
+
+
+def _converted(code: Code, call: cst.Call, name: str) -> str:
+    """Return the tensor that stands for the number; it has no gradient, as the number had none."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
+        tensor, conversion = call.func.value, ".detach()"
+        is_truth = _is_truth(code, tensor)
+    # ``float("inf")`` is given no tensor.
+    elif (
+        name in _CONVERSIONS
+        and len(call.args) == 1
+        and not isinstance(call.args[0].value, cst.BaseNumber | cst.BaseString)
+    ):
+        tensor, conversion = _without_item(call.args[0].value), _CONVERSIONS[name]
+        is_truth = name == "bool"
+    else:
+        return ""
+    text = f"({code.source(tensor)})" if name in _CONVERSIONS else code.source(tensor)
+    if is_truth and _is_counted(code, call):
+        return f"{text}{conversion}.long()"
+    return f"{text}{conversion}{'' if _is_fresh(tensor) else '.clone()'}"
+
+
+def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
+    is_item = (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Attribute)
+        and value.func.attr.value == "item"
+    )
+    return value.func.value if is_item else value  # type: ignore[attr-defined]
+
+
+def _is_fresh(tensor: cst.BaseExpression) -> bool:
+    """Return whether nothing that is done in place later can change the tensor: a number stays what
+    it was.
+    """
+    is_call = (
+        isinstance(tensor, cst.Call)
+        and isinstance(tensor.func, cst.Attribute)
+        and tensor.func.attr.value in _FRESH
+    )
+    return is_call or isinstance(tensor, cst.BinaryOperation | cst.UnaryOperation | cst.Comparison)
+
+
+def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
+    if isinstance(tensor, cst.Name):
+        return any(_is_truth(code, value) for value in _given_to(code, tensor))
+    if isinstance(tensor, cst.BinaryOperation) and isinstance(tensor.operator, _BITWISE):
+        return _is_truth(code, tensor.left) and _is_truth(code, tensor.right)
+    if isinstance(tensor, cst.UnaryOperation) and isinstance(tensor.operator, cst.BitInvert):
+        return _is_truth(code, tensor.expression)
+    is_call = (
+        isinstance(tensor, cst.Call)
+        and isinstance(tensor.func, cst.Attribute)
+        and tensor.func.attr.value in _TRUTHS
+    )
+    return is_call or isinstance(tensor, cst.Comparison)
+
+
+def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    """Yield the values that the function assigns to the name. Other names are left out: they may be
+    assigned this one in turn.
+    """
+    function = code.function(name)
+    for node in walk(function.body) if function else ():
+        if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
+            yield from (
+                node.value for target in node.targets if code.source(target.target) == name.value
+            )
+
+
+def _is_counted(code: Code, call: cst.Call) -> bool:
+    """Return whether the value is an operand: True + True is 2 in Python, and True for two tensors
+    of truth values.
+    """
+    parent = code.parent(call)
+    while isinstance(parent, cst.BooleanOperation):
+        parent = code.parent(parent)
+    if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
+        name, function = parent.targets[0].target.value, code.function(call)
+        if function:
+            nodes = [
+                node
+                for node in walk(function.body)
+                if isinstance(node, cst.Name) and node.value == name
+            ]
+        else:
+            nodes = []
+        return any(_is_operand(code.parent(node)) for node in nodes)
+    return _is_operand(parent)
+
+
+def _is_operand(parent: cst.CSTNode | None) -> bool:
+    if isinstance(parent, cst.UnaryOperation):
+        return not isinstance(parent.operator, cst.Not)
+    return isinstance(parent, cst.AugAssign) or (
+        isinstance(parent, cst.BinaryOperation) and not isinstance(parent.operator, _BITWISE)
+    )

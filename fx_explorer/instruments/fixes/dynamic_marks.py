@@ -1,0 +1,248 @@
+"""Fixes of a recompile: a size or number that varies is marked as dynamic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
+from fx_explorer.analysis.whole_session import SessionFigures
+from fx_explorer.analysis.words import listed
+from fx_explorer.instruments.dynamic.marks import VARIABLE, try_marks
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.trial import Trial, Verdict, try_fix
+from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_that_varied
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.instruments.recompiles.changes import GuardChange
+from fx_explorer.instruments.recompiles.reach import out_of_reach
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import HERE, TrialWorker
+
+
+@dataclass(frozen=True, slots=True)
+class SizeMark:
+    """A size that is marked together with another one."""
+
+    source: str
+    """As the environment variable takes it: ``L['mask']:1``."""
+    name: str
+    """The program's name of the tensor."""
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicMark:
+    """One size or number to be taken for variable from the first compilation on."""
+
+    source: str
+    """The size or number as the environment variable takes it: ``L['x']:0``, ``L['k']``."""
+    cause: ExplainedRecompile
+    """The first recompile it may avoid."""
+    with_it: tuple[SizeMark, ...] = ()
+    """Sizes of other tensors that differed between the same two calls: without them torch would
+    compile again for the next.
+    """
+    out_of_reach: frozenset[str] = frozenset()
+    """Those of ``sources`` that no line of the user's holds before the call."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return all that is to be marked, as the environment variable takes it."""
+        return (self.source, *(one.source for one in self.with_it))
+
+    @property
+    def title(self) -> str:
+        """Name the fix: ``mark size 0 of x as dynamic``."""
+        return f"mark {self.what} as dynamic"
+
+    @property
+    def what(self) -> str:
+        """Return what is marked: ``size 0 of x``."""
+        change = self.cause.change
+        which = "all sizes" if self.is_whole else f"size {change.index}"
+        first = change.name if change.index is None else f"{which} of {change.name}"
+        return listed([first, *(f"size {one.index} of {one.name}" for one in self.with_it)])
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it marks all sizes of the tensor when one varies: older releases of torch
+        cannot mark a single one.
+        """
+        return self.cause.change.index is not None and not re.search(r":\d+$", self.source)
+
+    @property
+    def instruction(self) -> str:
+        """Say how it is done: in a line of the program where there is one for it, and without an
+        edit.
+        """
+        if self.lines:
+            return f"{' and '.join(self.lines)}, or {instruction([self])}"
+        return instruction([self])
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines of the program that do it; none for a number, and for what has no name
+        there.
+        """
+        change = self.cause.change
+        if change.index is not None:
+            first = SizeMark(self.source, change.name, change.index)
+        else:
+            first = None
+        named = [
+            one
+            for one in (first, *self.with_it)
+            if one is not None
+            and not is_unfinished(one.source)
+            and one.source not in self.out_of_reach
+        ]
+        return [f"torch._dynamo.mark_dynamic({one.name}, {one.index})" for one in named]
+
+
+def instruction(marks: Sequence[DynamicMark]) -> str:
+    """Say how to set the marks without an edit."""
+    return f'{VARIABLE}="{",".join(sources_of(marks))}"'
+
+
+def sources_of(marks: Sequence[DynamicMark]) -> tuple[str, ...]:
+    """Return all that these marks make variable, each source once."""
+    return tuple(dict.fromkeys(source for mark in marks for source in mark.sources))
+
+
+def marks(reader: SessionReader) -> list[DynamicMark]:
+    """List a mark for each size or number that made torch compile again, in the order of the
+    recompiles.
+    """
+    found: dict[str, DynamicMark] = {}
+    one_size = bool(reader.meta("environment", {}).get("marks_one_size", True))
+    for cause in causes(reader):
+        source = _source(cause, one_size=one_size)
+        if source:
+            # One size can be the cause of many recompiles. The mark avoids all of them; the first
+            # one names it.
+            with_it = _with_it(reader, cause, source, one_size=one_size)
+            beyond = _out_of_reach(reader, cause, (source, *(one.source for one in with_it)))
+            found.setdefault(source, DynamicMark(source, cause, with_it, beyond))
+    return list(found.values())
+
+
+def _out_of_reach(
+    reader: SessionReader, cause: ExplainedRecompile, sources: Iterable[str]
+) -> frozenset[str]:
+    compiled = next(iter(reader.rows(model.Compilation, name=cause.of)), None)
+    if compiled is None:
+        return frozenset()
+    return frozenset(source for source in sources if out_of_reach(reader, source, compiled))
+
+
+def _with_it(
+    reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool
+) -> tuple[SizeMark, ...]:
+    """Return the other sizes that differed: with a longer ``input_ids`` comes a longer
+    ``attention_mask``.
+    """
+    before, after = (
+        next(iter(reader.rows(model.Compilation, name=name)), None)
+        for name in (cause.of, cause.compilation)
+    )
+    if before is None or after is None or cause.change.kind != "size":
+        return ()
+    found = [
+        SizeMark(f"{tensor}:{index}" if one_size else tensor, plain_source(tensor, before), index)
+        for tensor, index in sizes_that_varied(reader, before, after)
+    ]
+    return tuple(one for one in found if one.source != source)
+
+
+def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
+    """Return the source to mark; empty where a mark does not help: sizes 0 and 1, and Python's
+    floats, are compiled apart.
+
+    ``one_size`` is whether the release of the session takes ``L['x']:0``.
+    """
+    change = cause.change
+    if (
+        change.kind == "size"
+        and change.index is not None
+        and not {change.old, change.new} & {"0", "1"}
+    ):
+        return f"{_named(change)}:{change.index}" if one_size else _named(change)
+    if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
+        return _named(change)
+    return ""
+
+
+def _named(change: GuardChange) -> str:
+    """Return what changed as a source: ``L['batch']['ids']``."""
+    if change.source.startswith("L["):
+        return _SIZE.sub("", change.source)
+    return local_source(change.name)
+
+
+_SIZE = re.compile(r"\.size\(\)\[\d+\].*$")
+
+
+def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:
+    """Return marks as fixes: the one that avoids this recompile, and all together; without a cause,
+    all of them.
+    """
+    found = marks(reader)
+    chosen = [
+        mark
+        for mark in found
+        if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source
+    ]
+    fixes = [
+        Fix(
+            mark.title,
+            mark.cause.remedy,
+            line=mark.cause.line,
+            marks=mark.sources,
+            by_hand=_by_hand([mark]),
+        )
+        for mark in chosen
+    ]
+    if chosen and set(sources_of(found)) > set(chosen[0].sources):
+        why = f"All that vary in this session: {', '.join(mark.what for mark in found)}."
+        sources = sources_of(found)
+        fixes.append(
+            Fix(
+                "mark all that vary as dynamic",
+                why,
+                line=chosen[0].cause.line,
+                marks=sources,
+                by_hand=_by_hand(found),
+            )
+        )
+    return fixes
+
+
+def _by_hand(wanted: Sequence[DynamicMark]) -> str:
+    """Return the lines of the program, then the way without an edit."""
+    lines = dict.fromkeys(line for mark in wanted for line in mark.lines)
+    return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
+
+
+async def try_any(
+    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+) -> Trial:
+    """Try a fix like ``try_fix``, also one that marks sizes. Marks change what is compiled and
+    nothing that is computed, so results are not compared.
+    """
+    if not fix.marks:
+        return await try_fix(request, fix, before, worker)
+    tried = await try_marks(request, fix.marks, before.compilations, worker)
+    of_time: Verdict = "timed out" if tried.is_timed_out else "refused"
+    verdict: Verdict = "good" if tried.is_good else of_time
+    return Trial(
+        fix,
+        verdict,
+        f"{tried.in_words}; results were not compared",
+        before,
+        None,
+        None,
+        tried.took_s,
+    )

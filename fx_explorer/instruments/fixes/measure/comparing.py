@@ -1,0 +1,522 @@
+"""Compare what two programs did in the same calls: what is equal, and where they differ, in
+words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fx_explorer.instruments.fixes.measure import near
+from fx_explorer.instruments.fixes.measure.near import Distance
+from fx_explorer.instruments.fixes.measure.observed import identity
+from fx_explorer.instruments.fixes.measure.observed.observing import WHILE_COMPILING
+from fx_explorer.instruments.fixes.measure.observed.outside import READS
+from fx_explorer.instruments.fixes.measure.observed.process_state import OF_PROCESS
+from fx_explorer.instruments.fixes.measure.observed.reachable import UNCHANGED
+from fx_explorer.instruments.fixes.measure.varying import (
+    RELATIVE,
+    RELATIVE_IF_BUILT,
+    Varying,
+    VaryingLines,
+    holder,
+    is_within,
+    that_differ,
+)
+from fx_explorer.model import Verification
+
+MAX_DIFFERENCES = 12
+
+IN_BUILT_CODE, WITHOUT_COMPILING = " in the built code", ", without torch.compile"
+
+
+@dataclass
+class Comparison:
+    """The result of comparing a changed program with the original, call by call.
+
+    ``is_built`` means that the changed program ran as built code, which computes in another order
+    than PyTorch's own operators and raises errors of its own. ``is_uncompiled`` means that it ran
+    without torch.compile. ``ignored`` names the globals that the change itself adds. ``varying`` is
+    what is something else in each run of the original.
+    """
+
+    is_built: bool = False
+    is_uncompiled: bool = False
+    ignored: frozenset[str] = frozenset()
+    known: frozenset[str] | None = None
+    """Globals of the original, or None if unknown. Any other global was added by the change or by
+    Dynamo.
+    """
+    varying: Varying = field(default_factory=Varying)
+    at_first: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """The content of parameters and buffers before each call, by name (``reachable.UNCHANGED``)."""
+    compared: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+    different: set[str] = field(default_factory=set)
+    """The names of the values that differ."""
+    unlike: set[str] = field(default_factory=set)
+    """Those of them that differ in their type, dtype or shape."""
+    holders: set[str] = field(default_factory=set)
+    """The names of what holds a value that only one of the programs has."""
+    unlike_ends: set[str] = field(default_factory=set)
+    """The calls that ended in another way."""
+    largest: float = 0.0
+    where: str = ""
+    lost: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    moved: str = ""
+    other_messages: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+    not_tried: list[str] = field(default_factory=list)
+    is_run_built: bool = False
+    """Whether the changed program was also compared with its code built."""
+    apart: dict[str, Distance] = field(default_factory=dict)
+    """How far numbers are from each other, by the value and the call (``place_of``), also where
+    they count as equal.
+    """
+    by_compiling: set[str] = field(default_factory=set)
+    """What compiling changes in the original too, by the value and the call: it is named once."""
+    _places: dict[str, str] = field(default_factory=dict)
+    _call: str = ""
+    """What the call is made with that is compared just now."""
+
+    def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Compare two calls with the same inputs (``Observation.plain()``)."""
+        self._call = f"with {original['call']}"
+        call = f"{self._call}{self._how}"
+        self._add_lines(original["printed"], changed["printed"])
+        self._add_errors(original, changed)
+        self._add_effects(original["effects"], changed["effects"], call)
+        if not self._ended_alike(original, changed, call):
+            return
+        self._add_values(original["values"], changed["values"])
+        before, after = _all_facts(original), _all_facts(changed)
+        both = before.keys() & after.keys()
+        compared = {name for name in both if not self._is_ignored(name)}
+        for name, told in identity.differences(original, changed, compared):
+            self.different.add(name)
+            self.differences.append(f"{told}, {call}")
+        self._add_facts(before, after)
+        for name in before.keys() ^ after.keys():
+            if inside := holder(name, both):
+                self.holders.add(inside)
+        for name, what in {**changed["unreadable"], **original["unreadable"]}.items():
+            if not self._is_ignored(name):
+                self._leave_out(f"{what} of {name}")
+
+    @property
+    def _how(self) -> str:
+        """How the changed program ran."""
+        return IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
+
+    def place_of(self, told: str) -> str:
+        """Return the value and the call that a difference is about: "the output, with zeros" for
+        "the output, with zeros in the built code: differs by up to 3".
+        """
+        return self._places.get(told) or told.partition(IN_BUILT_CODE)[0]
+
+    @property
+    def is_all_equal(self) -> bool:
+        """Whether nothing differs: no value, no text of an exception, and nothing that is printed,
+        in its order.
+        """
+        messages = self.lost or self.new or self.moved or self.other_messages
+        return not self.differences and not messages
+
+    @property
+    def prints_equal(self) -> bool:
+        """Whether the same was printed and logged, in whatever order."""
+        return not (self.lost or self.new)
+
+    def add_run_without_compiling(self, other: Comparison) -> None:
+        """Add what ``other`` found: the same calls, made without torch.compile.
+
+        Lines that ``other`` printed differently become differences here, because ``lost`` and
+        ``new`` hold the lines of the compiled program.
+        """
+        self.differences += other.differences
+        if self.prints_equal:
+            self.differences += [
+                f"it no longer prints {_short(line)}{WITHOUT_COMPILING}" for line in other.lost[:1]
+            ]
+            self.differences += [
+                f"it prints {_short(line)} in addition{WITHOUT_COMPILING}" for line in other.new[:1]
+            ]
+        for what in other.not_compared:
+            self._leave_out(what)
+        self.other_messages += [
+            told for told in other.other_messages if told not in self.other_messages
+        ]
+
+    def _leave_out(self, what: str) -> None:
+        if what not in self.not_compared:
+            self.not_compared.append(what)
+
+    def _ended_alike(
+        self, original: Mapping[str, Any], changed: Mapping[str, Any], call: str
+    ) -> bool:
+        """Return whether both calls ended alike, so that their values can be compared too."""
+        if self._call in self.varying.calls:
+            return False
+        if not (original["raised"] or changed["raised"]):
+            return True
+        self.compared["exception"] += 1
+        both = original["raised"] and changed["raised"]
+        # Built code, and operators met while compiling, raise errors of their own: neither their
+        # type nor their message says anything about the change.
+        if both and (self.is_built or _fails_as_an_operator(original, changed)):
+            if not self.is_built and _is_refused_by_graph(changed):
+                told = (
+                    f"{original['raised']} said {_told_of(original)} and {changed['raised']} "
+                    f"says {_told_of(changed)}"
+                )
+                self.other_messages.append(told)
+            return False
+        if original["raised"] != changed["raised"]:
+            self.unlike_ends.add(self._call)
+            self.differences.append(f"{call} {_ended(original)} before and {_ended(changed)} after")
+            return False
+        one, other = (
+            self.varying.messages.masked([seen["message"]]) for seen in (original, changed)
+        )
+        if original["message"] and changed["message"] and one != other:
+            told = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
+            self.other_messages.append(told)
+        return True
+
+    def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        found, others = _by_name(before), _by_name(after)
+        for name, (kind, value) in found.items():
+            if self._is_ignored(name):
+                if name in self.varying.names - self.varying.unlike:
+                    self._add_form(name, value, others)
+                continue
+            if name not in others or _form(value) != _form(others[name][1]):
+                self.unlike.add(name)
+            self.compared[kind] += value is not None
+            told = self._told(name, kind)
+            if name not in others:
+                self._differs(name, f"{told} is missing")
+                continue
+            said = self._value_told(
+                self._content(name, value), self._content(name, others[name][1]), self._place(told)
+            )
+            if said:
+                self._differs(name, told, said)
+        for name, (kind, _) in others.items():
+            if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
+                self._differs(name, f"{self._told(name, kind)} is new")
+
+    def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
+        """Compare what is the same in each run of a value that varies: that it is there, its type,
+        dtype and shape.
+        """
+        if name not in others:
+            self._differs(name, f"{name} is missing")
+        elif _form(value) != _form(others[name][1]):
+            self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
+
+    def _differs(self, name: str, what: str, said: str = "") -> None:
+        """Add a difference of the value that has the name: ``what`` it is about, and what is said
+        of it.
+        """
+        place = self._place(what)
+        told = f"{place}{self._how}{f': {said}' if said else ''}"
+        self.different.add(name)
+        self.differences.append(told)
+        self._places[told] = place
+
+    def _place(self, what: str) -> str:
+        return f"{what}, {self._call}"
+
+    def _told(self, name: str, kind: str) -> str:
+        return f"{name} after the call" if kind == "input" else name
+
+    def _content(self, name: str, value: Any) -> Any:
+        if isinstance(value, str) and value == UNCHANGED:
+            return self.at_first.get(name, value)
+        return value
+
+    def _add_facts(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        for name, facts in before.items():
+            others = after.get(name)
+            if self._is_ignored(name):
+                continue
+            if others is None:
+                self._differs(name, f"{name} ({facts['type']}) is missing")
+                continue
+            for what in (
+                ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys()
+            ):
+                one, other = facts.get(what), others.get(what)
+                if one != other:
+                    self._differs(name, name, f"its {what} was {one} and is {other}")
+        for name, facts in after.items():
+            if name not in before and not self._is_ignored(name) and not self._may_be_new(name):
+                self._differs(name, f"{name} ({facts['type']}) is new")
+
+    def _is_ignored(self, name: str) -> bool:
+        if self.varying.leaves_out(name):
+            return True
+        return name.removeprefix("the gradient of ") in self.ignored or is_within(
+            name, self.ignored
+        )
+
+    def _may_be_new(self, name: str) -> bool:
+        if name in _SET_BY_INDUCTOR or name.startswith(OF_PROCESS):
+            return True
+        found = _GLOBAL.match(name.removeprefix("the gradient of "))
+        return (
+            self.known is not None
+            and found is not None
+            and not self.known & {found[0], found["of_main"]}
+        )
+
+    def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
+        """Compare what the two calls did outside the process.
+
+        An effect that both have in the same order is listed as not compared, since what it writes
+        is not read. A file that is read less often is listed too, because its content may have
+        changed by the time it would have been read.
+        """
+        before, after = map(self.varying.effects.masked, (before, after))
+        for effect in (Counter(filter(_only_reads, before)) - Counter(after)).elements():
+            self._leave_out(
+                f"what {effect.removeprefix(READS)} says later, which is no longer read "
+                "in each call"
+            )
+        before, after = (
+            [one for one in effects if not _only_reads(one)] for effects in (before, after)
+        )
+        if before != after:
+            gone, new = (
+                next(iter((one - other).elements()), "") for one, other in _both_ways(before, after)
+            )
+            if gone:
+                told = f"it no longer {gone}"
+            elif new:
+                told = f"it {new} in addition"
+            else:
+                told = "it reaches outside in another order"
+            self.differences.append(f"{told}, {call}")
+        for effect in dict.fromkeys(before):
+            self._leave_out(f"what follows when the program {effect}")
+
+    def _add_errors(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Count the lines on stderr that are gone. New lines are ignored, because torch writes to
+        stderr while it compiles.
+        """
+        self.compared["line on stderr"] += len(original["errors"])
+        before, after = (self.varying.errors.masked(seen["errors"]) for seen in (original, changed))
+        self.lost += (Counter(before) - Counter(after)).elements()
+
+    def _add_lines(self, before: Sequence[str], after: Sequence[str]) -> None:
+        before, after = map(self.varying.printed.masked, (before, after))
+        self.compared["printed line"] += len(before)
+        one, other = Counter(before), Counter(after)
+        lost, new = that_differ(
+            one,
+            other,
+            0.0 if self.is_uncompiled else RELATIVE_IF_BUILT if self.is_built else RELATIVE,
+        )
+        self.lost += lost
+        self.new += new
+        if not self.moved and one == other:
+            self.moved = next(
+                (line for line, other in zip(after, before, strict=True) if line != other), ""
+            )
+
+    def _value_told(self, before: Any, after: Any, place: str) -> str:
+        """Return the difference of two values in words, or ``""``. ``place`` names the value and
+        the call.
+        """
+        if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
+            return self._tensors_told(before, after, place)
+        is_equal = near.are_equal(before, after)
+        if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
+            self.apart[place] = near.numbers_apart(before, after)
+            is_equal = near.are_numbers_near(before, after, is_built=self.is_built)
+        return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
+
+    def _tensors_told(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
+        for what, one, other in (
+            ("shape", _shape(before), _shape(after)),
+            ("dtype", before.dtype, after.dtype),
+        ):
+            if one != other:
+                return f"its {what} was {one} and is {other}"
+        apart = near.tensors_apart(before, after)
+        if apart.largest and near.may_be_rounded(before.dtype):
+            self.apart[place] = apart
+        if apart.largest > self.largest:
+            self.largest, self.where = apart.largest, f"{place}{self._how}"
+        if not near.are_tensors_near(before, after, is_built=self.is_built):
+            return f"differs by up to {apart.largest:.3g}"
+        if self.is_built or near.have_zeros_of_one_sign(before, after):
+            return ""
+        return "a zero has another sign"
+
+    def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
+        """Return what two runs of the original do not have in common, in one call or as a whole.
+        This comparison has compared them.
+        """
+        printed, effects = (
+            VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")
+        )
+        return Varying(
+            frozenset(self.different),
+            frozenset(self.unlike),
+            frozenset(self.holders),
+            frozenset(self.unlike_ends),
+            printed,
+            VaryingLines.of(run["errors"], other["errors"], of_progress=True),
+            effects,
+            VaryingLines.of([run["message"]], [other["message"]]),
+        )
+
+    def row(self, calls: Sequence[str]) -> Verification:
+        """Return the row of what was compared, with the first differences of each kind."""
+        return Verification(
+            0,
+            is_equal=not self.differences,
+            prints_equal=self.prints_equal,
+            calls=tuple(calls),
+            compared=dict(self.compared),
+            largest_difference=self.largest,
+            where=self.where,
+            differences=tuple(self.differences[:MAX_DIFFERENCES]),
+            lost_lines=tuple(self.lost[:MAX_DIFFERENCES]),
+            new_lines=tuple(self.new[:MAX_DIFFERENCES]),
+            moved_line=self.moved if self.prints_equal else "",
+            not_compared=tuple(self.not_compared),
+            not_tried=tuple(self.not_tried),
+            other_messages=tuple(self.other_messages[:MAX_DIFFERENCES]),
+            is_built=self.is_built or self.is_run_built,
+        )
+
+
+def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
+    """Return whether an operator that cannot be computed failed in both, but in other words.
+
+    Dynamo finds this while compiling, whatever was changed. The operator's fake-tensor version may
+    raise another type than the operator itself; there is then no message (``observing.raised``).
+    """
+    if original["raised"] not in _OF_OPERATORS:
+        return False
+    in_its_stand_in = (
+        changed["raised"] in _OF_OPERATORS and not changed["message"] and bool(original["message"])
+    )
+    return (
+        in_its_stand_in
+        or _is_refused_by_graph(changed)
+        or changed["raised"].endswith(WHILE_COMPILING)
+    )
+
+
+def _is_refused_by_graph(changed: Mapping[str, Any]) -> bool:
+    return changed["raised"] == "RuntimeError" and changed["message"].startswith(_CHECK_OF_A_GRAPH)
+
+
+_OF_OPERATORS = ("RuntimeError", "IndexError")
+"""The exceptions that PyTorch's own operators raise when they cannot be computed."""
+
+_CHECK_OF_A_GRAPH = "Runtime assertion failed for expression "
+"""Start of the message with which a compiled graph refuses a size before an operator does
+(``insert_deferred_runtime_asserts`` in torch/fx/passes).
+"""
+
+
+def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the facts of all values, by name. A plain value has one fact, its type."""
+    return {
+        **{
+            name: {"type": type(value).__name__}
+            for name, (_, value) in _by_name(seen["values"]).items()
+        },
+        **seen["facts"],
+    }
+
+
+def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
+    """Describe what the original does that no comparison shows, and what no call reached."""
+    varying = [
+        f"{what}, which is something else in each run"
+        for what in before["hidden"]
+        if what.endswith("()")
+    ]
+    return [
+        *varying,
+        *(what for what in before["hidden"] if not what.endswith("()")),
+        *before["not reached"],
+    ]
+
+
+_GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
+"""Matches ``global NAME`` or ``global MODULE.NAME``. An attribute of a global may look like the
+second.
+"""
+
+
+_SET_BY_INDUCTOR = frozenset(
+    f"os.environ[{name!r}]"
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR")
+)
+"""Variables that Inductor sets in its own process when it builds code. If the original has one too,
+the program set it.
+"""
+
+
+def _only_reads(effect: str) -> bool:
+    return effect.startswith(READS)
+
+
+def _both_ways(
+    before: Sequence[str], after: Sequence[str]
+) -> tuple[tuple[Counter[str], Counter[str]], ...]:
+    one, other = Counter(before), Counter(after)
+    return (one, other), (other, one)
+
+
+def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Return name → (kind, value). The kind is not part of the key: an output may be a number in
+    one program and a tensor in the other.
+    """
+    return {
+        name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()
+    }
+
+
+def _ended(seen: Mapping[str, Any]) -> str:
+    return f"it raised {seen['raised']}" if seen["raised"] else "it returned"
+
+
+def _form(value: object) -> tuple[object, ...]:
+    """Return what is the same in each run of a value that varies."""
+    return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else (type(value),)
+
+
+def _told_of(seen: Mapping[str, Any]) -> str:
+    return _cut(repr(seen["message"]), _MESSAGE)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {_shape(value)}"
+    return _cut("nothing" if value is None else repr(value), _SHORT)
+
+
+_SHORT, _MESSAGE = 40, 80
+"""How many characters of a value, and of an exception's message, are shown."""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return str(list(tensor.shape))

@@ -1,0 +1,181 @@
+"""Tell what differs by the change from what compiling alone changes, Inductor most of all.
+
+Built code may differ from PyTorch's own operators whatever was changed: then the original's built
+code differs too. Where a graph is no longer cut, operations are fused that were not, and what is
+rounded is rounded in yet another order; an optimizer's steps make that larger. So there are three
+comparisons: of the changed program's built code and of the original's with what PyTorch's operators
+give, and of both with each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from fx_explorer.instruments.fixes.measure.comparing import IN_BUILT_CODE, Comparison
+from fx_explorer.instruments.fixes.measure.near import Distance
+
+MOST_FARTHER = 2.0
+"""How much farther than the original's built code is from PyTorch's operators the changed program's
+may be, and the two from each other, for the difference not to be laid to the change.
+"""
+
+MOST_ALIKE = 0.1
+"""How far from each other, beside what Inductor makes of the original, two built codes are that
+differ alike.
+"""
+
+MOST_ROUNDED = 0.05
+"""What rounding makes is seldom more than this part of the largest element, also after some steps
+of an optimizer.
+"""
+
+
+def may_be_compilings(captured: Comparison) -> bool:
+    """Return whether the original may differ in this way too once it is compiled: no number is off
+    by more than rounding makes, and what is no longer printed is printed in another way.
+
+    A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an
+    exception that it catches.
+    """
+    apart = [captured.apart.get(captured.place_of(told)) for told in captured.differences]
+    are_near = all(one is None or one.largest <= MOST_ROUNDED * one.size for one in apart)
+    return are_near and (bool(apart) or bool(captured.lost and captured.new))
+
+
+def explain(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
+    """Take out of the captured run's differences what compiling changes in the original too."""
+    found = replace(captured)
+    captured.differences = []
+    add_differences(captured, found, of_original, between)
+    _explain_prints(captured, of_original)
+
+
+def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
+    """Take out the lines that the original no longer prints either, where both print the same ones
+    in their place.
+    """
+    lost, new = (
+        Counter(captured.lost) & Counter(of_original.lost),
+        Counter(captured.new) & Counter(of_original.new),
+    )
+    if lost and new:
+        captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
+        told = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
+        captured.not_compared.append(
+            f"what is printed otherwise once it is compiled, by the original too ({told})"
+        )
+
+
+def _without(lines: list[str], others: Counter[str]) -> list[str]:
+    return list((Counter(lines) - others).elements())
+
+
+def add_differences(
+    comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison
+) -> None:
+    """Add what differs in the changed program's built code to ``comparison``: as differences what
+    the change makes, as not compared what Inductor makes of the original too.
+
+    ``built`` compares the changed program, built, with the original run by PyTorch's operators,
+    ``of_original`` the original's own built code, and ``between`` both that are built.
+    """
+    by_inductor, by_change = (
+        {other.place_of(told) for told in other.differences} for other in (of_original, between)
+    )
+    by_inductor_alone = []
+    for told in built.differences:
+        place = built.place_of(told)
+        if place in comparison.by_compiling and place not in by_change:
+            comparison.is_run_built = False
+            continue
+        changed, original, apart = (
+            other.apart.get(place) for other in (built, of_original, between)
+        )
+        figure = f" by up to {original.largest:.3g}" if original else " too"
+        if place in by_inductor and place not in by_change:
+            by_inductor_alone.append(f"{told}, and that of the original{figure}")
+            comparison.by_compiling.add(place)
+        elif changed and original and _is_as_far(changed, original, apart):
+            by_inductor_alone.append(
+                f"{told}, and that of the original{figure}{_part(original, apart)}"
+            )
+        elif place in by_inductor:
+            comparison.differences.append(
+                f"{told}; that of the original differs{figure}, in another way"
+            )
+        else:
+            comparison.differences.append(f"{told}; that of the original does not")
+    if by_inductor_alone:
+        comparison.is_run_built = False  # the built code was run, but what it computes is not equal
+        first, *others = by_inductor_alone
+        more = f", and {len(others)} more" if others else ""
+        comparison.not_compared.append(
+            f"what compiling changes, with the original too ({first}{more})"
+        )
+
+
+def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:
+    """Add what the changed program's built code prints otherwise than PyTorch's operators do, where
+    nothing is known yet to be printed otherwise.
+    """
+    if built.prints_equal or not comparison.prints_equal:
+        return
+    if not of_original.prints_equal:
+        comparison.not_compared.append(
+            "what the built code prints, which is something else with that of the original too"
+        )
+        return
+    if built.lost:
+        told = f"no longer prints {built.lost[0]!r}"
+    else:
+        told = f"prints {built.new[0]!r} in addition"
+    comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
+
+
+def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
+    """Return whether the changed program's built code is no farther from anything than Inductor
+    takes the original's.
+    """
+    farthest = max(changed.largest, between.largest if between else 0.0)
+    return farthest <= MOST_FARTHER * original.largest
+
+
+def _is_alike(original: Distance, between: Distance | None) -> bool:
+    return between is None or between.largest <= MOST_ALIKE * original.largest
+
+
+def _part(original: Distance, between: Distance | None) -> str:
+    """Say so where what Inductor makes of the original is too much to be rounding, and the changed
+    program's is another.
+    """
+    if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
+        return ""
+    return f" of {original.size:.3g}, so that nobody can tell what the change does to it"
+
+
+def add_failed(comparison: Comparison, failed: str, by_original: str, problem: str) -> None:
+    """Add that the changed program's built code failed. ``by_original`` is how the original's did,
+    empty where it ran, and ``problem`` why it could not be run.
+    """
+    if by_original == failed:
+        comparison.not_compared.append(
+            f"what the built code computes: {failed}, and so it does with the code of the original"
+        )
+        return
+    if by_original or problem:
+        of_original = _not_known(by_original or problem)
+    else:
+        of_original = "; that of the original does not"
+    comparison.differences.append(f"{failed}, in the built code{of_original}")
+
+
+def add_unknown(comparison: Comparison, built: Comparison, why: str) -> None:
+    """Add what differs in the changed program's built code, where nothing is known of the
+    original's.
+    """
+    comparison.differences += [f"{told}{_not_known(why)}" for told in built.differences]
+
+
+def _not_known(why: str) -> str:
+    return f" (whether that of the original differs too is not known: {why})"

@@ -1,0 +1,128 @@
+"""How near two numbers, or two tensors of numbers, have to be to count as equal in two programs
+that do the same: with PyTorch's operators almost as they are, in built code by the one rule for
+results.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from fx_explorer.program.equal_results import TOLERANCE, is_within_tolerance, largest_difference
+
+_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.float64: (1e-9, 1e-9),
+    torch.complex128: (1e-9, 1e-9),
+}
+"""(relative, absolute) tolerance per dtype. Those of up to 32 bits are the ones of
+``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
+number that lost precision in a 32-bit step. Values of any other dtype must be equal.
+"""
+
+_LEAST: dict[torch.dtype, float] = {
+    torch.float32: 1e-7,
+    torch.complex64: 1e-7,
+    torch.float64: 1e-12,
+    torch.complex128: 1e-12,
+}
+"""Least absolute tolerance, for what rounding leaves where larger numbers cancel each other out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far two numbers, or the elements of two tensors, are from each other."""
+
+    largest: float
+    """The largest absolute difference."""
+    size: float
+    """The largest magnitude of the original's finite elements."""
+
+
+def tensors_apart(before: torch.Tensor, after: torch.Tensor) -> Distance:
+    """Return how far two tensors of one shape are apart."""
+    return Distance(largest_difference(after, before), _size(before))
+
+
+def numbers_apart(before: float, after: float) -> Distance:
+    return tensors_apart(*_as_tensors(before, after))
+
+
+def may_be_rounded(dtype: torch.dtype) -> bool:
+    return dtype in _TOLERANCES
+
+
+def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
+    """Return whether two tensors of one shape and dtype are as near as the same operators have to
+    be, or as built code, which computes in another order: the one rule for results
+    (``equal_results``).
+    """
+    if is_built:
+        return is_within_tolerance(after, before)
+    return _are_near(before, after, before.dtype)
+
+
+def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
+    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from
+    such tensors, which compiled code computes in another order.
+    """
+    if before == after:  # zeros of another sign
+        return is_built
+    first, second = _as_tensors(before, after)
+    if is_built:
+        return is_within_tolerance(second, first, TOLERANCE)
+    return _are_near(first, second, torch.float32)
+
+
+def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) -> bool:
+    """The absolute tolerance allows for elements that are small beside the others; it must not
+    exceed what a tensor of small numbers can bear.
+    """
+    relative, absolute = _TOLERANCES.get(as_dtype, (0.0, 0.0))
+    absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(as_dtype, absolute))
+    return torch.allclose(after, before, rtol=relative, atol=absolute, equal_nan=True)
+
+
+def are_equal(before: object, after: object) -> bool:
+    """Return whether two values of Python are the same; numbers as near as those of 64 bits have to
+    be.
+    """
+    if isinstance(before, float) and isinstance(after, float):
+        if before == 0.0 and after == 0.0:
+            return math.copysign(1.0, before) == math.copysign(1.0, after)
+        return (
+            before == after
+            or (math.isnan(before) and math.isnan(after))
+            or math.isclose(before, after, rel_tol=1e-6)
+        )
+    if isinstance(before, complex) and isinstance(after, complex):
+        return are_equal(before.real, after.real) and are_equal(before.imag, after.imag)
+    return type(before) is type(after) and before == after
+
+
+def _as_tensors(before: float, after: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.tensor(before, dtype=torch.float64), torch.tensor(after, dtype=torch.float64)
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """Return the largest magnitude of the finite elements."""
+    wide = _wide(tensor)
+    finite = wide[wide.isfinite()].abs()
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def have_zeros_of_one_sign(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Return whether zeros have the same signs in both: 1 / -0.0 is another number than 1 / 0.0."""
+    if not before.is_floating_point():
+        return True
+    zeros = (before == 0) & (after == 0)
+    return not bool((zeros & (before.signbit() != after.signbit())).any())
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)

@@ -1,0 +1,203 @@
+"""Compare two runs of a script: what they have in common. torch is not imported for it until then."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fx_explorer.instruments.fixes.measure.observed.branch_coverage import text_on_disk
+from fx_explorer.instruments.fixes.measure.observed.outside import asks_for_what_varies
+from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
+from fx_explorer.program import loading
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.fixes.measure.comparing import Comparison
+
+Run = Mapping[str, Any]
+"""What was seen of one run of a script (``ScriptRun.plain``)."""
+
+
+def new_names(changes: Mapping[str, str]) -> frozenset[str]:
+    """Return the globals, and the members of classes, that the change itself adds to the changed
+    files.
+    """
+    return frozenset(
+        f"global {name}"
+        for path, text in changes.items()
+        for bound in (loading.names_bound, loading.members_bound)
+        for name in bound(text) - bound(text_on_disk(path))
+    )
+
+
+class WithTheOriginal:
+    """Compares runs of the changed script with the original.
+
+    Where they differ, what is something else in each run of the original is found out and left out:
+    the original runs once more for it.
+    """
+
+    def __init__(
+        self, original: Run, new_names: frozenset[str], runs_again: Sequence[Callable[[], Run]]
+    ) -> None:
+        """``new_names`` are the globals that the change adds. Each of ``runs_again`` runs the
+        original once more, and returns an empty run where that did not come to its end.
+        """
+        self.original = original
+        self._new_names = new_names
+
+        def varying_in(run_again: Callable[[], Run]) -> Varying | None:
+            again = run_again()
+            return varying(original, again) if again else None
+
+        self._varies_by_itself = VariesByItself(
+            [functools.partial(varying_in, run) for run in runs_again],
+            is_of_chance=asks_for_what_varies(original),
+        )
+
+    def compared(
+        self, changed: Run, *, is_built: bool = False, is_uncompiled: bool = False
+    ) -> Comparison:
+        """Compare a run of the changed script with the original."""
+        return self._without_what_varies(
+            self.original, changed, self._new_names, is_built, is_uncompiled
+        )
+
+    def of_original(self, built: Run) -> Comparison:
+        """Compare a run of the original with its code built with that by PyTorch's operators."""
+        return self._without_what_varies(self.original, built, frozenset(), True, False)
+
+    def between(self, built: Run, changed: Run) -> Comparison:
+        """Compare a run of the changed script with the original's with its code built."""
+        return self._without_what_varies(
+            {**self.original, **built}, changed, self._new_names, True, False
+        )
+
+    def _without_what_varies(
+        self, before: Run, after: Run, new: frozenset[str], is_built: bool, is_uncompiled: bool
+    ) -> Comparison:
+        return self._varies_by_itself.compared(
+            lambda varying: compared(
+                before, after, new, varying, is_built=is_built, is_uncompiled=is_uncompiled
+            )
+        )
+
+
+def varying(run: Run, other: Run) -> Varying:
+    """Return what two runs of one script do not have in common."""
+    return compared(run, other).varies(run, other)
+
+
+def compared(
+    before: Run,
+    after: Run,
+    new_names: frozenset[str] = frozenset(),
+    varying: Varying = Varying(),  # noqa: B008 - it is never changed
+    *,
+    is_built: bool = False,
+    is_uncompiled: bool = False,
+) -> Comparison:
+    """Compare two runs. Compiled functions that only one of them calls are left out and named.
+
+    ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in
+    each run.
+    """
+    from fx_explorer.instruments.fixes.measure.comparing import Comparison, told_of_hidden
+
+    of_both = set(before["possible variables"]) & set(after["possible variables"])
+    ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
+    comparison = Comparison(is_built, is_uncompiled, ignored, frozenset(before["names"]), varying)
+    of_varying_number = {
+        name for name in before["counts"] if _number_of_calls(name) in varying.names
+    }
+    both = {name for name in before["counts"] if name in after["counts"]} - of_varying_number
+    one, other = (_with_outputs(run, both) for run in (before, after))
+    one["values"]["called"], other["values"]["called"] = (
+        {_number_of_calls(name): run["counts"][name] for name in both} for run in (before, after)
+    )
+    for run, gradients in zip((one, other), _gradients(before, after), strict=True):
+        run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
+    comparison.add(one, other)
+    comparison.not_compared += [
+        *_left_out(before, after, both),
+        *varying.told(),
+        *told_of_hidden(before),
+    ]
+    return comparison
+
+
+def _number_of_calls(name: str) -> str:
+    return f"the number of calls of {name}"
+
+
+def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
+    """Return ``run`` with what these functions returned among its values, so that it is compared as
+    its globals are.
+    """
+    calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
+    return {
+        **run,
+        "values": {**run["values"], "output": dict(_outputs(run, functions))},
+        "facts": {
+            **run["facts"],
+            **{name: facts for call in calls for name, facts in call["facts"].items()},
+        },
+        "same": [*run["same"], *(names for call in calls for names in call["same"])],
+        "overlapping": [
+            *run["overlapping"],
+            *(pair for call in calls for pair in call["overlapping"]),
+        ],
+    }
+
+
+def _outputs(run: Run, functions: set[str]) -> Iterator[tuple[str, Any]]:
+    for name, values in run["returned"].items():
+        if name in functions:
+            yield from values.items()
+
+
+def _gradients(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the gradients that calls of ``backward()`` have left in both runs, of each run; none
+    where one of them makes other calls.
+    """
+    if before["backward calls"] != after["backward calls"]:
+        return {}, {}
+    one, other = before["gradients"], after["gradients"]
+    both = [name for name in one if name in other]
+    return {name: one[name] for name in both}, {name: other[name] for name in both}
+
+
+def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
+    if before["problem"] or after["problem"]:
+        yield f"what compiled calls return ({before['problem'] or after['problem']})"
+    for run, words in ((before, "the original"), (after, "the changed script")):
+        alone = ", ".join(
+            name
+            for name in run["counts"]
+            if name not in before["counts"] or name not in after["counts"]
+        )
+        if alone:
+            yield f"calls of {alone}, which only {words} has compiled"
+    called = sum(before["counts"].values())
+    if before["kept calls"] < called:
+        yield f"compiled calls after the first {before['kept calls']} of {called}"
+    if before["kept saved"] < before["saved"]:
+        yield (
+            f"what torch.save() writes after the first {before['kept saved']} of "
+            f"{before['saved']} calls"
+        )
+    yield from _gradients_left_out(before, after)
+
+
+def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
+    calls, others = before["backward calls"], after["backward calls"]
+    if calls != others:
+        yield (
+            f"gradients at calls of backward(), of which the original makes {calls} and the "
+            f"changed script {others}"
+        )
+    elif calls == others and before["kept backward calls"] < calls:
+        yield (
+            "gradients at calls of backward() after the first "
+            f"{before['kept backward calls']} of {calls}"
+        )

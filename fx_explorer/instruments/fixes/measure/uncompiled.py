@@ -1,0 +1,278 @@
+"""The programs of a comparison that run without torch.compile: the original, and the changed one.
+
+The changed program must be right without torch.compile too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
+from fx_explorer.instruments.fixes.measure.observed.branch_coverage import BranchCoverage
+from fx_explorer.instruments.fixes.measure.observed.lookups import Lookups
+from fx_explorer.instruments.fixes.measure.observed.observing import Observation, Observer, seed
+from fx_explorer.instruments.fixes.measure.observed.outside import (
+    AS_LONG_AS_COMPILING_S,
+    HiddenCalls,
+    take_free_places,
+)
+from fx_explorer.model import CaptureRequest
+from fx_explorer.program import calling, overlay
+from fx_explorer.program.any_target import find_any_target
+from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.other_calls.fresh_inputs import PlannedCall
+from fx_explorer.program.place import TargetPlace
+from fx_explorer.program.stances import without_compiling
+from fx_explorer.program.target import Target
+from fx_explorer.program.users.users_code import users_code
+
+LONGER, LONG_S = 10, 5.0
+"""Limit on a call: this many times as long as the first call, plus so many seconds."""
+
+LONGEST_S = 200.0
+"""Seconds that all calls of the changed program may take together."""
+
+
+class OriginalProgram(ChildProgram):
+    """The target as it is in its files, run without torch.compile."""
+
+    def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
+        super().__init__(request, lambda: _original_result(place, request))
+
+    def seed(self) -> None:
+        """Seed random numbers before the changed program is built, as was done for the original."""
+        seed(0)
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the child and return what it saw. ``problem`` says why there is nothing to
+        compare with.
+        """
+        status = self.wait()
+        if status:
+            return {
+                "problem": (
+                    f"the original program ended with status {status} when it ran without "
+                    "torch.compile"
+                )
+            }
+        return read_result(self, "what the original program gave")
+
+
+class OriginalAgain(ChildProgram):
+    """The original once more, in other circumstances, to know what is something else in each run:
+    it reads its clocks later, and its objects lie elsewhere in memory.
+    """
+
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
+        super().__init__(
+            request,
+            lambda: _again_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Run it, and return what was seen in each call; ``problem`` says why nothing was."""
+        self.begin()
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"problem": f"the process ended with status {self.status}"}
+        return read_result(self, "what the original gave when it ran once more")
+
+
+class UncompiledProgram(ChildProgram):
+    """The changed program, run without torch.compile.
+
+    It begins when the original has ended, and runs beside the capture of the changed program.
+    """
+
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
+        self._is_needed = bool(request.overlay)
+        super().__init__(
+            request,
+            lambda: _changed_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
+
+    def begin(self) -> None:
+        if self._is_needed:
+            super().begin()
+
+    def result(self) -> dict[str, Any]:
+        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why
+        nothing is known).
+
+        The result is empty where only options of the compiler are changed.
+        """
+        if not self._is_needed:
+            return {}
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"failed": f"the process ended with status {self.status}"}
+        return read_result(self, "what the changed program gave")
+
+
+def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
+    """Load what ``child`` returned. An unreadable file becomes a ``problem`` that names
+    ``what``.
+    """
+    try:
+        result: dict[str, Any] = torch.load(child.file, weights_only=True)
+    except Exception as error:  # noqa: BLE001 - ours; the changed program must not be blamed
+        return {"problem": f"{what} cannot be read: {one_line(error)}"}
+    return result
+
+
+def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
+    """Call the original program under observation. The answer is what it computed and what
+    comparing cannot show, or the problem that kept it from running.
+    """
+    hidden, coverage, lookups = HiddenCalls(), BranchCoverage(request.overlay), Lookups()
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        with hidden.watched(), coverage.watched(), lookups.watched():
+            yield
+
+    try:
+        target, observer = _found(place, request, watched)
+        state = observer.state_at_first
+        ways = ways_beyond(target, request.train is not False)
+        seen = _called(target, observer, ways)
+    except Exception as error:  # noqa: BLE001 - the user's program may raise anything; it is told
+        return {
+            "problem": (
+                f"the original program raises when it runs without torch.compile: {one_line(error)}"
+            )
+        }
+    return {
+        "state": state,
+        "names": observer.names_at_first,
+        "ways": ways,
+        "seen": [None if _is_unsupported(one) else one for one in seen],
+        "unsupported": [position for position, one in enumerate(seen) if _is_unsupported(one)],
+        "hidden": list(hidden.found),
+        "not reached": coverage.not_taken(),
+        "lookups": lookups.count,
+        "is_compiled": calling.is_compiled(target.callable),
+    }
+
+
+def _again_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
+    take_free_places()
+    try:
+        target, observer = _found(place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
+        observer.set_state(before["state"])
+        return {"seen": _called(target, observer, before["ways"], before["seen"])}
+    except Exception as error:  # noqa: BLE001 - as above
+        return {"problem": f"it raises {one_line(error)}"}
+
+
+def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:
+    """Return whether the original is not made for such a call: an input that needs a gradient
+    cannot be changed in place, nor go to NumPy. There is nothing that a change could spoil then.
+    """
+    return bool(seen and seen["is_unlike_example"] and seen["raised"])
+
+
+def _changed_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
+    if "problem" in before:
+        return before
+    overlay.install(request.overlay)
+    try:
+        lookups = Lookups()
+        target, observer = _found(place, request, lookups.watched)
+        observer.set_state(before["state"])
+        seen = _called(target, observer, before["ways"], before["seen"])
+        return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
+    except Exception as error:  # noqa: BLE001 - as above
+        return {"failed": f"it raises {one_line(error)}"}
+
+
+def _found(
+    place: TargetPlace,
+    request: CaptureRequest,
+    watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> tuple[Target, Observer]:
+    """Find the target and make its observer. ``watch`` is entered around each call."""
+    without_compiling()
+    seed(0)
+    target, train = calling.prepared(
+        find_any_target(place, request, lambda activity: None), request
+    )
+    return target, Observer(
+        target, train, request.train is not False, users_code(place, request), watch
+    )
+
+
+def _called(
+    target: Target, observer: Observer, ways: list[Way], before: list[Any] | None = None
+) -> list[dict[str, Any] | None]:
+    """Make all calls and return what each did: None for one that took too long, here or in
+    ``before``.
+    """
+    first, *others = planned_calls(target.arguments, ways)
+    began = time.monotonic()
+    seen: list[dict[str, Any] | None] = [
+        observer.first(target.callable, first.words, first.arguments).plain()
+    ]
+    limit_s = LONGER * (time.monotonic() - began) + LONG_S
+    for position, call in enumerate(others, 1):
+        if before and before[position] is None:
+            observer.leave_out()
+            seen.append(None)
+        else:
+            one = _unless_endless(observer, target, call, limit_s)
+            seen.append(one.plain() if one else None)
+    return seen
+
+
+def _unless_endless(
+    observer: Observer, target: Target, call: PlannedCall, limit_s: float
+) -> Observation | None:
+    """Return what the call did, or None if it takes much longer than the example inputs did: a loop
+    that waits for a value may wait for ever.
+    """
+    with _stopped_after(limit_s):
+        return observer.again(target.callable, call)
+    return None
+
+
+class _TooLong(BaseException):
+    """Raised when a call takes too long. It is no Exception, so that the program does not catch
+    it.
+    """
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    """Leave the block after ``seconds``, by SIGALRM."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _TooLong
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with contextlib.suppress(_TooLong):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

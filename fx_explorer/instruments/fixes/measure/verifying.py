@@ -1,0 +1,335 @@
+"""Compare a changed program, compiled, with the original, run without torch.compile
+(``CaptureRequest.verify``).
+
+Four processes build the target and make the same calls in the same order:
+
+- the original without torch.compile;
+- the changed program as it is captured; its graphs are run by PyTorch's own operators unless
+  they are built (``--build``);
+- the changed program without torch.compile (``uncompiled.py``);
+- the changed program with its code built (``built.py``). Where it differs, a fifth process builds
+  the original too.
+
+Where something differs, the original runs once more (``OriginalAgain``): what is another value in
+that run varies by itself, whatever is changed.
+
+All but the second are children of the worker, forked before anything of the user's is imported, so
+they share nothing but the seeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any, Protocol
+
+from fx_explorer.instruments.fixes.measure import inductors_own
+from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
+from fx_explorer.instruments.fixes.measure.built import BuiltProgram, recompiling_often
+from fx_explorer.instruments.fixes.measure.comparing import (
+    WITHOUT_COMPILING,
+    Comparison,
+    told_of_hidden,
+)
+from fx_explorer.instruments.fixes.measure.observed.lookups import told_of_lookups
+from fx_explorer.instruments.fixes.measure.observed.observing import Observation, Observer
+from fx_explorer.instruments.fixes.measure.observed.outside import asks_for_what_varies
+from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
+from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
+from fx_explorer.model import CaptureRequest, Verification
+from fx_explorer.program import calling
+from fx_explorer.program.place import TargetPlace
+from fx_explorer.program.target import Target
+from fx_explorer.program.users.users_code import users_code
+
+COMPILES_LONG_S = 30.0
+"""Seconds. A program that took longer to compile is not recompiled for other sizes,
+gradients or modes.
+"""
+
+
+class VerifyingJob(calling.CallingJob, Protocol):
+    """The job that a comparison is made for."""
+
+    place: TargetPlace
+
+
+def call_and_verify(
+    target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
+) -> Verification:
+    """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare
+    each call.
+
+    Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any
+    capture.
+    """
+    request = job.request
+    target, train = calling.prepared(target, request)
+    job.describe(target, train)
+    observer = Observer(target, train, request.train is not False, users_code(job.place, request))
+    before = programs.original.result()
+    if "problem" in before:
+        return nothing_compared(before["problem"])
+    programs.uncompiled.begin()
+    programs.built.begin()
+    # What the original compiles by itself is left to the changed program too, which may compile
+    # another part of it.
+    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
+    observer.set_state(before["state"])
+    first, *others = planned_calls(target.arguments, before["ways"])
+    job.say(
+        f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
+    )
+    began = time.monotonic()
+    seen: list[Observation | None] = [observer.first(compiled, first.words, first.arguments)]
+    takes_long = time.monotonic() - began > COMPILES_LONG_S
+    stop_recording()
+    with _as_captured(request):
+        for call, one in zip(others, before["seen"][1:], strict=True):
+            if one is None or (takes_long and call.compiled_anew_for):
+                observer.leave_out()
+                seen.append(None)
+                continue
+            job.say(f"comparing: calling {target.name} with {call.words}")
+            seen.append(observer.again(compiled, call))
+    words = [call.unlike_example or call.words for call in (first, *others)]
+    kinds = [call.compiled_anew_for for call in (first, *others)]
+    observed = [one.plain() if one else None for one in seen]
+    original = CallsOfTheOriginal(before, words, [again.result for again in programs.again])
+    comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
+    # One difference decides the verdict: then the other programs need not be waited for.
+    if not comparison.differences:
+        add_uncompiled(comparison, original, programs.uncompiled.result())
+    if not comparison.differences:
+        job.say("comparing: waiting for the built code")
+        add_built(
+            comparison,
+            original,
+            programs.built.result(),
+            kinds,
+            lambda: _begun(job, programs.built_original),
+        )
+    comparison.not_tried[:0] = never_tried(target, request.train is not False)
+    return comparison.row([one.call for one in seen if one])
+
+
+def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
+    job.say("comparing: building the original too")
+    built_original.begin()
+    return built_original.result()
+
+
+def nothing_compared(problem: str) -> Verification:
+    """Return a verification that compared nothing, and says why."""
+    return Verification(0, False, False, (), {}, 0.0, "", (), (), (), problem)
+
+
+def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
+    """Compile what is compiled inside the block as the first call was, without recording it."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(recompiling_often())
+    if not request.build:
+        from fx_explorer.capture.inspecting import inspecting
+
+        stack.enter_context(inspecting())
+    return stack
+
+
+def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleType]:
+    """Return the user's modules that are imported now, and those of the target and of the changed
+    files.
+    """
+    return users_code(place, request).modules()
+
+
+# Comparison of all calls of two programs.
+
+
+class CallsOfTheOriginal:
+    """Compares calls of a changed program with the original's, without what is something else in
+    each run of it.
+    """
+
+    def __init__(
+        self,
+        before: Mapping[str, Any],
+        words: Sequence[str],
+        runs_again: Sequence[Callable[[], Mapping[str, Any]]] = (),
+    ) -> None:
+        """``before`` is the original's result, and ``words`` say what each call is made with, or in
+        what it is unlike the example. Each of ``runs_again`` runs the original once more.
+        """
+        self.before = before
+        self.words = words
+        self._varies_by_itself = VariesByItself(
+            [functools.partial(self._varying_in, run) for run in runs_again],
+            is_of_chance=asks_for_what_varies(before),
+        )
+
+    def compared(
+        self,
+        seen: Sequence[Mapping[str, Any] | None],
+        names: Sequence[str],
+        *,
+        is_built: bool = False,
+        is_uncompiled: bool = False,
+        of_original: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> Comparison:
+        """Compare what was seen of the calls with the original's, or with ``of_original``."""
+        before = self.before if of_original is None else {**self.before, "seen": of_original}
+        return self._varies_by_itself.compared(
+            lambda varying: compared(
+                before,
+                seen,
+                names,
+                self.words,
+                varying,
+                is_built=is_built,
+                is_uncompiled=is_uncompiled,
+            )
+        )
+
+    def _varying_in(self, run_again: Callable[[], Mapping[str, Any]]) -> Varying | None:
+        again = run_again()
+        if "seen" not in again:
+            return None
+        varying = Varying()
+        for one, other in zip(self.before["seen"], again["seen"], strict=True):
+            if one and other:
+                comparison = Comparison(at_first=_state_at_first(self.before))
+                comparison.add(one, other)
+                varying |= comparison.varies(one, other)
+        return varying
+
+
+def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters and buffers that calls begin with, by all their names."""
+    return {
+        f"{prefix}{name}": tensor
+        for name, tensor in before["state"].items()
+        for prefix in ("", "global ")
+    }
+
+
+def compared(
+    before: Mapping[str, Any],
+    seen: Sequence[Mapping[str, Any] | None],
+    names: Sequence[str],
+    words: Sequence[str],
+    varying: Varying = Varying(),  # noqa: B008 - it is never changed
+    *,
+    is_built: bool = False,
+    is_uncompiled: bool = False,
+) -> Comparison:
+    """Compare the calls of two programs.
+
+    ``before`` is the original's result. ``seen`` is what the changed program did in the same calls,
+    None where it was not called. ``names`` are its globals before the first call, and ``words`` say
+    what each call is made with, or in what it is unlike the example.
+    """
+    known = frozenset(before["names"])
+    comparison = Comparison(
+        is_built,
+        is_uncompiled,
+        frozenset(names) - known,
+        known,
+        varying,
+        at_first=_state_at_first(before),
+    )
+    for one, other in zip(before["seen"], seen, strict=False):
+        if one and other:
+            comparison.add(one, other)
+    untried = []
+    for position, call in enumerate(before["seen"]):
+        if call is None and position not in before["unsupported"]:
+            untried.append(f"a call with {words[position]}, which the original did not end in time")
+        elif call is not None and seen[position] is None:
+            untried.append(f"a call with {words[position]}, for which recompiling would take long")
+    unsupported = {words[position] for position in before["unsupported"]}
+    made = {word for word, call in zip(words, before["seen"], strict=True) if call}
+    comparison.not_tried += [*dict.fromkeys(untried), *sorted(unsupported - made)]
+    comparison.not_compared += [*varying.told(), *told_of_hidden(before)]
+    return comparison
+
+
+def add_uncompiled(
+    comparison: Comparison, original: CallsOfTheOriginal, result: Mapping[str, Any]
+) -> None:
+    """Add what the changed program does without torch.compile (``result``, of
+    ``UncompiledProgram.result``).
+    """
+    if "problem" in result:
+        comparison.not_compared.append(
+            f"what the changed program does without torch.compile: {result['problem']}"
+        )
+    elif "failed" in result:
+        comparison.differences.append(f"{result['failed']}{WITHOUT_COMPILING}")
+    elif result:
+        before = original.before
+        other = original.compared(result["seen"], result["names"], is_uncompiled=True)
+        comparison.add_run_without_compiling(other)
+        comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
+        for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
+            if one and not changed:
+                comparison.not_tried.append(
+                    f"a call with {original.words[position]}{WITHOUT_COMPILING}: it did "
+                    "not end in time"
+                )
+
+
+def add_built(
+    comparison: Comparison,
+    original: CallsOfTheOriginal,
+    result: Mapping[str, Any],
+    kinds: Sequence[str],
+    build_original: Callable[[], Mapping[str, Any]],
+) -> None:
+    """Add what the changed program does as built code (``result``, of ``BuiltProgram.result``).
+    ``kinds`` say of calls for which it would be built again what they are unlike the example in.
+
+    ``build_original`` builds and runs the original. That takes as long as a compile, so it is
+    called only when there is a difference.
+    """
+    if "problem" in result:
+        comparison.not_compared.append(f"what the built code computes: {result['problem']}")
+    elif "failed" in result:
+        built = build_original()
+        inductors_own.add_failed(
+            comparison, result["failed"], built.get("failed", ""), built.get("problem", "")
+        )
+    elif result:
+        other = original.compared(result["seen"], result["names"], is_built=True)
+        not_called = [
+            kind
+            for kind, one, run in zip(kinds, original.before["seen"], result["seen"], strict=True)
+            if one and not run
+        ]
+        if not_called:
+            comparison.not_tried.append(
+                f"{' and '.join(dict.fromkeys(not_called))} with the code built"
+            )
+        comparison.is_run_built = True
+        if other.differences:
+            _add_differences(comparison, original, result, other, build_original())
+
+
+def _add_differences(
+    comparison: Comparison,
+    original: CallsOfTheOriginal,
+    result: Mapping[str, Any],
+    built: Comparison,
+    built_original: Mapping[str, Any],
+) -> None:
+    """Sort differences in built code (``built``) by whether the original's built code has them too."""
+    if "seen" not in built_original:
+        why = built_original.get("failed") or built_original["problem"]
+        inductors_own.add_unknown(comparison, built, why)
+        return
+    seen = built_original["seen"]
+    of_original = original.compared(seen, built_original["names"], is_built=True)
+    between = original.compared(result["seen"], result["names"], is_built=True, of_original=seen)
+    inductors_own.add_differences(comparison, built, of_original, between)

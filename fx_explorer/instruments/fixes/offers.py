@@ -1,0 +1,185 @@
+"""What a session offers for one break: its fixes, or why it has none; and whether they can be
+tried, or why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from fx_explorer import model
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.instruments.breaks.fallbacks import MADE_BY_PYTHON, DistinctFallback
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.fixes.causes import CAUSES, loops
+from fx_explorer.instruments.fixes.dynamic_marks import mark_fixes
+from fx_explorer.instruments.fixes.fix import Fix, distinct
+from fx_explorer.instruments.fixes.likelihood import ordered
+from fx_explorer.instruments.fixes.sites import obstacle, sites
+from fx_explorer.instruments.fixes.trial import Trial
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
+from fx_explorer.model import CaptureRequest
+from fx_explorer.session import SessionReader
+
+TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
+"""``try_any`` for one worker, or what stands in for it."""
+
+
+Subject = DistinctBreak | DistinctFallback | ExplainedRecompile
+"""What is to be fixed: a row of the list of breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixOffer:
+    session: Path
+    broken: Subject
+    fixes: tuple[Fix, ...]
+    why_none: str
+    """Why there are no fixes; empty when there are some."""
+    request: CaptureRequest | None
+    before: SessionFigures
+    why_not_tried: str
+    """What is in the way of a trial; empty when nothing is known to be."""
+
+
+def offer(path: Path, broken: Subject) -> FixOffer:
+    """Return what is offered for a break. It opens the session again, so that it can be called in a
+    thread: parsing a large file takes up to seconds.
+    """
+    with SessionReader(path) as reader:
+        fixes = tuple(fixes_for(reader, broken))
+        request = reader.request()
+        return FixOffer(
+            path,
+            broken,
+            fixes,
+            "" if fixes else _why_none(reader, broken),
+            request,
+            session_figures(reader),
+            why_not_tried(reader, request),
+        )
+
+
+def all_proposals(path: Path) -> list[list[Fix]]:
+    """Return the fixes of each break of a session, the costliest break first. Like ``offer``, it
+    can be called in a thread.
+    """
+    with SessionReader(path) as reader:
+        return [proposals(reader, one) for one in distinct_breaks(reader)]
+
+
+def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
+    """Return edits and options for a break or a function run in eager mode, and marks for a
+    recompile or a function that was compiled too often.
+    """
+    if isinstance(subject, ExplainedRecompile):
+        return mark_fixes(reader, subject)
+    if isinstance(subject, DistinctBreak):
+        return proposals(reader, subject)
+    # Which of the values that vary led to the limit is not one line's affair, so all marks are
+    # offered.
+    return mark_fixes(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
+
+
+def as_break(left: DistinctFallback) -> DistinctBreak:
+    """Return a function that was run in eager mode as if it had broken where it begins."""
+    return DistinctBreak(
+        registry_id=left.registry_id,
+        reason=left.reason,
+        explanation=left.explanation,
+        hints=left.hints,
+        file=left.file,
+        line=left.line,
+        code=left.function,
+        count=left.count,
+        compilations=(),
+        place=left.place,
+        stack=left.stack,
+        text=0,
+    )
+
+
+def _why_none(reader: SessionReader, subject: Subject) -> str:
+    if isinstance(subject, ExplainedRecompile):
+        return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
+    if isinstance(subject, DistinctFallback) and subject.is_made_by_python:
+        return f"{MADE_BY_PYTHON}."
+    broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
+    known = "No fix is known for this." + (
+        f" torch suggests: {broken.hints[0]}" if broken.hints else ""
+    )
+    return why_none(reader, broken) or known
+
+
+def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
+    """Say why nothing can be tried; empty when it can. A trial is compared with the figures of the
+    session, which must be those of one complete capture.
+    """
+    if request is None:
+        return (
+            "The session does not say how it was captured, so nothing can be tried. Open its "
+            "target: fx-explorer TARGET."
+        )
+    if reader.meta("outcome") is None:
+        return (
+            "The capture has not ended, so its breaks are not all counted. Let it continue "
+            "to the end, then try."
+        )
+    if any(one.variant_of for one in reader.rows(model.Compilation)):
+        return (
+            "The session has other variants, whose breaks count twice. Capture again, and "
+            "try before you compile another one."
+        )
+    file = target_file(request.target)
+    if file and not file.is_file():
+        return (
+            f"{file} is not here ({Path.cwd()}), so nothing can be tried. Copy the diff, and "
+            "try it where the file is."
+        )
+    return ""
+
+
+def target_file(target: str) -> Path | None:
+    """Return the file that a target names; None for ``package.module:object``."""
+    named = next((name for name in (target, target.rpartition(":")[0]) if name.endswith(".py")), "")
+    return Path(named) if named else None
+
+
+# All fixes that are known for a break, the likeliest to hold first. Pure: nothing is run, nothing
+# is written.
+
+
+def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
+    """Return each fix once, those first that are likely to hold (likelihood.py). It is empty for a
+    cause that nobody knows a fix for; ``why_none`` says what is in the way.
+    """
+    stack = sites(reader, one_break)
+    return ordered(
+        distinct(
+            fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)
+        )
+    )
+
+
+def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
+    """Say why there is no edit, where that is known; empty otherwise."""
+    return obstacle(reader, one_break) or loops.why_not(sites(reader, one_break))
+
+
+def _can_be_tried(fix: Fix) -> bool:
+    """Return whether the edited text parses. An edit can go wrong in a layout that nobody thought
+    of: better none than one that does not parse.
+    """
+    # An option edits no file, so there is nothing to parse.
+    if fix.settings:
+        return True
+    try:
+        for edit in fix.edits:
+            cst.parse_module(edit.after)
+    except cst.ParserSyntaxError:
+        return False
+    # An edit that changes nothing would cost a trial and could not be good.
+    return any(edit.after != edit.before for edit in fix.edits)

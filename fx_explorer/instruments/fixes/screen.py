@@ -1,0 +1,377 @@
+"""What may remove a break: each fix with its diff, tried on demand, and written to the user's file
+after asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Label
+from textual.worker import Worker
+
+from fx_explorer.analysis.words import listed
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes import (
+    Fix,
+    FixOffer,
+    Trial,
+    TryFix,
+    accept,
+    all_proposals,
+    is_whole,
+    next_to_try,
+    together,
+    unknown_yet,
+    why_not_accepted,
+)
+from fx_explorer.instruments.fixes.screen_rows import (
+    COLUMNS,
+    fix_row,
+    good_words,
+    question,
+    shown,
+    title_of,
+    told,
+    why_not_written,
+)
+from fx_explorer.session.file_names import file_name
+from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.config import AfterFix
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.consent import Consent
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.keys import (
+    closing_bindings,
+    first_key,
+    priority_bindings,
+    reused_bindings,
+)
+from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.widgets.lines.diff_view import DiffView
+from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
+
+MOST_ROWS = 6
+
+READ_S = 15
+"""Seconds that a message is shown which says why something was not done."""
+
+_HINTED = (
+    "fixes.try",
+    "fixes.try_all",
+    "fixes.accept",
+    "place.copy",
+    "fixes.other",
+    "dialog.close",
+)
+
+_COLOURS = {
+    "text": "$foreground",
+    "muted": "$text-muted",
+    "good": "$text-success",
+    "warning": "$text-warning",
+}
+
+
+CAPTURE_AGAIN = "{file} is written. Capture again now?"
+OLD_NOW = (
+    "What is on screen is of the file as it was. The capture continues to the end, and then "
+    "shows the effect of the fix."
+)
+
+WRITES = "after y writes it, keeping a backup"
+BEING_TRIED = "It is being tried: it can be written when that has ended."
+"""What Enter does, when it is asked whether to write a fix: said where a long question does not
+hide it.
+"""
+
+ALL_TRIED = "All of these have been tried."
+TRYING_ALL = "Trying all of these, the likeliest first."
+
+
+class FixScreen(TellsUnreadable, Dialog[bool]):
+    """Shows the fixes of one break above; below, why the fix under the cursor may help, how its
+    trial went, and its diff. Its answer is whether to capture again, because a fix was written.
+    """
+
+    DEFAULT_CSS = """
+    FixScreen { align: center middle; }
+    FixScreen > Vertical { width: 98%; height: 96%; background: $surface; border: round $border; padding: 0 1; }
+    FixScreen RowList { background: $surface; }
+    FixScreen Label { width: 1fr; padding: 0 1; margin: 1 0; max-height: 60%; }
+    FixScreen DiffView { height: 1fr; background: $surface; }
+    FixScreen OneLine { padding: 0; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *closing_bindings("app.quit"),
+        *priority_bindings("fixes"),
+        *reused_bindings("place.copy"),
+    ]
+
+    def __init__(
+        self,
+        offer: FixOffer,
+        try_fix: TryFix,
+        trials: list[Trial],
+        keymap: Keymap,
+        *,
+        after_fix: AfterFix = "nothing",
+        tries_all: bool = False,
+    ) -> None:
+        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it.
+        ``after_fix``: what is done when a fix was written. ``tries_all``: begin to try all of them
+        at once.
+        """
+        super().__init__()
+        self._offer = offer
+        self._try_fix = try_fix
+        self._keymap = keymap
+        self._trials = trials
+        self._after_fix = after_fix
+        self._tries_all = tries_all
+        self._trying: int | None = None
+        self._trial: Worker[None] | None = None
+        self._rows: list[Row] = []
+        self._list = RowList(COLUMNS, header=False)
+        self._words = Label("", markup=False)
+        self._diff = DiffView("")
+        self._hint = OneLine()
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(title_of(self._offer))
+            yield self._list
+            yield self._words
+            yield self._diff
+            yield self._hint
+
+    def on_mount(self) -> None:
+        self._list.styles.height = min(MOST_ROWS, len(self._fixes))
+        self._list.load(Rows(self._rows))
+        self._show_state()
+        self._diff.show(shown(self._fix))
+        self._list.focus()
+        if self._tries_all:
+            self.action_try_all()
+
+    @property
+    def _fixes(self) -> list[Fix]:
+        """Return the fixes of the break, and when there are several, one that fixes all breaks."""
+        if self._offer.before.graph_breaks < 2 or not isinstance(self._offer.broken, DistinctBreak):
+            return list(self._offer.fixes)
+        tried = (trial.fix for trial in reversed(self._trials) if is_whole(trial.fix))
+        return [*self._offer.fixes, next(tried, unknown_yet(self._offer.before.graph_breaks))]
+
+    @property
+    def _fix(self) -> Fix:
+        return self._fixes[self._list.cursor]
+
+    def _trial_of(self, fix: Fix) -> Trial | None:
+        return next((trial for trial in reversed(self._trials) if trial.fix == fix), None)
+
+    # what is shown
+
+    def on_line_view_moved(self, event: LineView.Moved) -> None:
+        event.stop()
+        if event.control is self._list:
+            self._show_words()
+            self._diff.show(shown(self._fix))
+
+    def on_line_view_followed(self, event: LineView.Followed) -> None:
+        """Go into the fix's diff at enter."""
+        event.stop()
+        if event.control is self._list:
+            self._diff.focus()
+
+    def _show_state(self) -> None:
+        """Update after a trial has begun or ended. Cursors stay where they are."""
+        self._rows[:] = [
+            fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying)
+            for row, fix in enumerate(self._fixes)
+        ]
+        self._list.reload()
+        self._show_words()
+
+    def _show_words(self) -> None:
+        lines = told(self._fix, self._trial_of(self._fix))
+        words = (
+            Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error"))
+            for text, kind in lines
+        )
+        self._words.update(Content("\n").join(words))
+        tries, tries_all, writes, copies, other, closes = (
+            first_key(by_id(command), self._keymap) for command in _HINTED
+        )
+        # While one is tried, no other can be: the key that stops it needs the room of a narrow
+        # terminal.
+        if self._trial:
+            first = f"{closes} stops the trial"
+        else:
+            first = f"{tries} tries it · {tries_all} all"
+        last = "" if self._trial else f" · {closes} closes"
+        # Only what was tried is written.
+        second = f" · {writes} writes it" if self._trial_of(self._fix) else ""
+        keys = f"{first}{second} · {copies} copies · {other} diff{last}"
+        self._hint.show(Content(""), Content(keys))
+
+    # what can be asked
+
+    def action_other_list(self) -> None:
+        (self._list if self._diff.has_focus else self._diff).focus()
+
+    def action_copy(self) -> None:
+        self.app.post_message(CopyWanted(self._fix.diff or self._fix.instruction))
+
+    def action_try_fix(self) -> None:
+        if self._can_try():
+            self._trial = self._run_trials([self._list.cursor])
+
+    def action_try_all(self) -> None:
+        """Try what has not been tried yet, in the order of the list, which begins with the
+        likeliest.
+        """
+        rows = [row for row, fix in enumerate(self._fixes) if self._trial_of(fix) is None]
+        if self._can_try():
+            self.notify(TRYING_ALL if rows else ALL_TRIED)
+            self._trial = self._try_all(rows) if rows else None
+
+    def _can_try(self) -> bool:
+        """Return whether fixes can be tried now. Else the user is told why not."""
+        if self._offer.why_not_tried:
+            self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
+        elif is_under_way(self._trial):
+            self.notify("A fix is being tried: wait for it, or stop it first.")
+        return not self._offer.why_not_tried and not is_under_way(self._trial)
+
+    @work(name="try fix", group="fix", description="run the program with a fix, and compare")
+    async def _run_trials(self, rows: Sequence[int]) -> None:
+        await self._run_them(rows)
+
+    @work(
+        name="try fixes",
+        group="fix",
+        description="run the program with one fix after the other, and compare",
+    )
+    async def _try_all(self, rows: Sequence[int]) -> None:
+        """Try several, say how many are good, and go to the best, unless the cursor has been moved
+        meanwhile.
+        """
+        began_at = self._list.cursor
+        if not await self._run_them(rows):
+            return
+        fixes = self._fixes
+        trials = [self._trial_of(fix) for fix in fixes]
+        good = [row for row, trial in enumerate(trials) if trial and trial.is_good]
+        best = next((row for row in good if is_whole(fixes[row])), next(iter(good), None))
+        self.notify(
+            good_words(len(good), len(fixes), first_key(by_id("fixes.accept"), self._keymap)),
+            timeout=READ_S,
+        )
+        if best is not None and self._list.cursor == began_at:
+            self._list.move_to(best)
+            self._show_words()
+            self._diff.show(shown(self._fix))
+
+    async def _run_them(self, rows: Sequence[int]) -> bool:
+        """Run trials, one after the other. Returns whether all of them could be made. The program
+        runs in a process of its own, which ends when this is cancelled; nothing here uses the
+        processor.
+        """
+        try:
+            for row in rows:
+                self._trying = row
+                self._show_state()
+                await (
+                    self._try_whole()
+                    if is_whole(self._fixes[row])
+                    else self._try_one(self._fixes[row])
+                )
+            return True
+        except FxExplorerError as error:
+            self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
+            return False
+        finally:
+            self._trying = self._trial = None
+            if self.is_attached:
+                self._show_state()
+                self._diff.show(shown(self._fix))
+
+    async def _try_one(self, fix: Fix) -> None:
+        assert self._offer.request is not None
+        self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
+
+    async def _try_whole(self) -> None:
+        """Try all good fixes together, after the fixes that decide which are good, break by break.
+        Verdicts are kept as they come.
+        """
+        breaks = await asyncio.to_thread(all_proposals, self._offer.session)
+        while fix := next_to_try(breaks, self._trials):
+            self.notify(f"Trying first: {fix.title} (line {fix.line})")
+            await self._try_one(fix)
+            self._show_state()
+        whole = together(breaks, self._trials)
+        if whole:
+            await self._try_one(whole.fix)
+        else:
+            self.notify(
+                "Fewer than two fixes are good and go with each other: nothing to do together.",
+                timeout=READ_S,
+            )
+
+    @conversation("write fix", "write a fix to the file")
+    async def action_accept(self) -> None:
+        fix = self._fix
+        trial = self._trial_of(fix)
+        is_being_tried = self._trying is not None and self._fixes[self._trying] is fix
+        if is_being_tried:
+            reason = BEING_TRIED
+        else:
+            reason = why_not_written(fix, trial) or why_not_accepted(fix)
+        if reason or trial is None:
+            self.notify(reason, severity="warning", timeout=READ_S)
+            return
+        answer = await ask(self.app, Ask(printable(question(fix, trial)), "", verb=WRITES))
+        if answer.lower() in ("y", "yes"):
+            await self._write(fix)
+        else:
+            self.notify("Not written.")
+
+    async def _write(self, fix: Fix) -> None:
+        try:
+            backups = accept(fix)
+        except UsageError as error:
+            self.notify(str(error), title="not written", severity="error", timeout=READ_S)
+            return
+        files, old = (
+            ", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups)
+        )
+        options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
+        written = f"Wrote {files}; the file as it was: {old}."
+        if self._after_fix == "nothing":
+            self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)
+            return
+        self.notify(f"{written}{options}", timeout=READ_S)
+        name = listed(file_name(edit.path) for edit in fix.edits)
+        if self._after_fix == "capture" or await ask(
+            self.app, Consent(CAPTURE_AGAIN.format(file=name), OLD_NOW)
+        ):
+            self.dismiss(True)
+
+    def action_leave(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: the fix was not tried to its end.")
+        else:
+            self.dismiss(False)

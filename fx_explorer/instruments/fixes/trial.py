@@ -1,0 +1,318 @@
+"""Trying a fix: a worker of its own runs the changed program, captures it, and compares it with the
+original.
+
+The user's file is not touched. A fix that loops, crashes or raises costs that worker, and is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.model import CaptureRequest, Outcome, Verification
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.source_edit.on_disk import changed_on_disk
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+
+Verdict = Literal[
+    "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
+]
+"""``good``: fewer breaks, or functions run in eager mode, and everything equals. ``prints differ``:
+the same, but for what is printed or logged, or for the text of an exception; whether that is wanted
+only the user knows. ``partly compared``: what could be compared is equal, and the program does
+something that could not be. ``refused``: it fails, changes results, or gains nothing.
+``not compared``: it gains something, but no results could be compared (a script whose calls return
+nothing). ``timed out``: the trial did not come to its end, so nothing is known of the fix.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    fix: Fix
+    verdict: Verdict
+    reason: str
+    """Why, in a sentence."""
+    before: SessionFigures
+    after: SessionFigures | None
+    """The figures of the changed program; None when it could not be captured to its end."""
+    verification: Verification | None
+    took_s: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict == "good"
+
+
+async def try_fix(
+    request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
+) -> Trial:
+    """Try a fix. ``request`` is what the session of the break was captured with, ``before`` are its
+    figures. Raises SessionWriteError when there is no room for a session, and nothing for what the
+    fix or the user's program does.
+    """
+    change = next(filter(None, map(changed_on_disk, fix.edits)), "")
+    if change or fix.refuted:
+        return Trial(fix, "refused", change or fix.refuted, before, None, None, 0.0)
+    changed = await recapture(request_to_try(request, fix), worker, _found)
+    after, verification, failures = changed.found
+    verification = with_what_a_fix_hides(verification, fix)
+    verdict, reason = judge(
+        changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints
+    )
+    ended = _got_through(changed.outcome, verification)
+    return Trial(
+        fix, verdict, reason, before, after if ended else None, verification, changed.took_s
+    )
+
+
+def _found(
+    reader: SessionReader,
+) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
+    verifications = [
+        with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)
+    ]
+    return (
+        session_figures(reader),
+        next(iter(verifications), None),
+        reader.rows(model.Failure, where="compiler"),
+    )
+
+
+def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
+    """Return ``verification`` with what the graphs leave open, whatever the calls came to, among
+    what was not compared.
+    """
+    places = [in_file(file, line) for file, line in squeezed_unknown_sizes(reader)]
+    unsure = [
+        f"a size of 1 at the squeeze in {place}, which torch takes not to come" for place in places
+    ]
+    return replace(verification, not_compared=(*verification.not_compared, *unsure))
+
+
+def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
+    return straight_through(
+        request,
+        verify=True,
+        settings={**request.settings, **fix.settings},
+        original_settings=request.settings,
+        overlay={**request.overlay, **{edit.path: edit.after for edit in fix.edits}},
+    )
+
+
+def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verification | None:
+    """Add what the fix is known to change, and no call has shown, to what was not compared or not
+    tried.
+    """
+    if verification is None:
+        return None
+    unseen = [fix.unseen] if fix.unseen and not verification.lost_lines else []
+    untried = [fix.untried] if fix.untried else []
+    return replace(
+        verification,
+        not_compared=(*unseen, *verification.not_compared),
+        not_tried=(*untried, *verification.not_tried),
+    )
+
+
+def judge(
+    outcome: Outcome,
+    before: SessionFigures,
+    after: SessionFigures,
+    verification: Verification | None,
+    failures: Sequence[model.Failure] = (),
+    *,
+    keeps_prints: bool = False,
+) -> tuple[Verdict, str]:
+    """Return (verdict, why)."""
+    if not _got_through(outcome, verification):
+        return _of_unfinished(outcome)
+    if verification and verification.problem:
+        return "refused", f"{verification.problem}, so there is nothing to compare with"
+    if verification and not verification.is_equal:
+        return "refused", f"results differ: {verification.differences[0]}"
+    if before.operations and not after.operations:
+        return "refused", "nothing is compiled any more"
+    if keeps_prints and verification and _printed(verification):
+        return "refused", f"what is printed changes: {_printed(verification)}"
+    if not _gains(before, after):
+        return (
+            "refused",
+            "the break stays"
+            if after.graph_breaks == before.graph_breaks
+            else "other breaks come in its place",
+        )
+    if failure := _new_failure(before, failures):
+        return "refused", f"the compiler fails: {failure.message}"
+    takes_a_line_out = bool(
+        verification and verification.lost_lines
+    )  # and what was computed for it
+    if (
+        after.operations < before.operations
+        and after.graphs >= before.graphs
+        and not takes_a_line_out
+    ):
+        return (
+            "refused",
+            (
+                f"less is compiled ({before.operations} operations → {after.operations}), in "
+                "as many graphs"
+            ),
+        )
+    fewer = _fewer(before, after)
+    if verification is None:
+        return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
+    if _said(verification):
+        return (
+            "prints differ",
+            f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}",
+        )
+    equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
+    if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
+        return "not compared", f"{equal}; no results were, so look at them yourself"
+    return ("partly compared" if verification.not_compared else "good"), equal
+
+
+def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
+    """Return the verdict on a program that did not come to its end. A trial that took too long says
+    nothing of the fix.
+    """
+    if outcome.kind == "timed_out":
+        limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
+        after = f"after {limit['seconds']} " if limit else ""
+        return "timed out", f"{after}(not verified); a longer --timeout may settle it"
+    problem = outcome.message or outcome.kind
+    return "refused", f"the changed program failed: {problem}"
+
+
+def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:
+    """Return a failure of the compiler that the original does not have: a program may catch its
+    errors, and continues.
+    """
+    known = Counter(before.failed)
+    for failure in failures:
+        known[failure.kind] -= 1
+        if known[failure.kind] < 0:
+            return failure
+    return None
+
+
+def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
+    """Return whether the changed program ended well. A script may leave with sys.exit, as the
+    original did: its status has been compared.
+    """
+    return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
+
+
+_RESULTS = ("output", "state", "gradient", "global", "local", "saved")
+
+_OF_A_SCRIPT = {
+    "output": ("value that compiled calls return", "values that compiled calls return"),
+    "state": ("parameter", "parameters and buffers"),
+    "gradient": ("gradient", "gradients"),
+    "global": ("global tensor", "global tensors"),
+    "local": ("tensor in a variable of a function", "tensors in variables of functions"),
+    "saved": ("tensor given to torch.save()", "tensors given to torch.save()"),
+    "printed line": ("printed line", "printed lines"),
+}
+"""Kind of value → one of it, several of it."""
+
+
+def _compared(verification: Verification) -> str:
+    """Say what was compared: ``equal in 7 calls``; for a script, what its two runs have in
+    common.
+    """
+    if verification.calls:
+        return f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
+    counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
+    parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
+    return f"equal: {', '.join(['exit status', *parts])}"
+
+
+def _gains(before: SessionFigures, after: SessionFigures) -> bool:
+    """Return whether there are fewer breaks, or functions run in eager mode; or as many that cut
+    less: one graph that does what two did.
+    """
+    counts, others = (
+        (one.graph_breaks, one.eager_functions, one.graph_break_hits) for one in (before, after)
+    )
+    cuts_less = (
+        others == counts and after.graphs < before.graphs and after.operations >= before.operations
+    )
+    return others < counts or cuts_less or _uncovers(before, after)
+
+
+def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
+    """Return whether code is compiled now that had been run in eager mode whole. As many breaks as
+    before, or more, are no loss then: the others stand behind the one that is gone, where Dynamo
+    had not come.
+    """
+    return after.eager_functions < before.eager_functions and after.operations > before.operations
+
+
+def _fewer(before: SessionFigures, after: SessionFigures) -> str:
+    if after.graph_breaks < before.graph_breaks:
+        return f"{_times(before.graph_breaks, 'break')} → {after.graph_breaks}"
+    if after.eager_functions < before.eager_functions:
+        more = after.graph_breaks - before.graph_breaks
+        if more > 0:
+            behind = (
+                f"; behind this break stood others, {before.graph_breaks} → {after.graph_breaks}"
+            )
+        else:
+            behind = ""
+        if more > 0:
+            compiled = f", {before.operations} operations compiled → {after.operations}"
+        else:
+            compiled = ""
+        return (
+            f"{_times(before.eager_functions, 'function')} not compiled → "
+            f"{after.eager_functions}{compiled}{behind}"
+        )
+    if after.graph_break_hits < before.graph_break_hits:
+        return (
+            f"{_times(before.graph_breaks, 'break')}, hit {before.graph_break_hits} times → "
+            f"{after.graph_break_hits}"
+        )
+    return f"the break stays, but {_times(before.graphs, 'graph')} → {after.graphs}"
+
+
+def _printed(verification: Verification) -> str:
+    """Say how what is printed differs; empty when it does not."""
+    if verification.lost_lines:
+        return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
+    if verification.new_lines:
+        return f"this is printed or logged in addition: {verification.new_lines[0]!r}"
+    if verification.moved_line:
+        return f"this is printed or logged earlier: {verification.moved_line!r}"
+    return ""
+
+
+def _said(verification: Verification) -> str:
+    """Say how what is printed or the texts of exceptions differ; empty when they do not."""
+    messages = verification.other_messages
+    return _printed(verification) or (f"an exception differs: {messages[0]}" if messages else "")
+
+
+_MOST_TOLD = 6
+
+
+def _left_out(verification: Verification) -> str:
+    parts = (("not compared", verification.not_compared), ("not tried", verification.not_tried))
+    return "".join(f"; {words}: {_first_of(some)}" for words, some in parts if some)
+
+
+def _first_of(some: Sequence[str]) -> str:
+    more = f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
+    return f"{', '.join(some[:_MOST_TOLD])}{more}"
+
+
+def _times(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

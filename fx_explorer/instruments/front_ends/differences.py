@@ -1,0 +1,392 @@
+"""In words, what a front end sees of the target that Dynamo does not, and what it does not see.
+Every sentence is counted off the rows of both; none is said that they do not show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.front_ends.seen import (
+    LineOfBoth,
+    Seen,
+    lines_of_both,
+    seen_by,
+    seen_by_dynamo,
+    short_name,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.guards import check_count
+
+SHOWN = 3
+"""Examples of one kind that are named."""
+
+MOST_NAMES = 8
+"""Operators of a line that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEndDifference:
+    """A front end's graph beside those of Dynamo."""
+
+    reader: SessionReader
+    row: model.FrontEnd
+    dynamo: Seen
+    other: Seen
+    lines: list[LineOfBoth]
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def is_real(self) -> bool:
+        """Return whether the front end ran the code to see its operators, and not with stand-ins."""
+        return self.row.name != "symbolic_trace"
+
+
+def beside_dynamo(
+    reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None
+) -> FrontEndDifference:
+    """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known
+    already.
+    """
+    dynamo, other = dynamo or seen_by_dynamo(reader), seen_by(reader, row)
+    return FrontEndDifference(reader, row, dynamo, other, lines_of_both(dynamo, other))
+
+
+def differences(both: FrontEndDifference) -> list[str]:
+    """Return the sentences, the most telling first."""
+    return [sentence for say in _SAYINGS for sentence in say(both)]
+
+
+def _size(both: FrontEndDifference) -> Iterator[str]:
+    calls, theirs = len(both.dynamo.calls), len(both.other.calls)
+    graphs = counted(len(both.dynamo.graphs), "graph")
+    yield (
+        f"One graph of {counted(len(both.other.nodes), 'node')}, "
+        f"{counted(theirs, 'call')} among them; "
+        f"Dynamo has {counted(calls, 'call')} in {graphs}."
+    )
+
+
+_LEVEL = {
+    "symbolic_trace": (
+        "It records what Python calls: functions of torch, methods and modules, with no "
+        "shape, dtype or device of any value."
+    ),
+    "export": (
+        "It records aten operators, the same for every way to write them, with the shape of "
+        "each value."
+    ),
+    "make_fx": "It records the aten operators that one real call ran, below autograd.",
+}
+
+
+def _level(both: FrontEndDifference) -> Iterator[str]:
+    yield _LEVEL[both.name]
+
+
+def _modules(both: FrontEndDifference) -> Iterator[str]:
+    modules = {
+        node.target: node.module_type
+        for node in both.other.of_op("call_module")
+        if node.target != "_guards_fn"
+    }
+    if modules:
+        named = listed(
+            [f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN
+        )
+        yield (
+            f"{counted(len(modules), 'module')} of torch stay one node each "
+            f"(call_module): {named}. What they do inside is not "
+            "seen; Dynamo goes into them."
+        )
+
+
+def _parameters(both: FrontEndDifference) -> Iterator[str]:
+    kinds = both.row.inputs or {}
+    held = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
+    as_inputs = [
+        counted(count, word)
+        for kind, word in held.items()
+        if isinstance(count := kinds.get(kind, 0), int) and count
+    ]
+    if as_inputs:
+        yield f"{listed(as_inputs)} are inputs of the graph, by name; a call passes them in."
+    read = both.other.of_op("get_attr")
+    parameters = {node.target for node in read if "param" in node.target or "." in node.target}
+    constants = {
+        node.target
+        for node in read
+        if node.target.startswith(("_tensor_constant", "lifted_tensor"))
+    }
+    others = {node.target for node in read} - parameters - constants
+    if parameters | others:
+        yield (
+            f"{counted(len(parameters | others), 'parameter')} or other tensors are "
+            "attributes that the graph reads "
+            "(get_attr), not inputs."
+        )
+    if constants:
+        yield (
+            f"{counted(len(constants), 'tensor')} became a constant of the graph "
+            f"({listed(sorted(constants), SHOWN)}): "
+            "buffers and "
+            "what the code made of plain values. Later changes of them in the program do "
+            "not reach it."
+        )
+
+
+def _decompositions(both: FrontEndDifference) -> Iterator[str]:
+    if not both.is_real:
+        return
+    split = [one for one in both.lines if one.dynamo and len(one.other) > len(one.dynamo)]
+    split.sort(key=lambda one: len(one.dynamo) - len(one.other))
+    for one in split[:SHOWN]:
+        where = in_file(one.file, one.line)
+        yield f"{where}: {_each_once(one.dynamo)} of Dynamo's graph became {_each_once(one.other)}."
+
+
+def _each_once(names: tuple[str, ...]) -> str:
+    """Return ``t, addmm and 2 × getitem``."""
+    counts = Counter(names)
+    return listed(
+        [name if count == 1 else f"{count} × {name}" for name, count in counts.items()], MOST_NAMES
+    )
+
+
+def _views(both: FrontEndDifference) -> Iterator[str]:
+    if not both.is_real:
+        return
+    views = sum(node.is_view for node in both.other.calls)
+    if views:
+        yield (
+            "Calls that compute nothing (views, getitems, sizes, memory without values): "
+            f"{views} of its own, "
+            f"{_views_of(both.dynamo)} of Dynamo's."
+        )
+
+
+def _views_of(seen: Seen) -> int:
+    return sum(node.is_view or node.target in _VIEW_METHODS for node in seen.calls)
+
+
+_VIEW_METHODS = (
+    "view",
+    "reshape",
+    "transpose",
+    "permute",
+    "flatten",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "unbind",
+    "split",
+    "chunk",
+)
+
+
+def _control_flow(both: FrontEndDifference) -> Iterator[str]:
+    breaks = distinct_breaks(both.reader)
+    if not breaks:
+        return
+    where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
+    if where:
+        broken = f"Dynamo breaks the graph at {counted(len(breaks), 'line')} ({where})"
+    else:
+        broken = "Dynamo breaks the graph"
+    if both.name == "symbolic_trace":
+        yield f"{broken}: here that ran once while it was traced, and is no part of the graph."
+    elif both.name == "make_fx":
+        yield (
+            f"{broken}: here it is one graph of what the example did there, and nothing "
+            "checks that another call does the same."
+        )
+    else:
+        yield (
+            f"{broken}: here it is one graph of what the example did there, with assertions "
+            "where that depends on content."
+        )
+
+
+_ASSERTIONS = re.compile(r"_assert|sym_constrain|_guards_fn|_check")
+
+
+_RUNS_WITH_ANYTHING = (
+    " This graph has none: it runs with whatever it is given, also where another would be right."
+)
+_WITHOUT_CHECKS = {
+    "export": (
+        " This graph has none: the module() of an exported program checks sizes before it "
+        "runs the graph."
+    )
+}
+
+
+def _guards(both: FrontEndDifference) -> Iterator[str]:
+    asserted = [
+        node
+        for node in both.other.nodes
+        if node.op.startswith("call") and _ASSERTIONS.search(node.target)
+    ]
+    guards = check_count(both.reader)
+    if asserted:
+        names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
+        yield (
+            f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it "
+            f"runs ({names})."
+        )
+    if guards:
+        whatever = "" if asserted else _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
+        yield (
+            f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again "
+            f"when one fails.{whatever}"
+        )
+
+
+_SYMBOL = re.compile(r"\b[su]\d+\b")
+
+
+def _sizes(both: FrontEndDifference) -> Iterator[str]:
+    free = sorted(
+        {
+            name
+            for node in both.dynamo.nodes
+            for one in node.shape or ()
+            for name in _SYMBOL.findall(one)
+        }
+    )
+    if free:
+        dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). "
+    else:
+        dynamic = ""
+    ranges = both.row.ranges or {}
+    if both.name == "symbolic_trace":
+        asks = sum(
+            node.target in ("builtins.getattr", "size", "shape") for node in both.other.calls
+        )
+        if asks:
+            yield (
+                f"{dynamic}{counted(asks, 'node')} ask for sizes when the graph runs, so it "
+                "is not bound to the example's."
+            )
+        elif free:
+            yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
+    elif ranges:
+        told = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
+        yield f"{dynamic}Open sizes: {told}."
+    elif free:
+        way = "dynamic_shapes={…}" if both.name == "export" else 'tracing_mode="symbolic"'
+        yield f"{dynamic}Here every size is the example's; {way} leaves some open."
+
+
+_IN_PLACE = re.compile(r"\.?([a-z]\w{0,200}[a-z0-9]_)(\.|$)")
+
+
+def _mutations(both: FrontEndDifference) -> Iterator[str]:
+    outputs = both.row.outputs or {}
+    written = [
+        (kind, count)
+        for kind, count in outputs.items()
+        if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"
+    ]
+    for kind, count in written:
+        if kind.startswith("BUFFER"):
+            what = "buffer"
+        elif kind.startswith("USER"):
+            what = "input"
+        else:
+            what = "parameter"
+        yield (
+            f"{counted(int(str(count)), what)} that the code writes is returned as a new "
+            "value, not written (functionalised)."
+        )
+    in_place = [
+        node
+        for node in both.other.calls
+        if node.op != "call_module" and _IN_PLACE.search(node.target)
+    ]
+    if in_place:
+        names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
+        yield (
+            "Nothing was functionalised: the graph has "
+            f"{counted(len(in_place), 'in-place operator')} ({names})."
+        )
+
+
+_MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
+
+
+def _mode(both: FrontEndDifference) -> Iterator[str]:
+    modules = {
+        node.module_type
+        for node in both.other.of_op("call_module")
+        if _MODE.search(node.module_type)
+    }
+    operators = {
+        short_name(node)
+        for node in both.other.calls
+        if node.op != "call_module" and _MODE.search(node.target)
+    }
+    if modules:
+        verb = "follows" if len(modules) == 1 else "follow"
+        yield (
+            f"{listed(sorted(modules), SHOWN)} {verb} train() and eval() when the graph runs: "
+            "it is called as a module."
+        )
+    if operators:
+        mode, verb = (
+            "training" if both.row.is_training else "eval",
+            "stays" if len(operators) == 1 else "stay",
+        )
+        yield (
+            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the "
+            "model is switched to later; "
+            "Dynamo compiles "
+            "again for the other."
+        )
+
+
+def _unseen_lines(both: FrontEndDifference) -> Iterator[str]:
+    if not any(one.other for one in both.lines):
+        return
+    only_dynamo = [
+        in_file(one.file, one.line) for one in both.lines if one.dynamo and not one.other
+    ]
+    only_other = [in_file(one.file, one.line) for one in both.lines if one.other and not one.dynamo]
+    if only_dynamo:
+        lines, has = counted(len(only_dynamo), "line"), "has" if len(only_dynamo) == 1 else "have"
+        named = listed(only_dynamo, SHOWN)
+        yield f"{lines} with a call in Dynamo's graphs {has} none here: {named}."
+    if only_other:
+        lines, has = counted(len(only_other), "line"), "has" if len(only_other) == 1 else "have"
+        named = listed(only_other, SHOWN)
+        yield f"{lines} with a call here {has} none in Dynamo's graphs: {named}."
+
+
+def _remarks(both: FrontEndDifference) -> Iterator[str]:
+    yield from both.row.remarks
+
+
+_SAYINGS: tuple[Callable[[FrontEndDifference], Iterator[str]], ...] = (
+    _size,
+    _level,
+    _modules,
+    _parameters,
+    _decompositions,
+    _views,
+    _control_flow,
+    _guards,
+    _sizes,
+    _mutations,
+    _mode,
+    _unseen_lines,
+    _remarks,
+)

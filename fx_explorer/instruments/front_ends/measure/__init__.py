@@ -1,0 +1,1 @@
+"""Other front ends than Dynamo, each called once with the target."""

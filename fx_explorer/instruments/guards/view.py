@@ -1,0 +1,342 @@
+"""View 5: what is checked before compiled code is used again, grouped by the value that is checked;
+and the answers for other inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, source_document
+from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
+from fx_explorer.analysis.words import counted, first_line
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.guards.guard_tree import (
+    CHANCE_WORDS,
+    ExplainedCheck,
+    GuardGroup,
+    cost_words,
+    guard_groups,
+    most_expensive,
+    verdicts,
+)
+from fx_explorer.instruments.guards.kinds import KIND_IN_WORDS, guard_kinds
+from fx_explorer.instruments.guards.saved_guards import (
+    NO_GUARDS_OF_PRECOMPILE,
+    is_of_saved_code,
+    is_precompiled,
+    saved_guards,
+)
+from fx_explorer.instruments.recompiles.changes import change_of
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.guards import check_count, filtered
+
+COLUMNS = (
+    TableColumn("frame", "annotation", priority=4),
+    TableColumn("guards on", "strong", min_width=18, max_width=44),
+    TableColumn("what must stay true", min_width=30, max_width=70),
+    TableColumn("fails when", "warning", min_width=8, priority=2),
+    TableColumn("cost", "muted", is_number=True, min_width=8, priority=3, total=cost_words),
+    TableColumn("asked for by", "link", min_width=14, priority=1),
+    TableColumn("kind", "muted", min_width=14, priority=5),
+)
+
+QUESTIONS_SHOWN = 5
+
+_NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "alias"}
+"""Names for checks that are not about one value."""
+
+
+def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
+    """Make the table. Only checks whose description has all words of ``search`` are shown."""
+    documents = _documents(reader)
+    rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
+    if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
+        rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
+    return ViewTable(
+        shows="What must stay true for the compiled code to be reused. When one fails, torch "
+        "compiles again.",
+        notice=_notice(reader, search),
+        origin="torch's guard manager, one row per check",
+        columns=COLUMNS,
+        rows=rows,
+        empty=f"No check has all of these words: {search}" if search else _why_empty(reader),
+        searched=functools.partial(guards_table, reader),
+        versions=functions_of_versions(reader),
+    )
+
+
+def _documents(reader: SessionReader) -> dict[str, Document]:
+    """Return the document of each file, looked up once: a model has thousands of guards and few
+    files.
+    """
+    return {file.path: source_document(file) for file in reader.rows(model.SourceFile) if file.text}
+
+
+def _place(documents: dict[str, Document], file: str, line: int) -> Place | None:
+    document = documents.get(file)
+    return Place(document, max(0, line - 1)) if document else None
+
+
+def _where(file: str, line: int) -> str:
+    return in_file(file, line) if file else ""
+
+
+# checks
+
+
+def _check_rows(
+    reader: SessionReader, documents: dict[str, Document], search: str
+) -> Iterator[TableRow]:
+    for compilation, name in compilation_names(reader).items():
+        # ``[0/1]`` is of the compilation: no check has it in its description.
+        words = " ".join(
+            word for word in search.split() if "/" not in word or word not in f"[{name}]"
+        )
+        for group in guard_groups(reader, compilation, words):
+            yield _group_row(name, group)
+            yield from (_check_row(one, documents) for one in group.checks)
+
+
+def _group_row(owner: str, group: GuardGroup) -> TableRow:
+    inputs = sum(one.chance == "inputs" for one in group.checks)
+    can = f"{inputs} inputs" if inputs else ""
+    cells = (
+        f"[{owner}]",
+        f"▾ {group.title}",
+        counted(len(group.checks), "check"),
+        can,
+        cost_words(group.cost_ns),
+        "",
+        "",
+    )
+    return TableRow(cells, detail=lambda: Detail(_group_text(group)), is_heading=True)
+
+
+def _group_text(group: GuardGroup) -> str:
+    """Say how many of the group's checks can fail, and how."""
+    chances = Counter(one.chance for one in group.checks)
+    counts = [
+        f"  {chances[chance]:>4}  {words}"
+        for chance, words in CHANCE_WORDS.items()
+        if chances[chance]
+    ]
+    return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
+
+
+def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
+    check = one.check
+    cells = (
+        f"[{one.compilation}]",
+        f"  {one.name or _NAMELESS.get(check.origin, '')}",
+        one.asks,
+        one.chance,
+        cost_words(check.cost_ns),
+        _where(check.file, check.line),
+        check.kind,
+    )
+    values = {"cost": check.cost_ns} if check.cost_ns >= 0 else {}
+    place = _place(documents, check.file, check.line)
+    return TableRow(
+        cells,
+        place,
+        lambda: Detail(_check_text(one)),
+        values=values,
+        part=1,
+        version=one.compilation,
+    )
+
+
+def _check_text(one: ExplainedCheck) -> str:
+    """Describe a check: what it asks, whether it may fail, who asked for it, what it costs, and its
+    code in torch.
+    """
+    check = one.check
+    if check.file:
+        asked = f"asked for by {check.file}:{check.line}"
+    else:
+        asked = "no line of yours is known to have asked for it"
+    example = f", which is {check.value} in the example inputs" if check.value else ""
+    if check.cost_ns == 0 and not check.source:
+        cost = "0 ns of its own: checked together with the one above"
+    else:
+        cost = ""
+    return "\n".join(
+        (
+            f"{one.name or check.kind}: {one.asks}{example}",
+            f"{CHANCE_WORDS[one.chance]}: {one.why}",
+            asked,
+            f"cost: {cost or cost_words(check.cost_ns)}",
+            "",
+            f"torch checks, as {one.guard_kind or check.kind}",
+            f"  {check.code}",
+            *((f"  # {check.note}",) if check.note else ()),
+        )
+    )
+
+
+# what other inputs were told
+
+
+def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Iterator[TableRow]:
+    names = compilation_names(reader)
+    for verdict in verdicts(reader)[:QUESTIONS_SHOWN]:
+        inputs = verdict.inputs or "twice the batch"
+        for answer in verdict.answers:
+            if answer.answer != "not_asked":
+                yield _answer_row(inputs, answer, names.get(answer.compilation, ""), documents)
+
+
+def _answer_row(
+    inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]
+) -> TableRow:
+    taken = answer.answer == "accepted"
+    if taken:
+        words = "would be used again"
+    else:
+        words = f"would be compiled again: {change_of(answer.reason).words}"
+    cells = (
+        f"[{owner}]",
+        f"? {inputs}",
+        words,
+        "✓ fits" if taken else "✗ fails",
+        "",
+        _where(answer.file, answer.line),
+        "",
+    )
+    told = f"With {inputs}, [{owner}] {words}."
+    text = f"{told}\n\ntorch's own words\n  {answer.reason}" if answer.reason else told
+    return TableRow(
+        cells,
+        _place(documents, answer.file, answer.line),
+        lambda: Detail(text),
+        kind="good" if taken else "bad",
+    )
+
+
+# sessions without checks
+
+
+def _guard_rows(reader: SessionReader, documents: dict[str, Document]) -> list[TableRow]:
+    names = compilation_names(reader)
+    return [
+        _guard_row(guard, names.get(guard.compilation, ""), documents)
+        for guard in reader.rows(model.Guard)
+    ]
+
+
+def _guard_row(guard: model.Guard, owner: str, documents: dict[str, Document]) -> TableRow:
+    meaning = KIND_IN_WORDS.get(guard.kind) or first_line(guard.code or guard.verbose)
+    where = _where(guard.file, guard.line)
+    cells = (
+        f"[{owner}]",
+        guard.source or "everything",
+        meaning,
+        "",
+        "not measured",
+        where,
+        guard.kind,
+    )
+    return TableRow(
+        cells, _place(documents, guard.file, guard.line), lambda: Detail(_guard_text(guard))
+    )
+
+
+def _guard_text(guard: model.Guard) -> str:
+    if guard.file:
+        where = f"asked for by {guard.file}:{guard.line}"
+    else:
+        where = "no line of yours is known to have asked for it"
+    meaning = KIND_IN_WORDS.get(guard.kind, "a kind of guard that is not explained here")
+    texts = [
+        f"{guard.kind} on {guard.source or 'everything'}: {meaning}",
+        where,
+        "",
+        "torch checks",
+        f"  {guard.code}",
+    ]
+    if guard.verbose and guard.verbose != guard.code:
+        texts += [f"  {guard.verbose}"]
+    return "\n".join(texts)
+
+
+# words
+
+
+def _notice(reader: SessionReader, search: str) -> str:
+    guards, checks, dropped = check_count(reader), reader.count(model.GuardCheck), _dropped(reader)
+    if not guards:
+        return dropped
+    if search:
+        return f"Only checks with: {search}. v f changes it, and shows all when it is empty."
+    if not checks and not dropped:
+        frequent = ", ".join(
+            f"{kind.count} × {kind.in_words or kind.kind}" for kind in guard_kinds(reader)[:2]
+        )
+        return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
+    slowest = _slowest(reader)
+    owner = slowest.compilation if slowest else None
+    expensive = most_expensive(one for group in guard_groups(reader, owner) for one in group.checks)
+    told = (
+        f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.",
+        dropped,
+        f"Most expensive: {expensive}." if expensive else "",
+    )
+    return " ".join(filter(None, told))
+
+
+def _dropped(reader: SessionReader) -> str:
+    """Return what filters dropped: nothing looks at that any more."""
+    by_filters = (
+        f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for."
+        for one in filtered(reader)
+        if not is_of_saved_code(one.filter)
+    )
+    of_saved_code = (f"{one.in_words} {one.unchecked}".rstrip() for one in saved_guards(reader))
+    return " ".join((*by_filters, *of_saved_code))
+
+
+def _slowest(reader: SessionReader) -> model.Metric | None:
+    """Return what the checks of the most expensive compilation take; None where nothing was
+    measured.
+    """
+    found = reader.rows(model.Metric, name="guard_check_ns")
+    slowest = max(found, key=_nanoseconds, default=None)
+    return slowest if slowest and _nanoseconds(slowest) > 0 else None
+
+
+def _nanoseconds(metric: model.Metric) -> float:
+    return float(json.loads(metric.value))
+
+
+def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
+    """Return the time that the checks of one compilation take in a call."""
+    if slowest is None:
+        return ""
+    name = compilation_names(reader).get(slowest.compilation, "")
+    several = reader.count(model.Metric, name="guard_check_ns") > 1
+    up_to, where = ("up to ", f" ([{name}])") if several else ("", "")
+    return f", {up_to}{cost_words(_nanoseconds(slowest))} a call{where}"
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if why := why_not_in_text(reader, "guards"):
+        return why
+    if why := not_decoded(reader):
+        return why
+    if reader.meta("outcome") is None:
+        return "None so far: guards are made when Dynamo has finished a graph."
+    if filtered(reader):
+        return "No guard is left: whatever changes, the compiled code runs."
+    if is_precompiled(reader):
+        return NO_GUARDS_OF_PRECOMPILE
+    return (
+        "No guard was recorded: nothing was compiled, or the compilation failed before its "
+        "guards were made."
+    )

@@ -1,0 +1,289 @@
+"""The kinds of instructions that a kernel consists of: how often each is in its code, not how often
+it runs.
+
+Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
+of LLVM's AMDGPU backend.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from fx_explorer.analysis.kernel_lines.assembly_lines import instruction_lines
+from fx_explorer.model import Level
+from fx_explorer.torch_texts import bounded
+
+# Kinds of instructions: the first pattern that matches the beginning of a name counts.
+
+Kind = Literal[
+    "tensor core",
+    "async copy",
+    "global load",
+    "global store",
+    "shared load",
+    "shared store",
+    "spill",
+    "atomic",
+    "barrier",
+    "shuffle",
+    "special function",
+    "fp64",
+    "fp32",
+    "fp16",
+    "conversion",
+    "integer",
+    "move",
+    "control",
+    "other",
+]
+"""Kinds of instructions. ``tensor core``: matrix units (AMD: MFMA). ``async copy``: memory → shared
+memory beside other work (cp.async, TMA). ``spill``: registers that did not fit, in local memory
+(AMD: scratch). ``special function``: exp2, log2, rsqrt, sine and others.
+"""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_PTX: tuple[tuple[Kind, str], ...] = (
+    ("tensor core", r"wgmma\.mma_async|mma\.|wmma\.mma|tcgen05\.mma"),
+    (
+        "barrier",
+        r"bar\.|barrier|mbarrier|fence|membar|wgmma\.|cp\.async\.(wait|commit|bulk\.(wait|commit))|"
+        r"tcgen05\.(wait|fence|commit)",
+    ),
+    ("barrier", r"griddepcontrol|cp\.async\.mbarrier"),
+    ("async copy", r"cp\."),
+    ("global load", r"ld\.global|ldu|tcgen05\.ld"),
+    ("global store", r"st\.global"),
+    ("shared load", r"ld\.shared|ldmatrix"),
+    ("shared store", r"st\.shared|stmatrix"),
+    ("spill", r"(ld|st)\.local"),
+    ("atomic", r"atom|red\."),
+    ("shuffle", r"shfl|vote|match|redux|elect"),
+    ("conversion", r"cvt"),
+    ("special function", r"(ex2|lg2|sin|cos|tanh|rsqrt|sqrt|rcp|div\.(full|approx|rn)\.f)"),
+    ("control", r"bra|ret|exit|call|trap|brx|setmaxnreg|nanosleep"),
+    ("move", r"mov|ld\.param|cvta|createpolicy|prmt|selp|isspacep|mapa|prefetch"),
+    ("fp64", r"\w[\w.]*\.f64"),
+    ("fp16", r"\w[\w.]*\.b?f16(x2)?$"),
+    ("fp32", r"\w[\w.]*\.f32"),
+    (
+        "integer",
+        r"(add|sub|mul|mad|mad24|div|rem|abs|neg|min|max|and|or|xor|not|cnot|sh[lr]|"
+        r"shf|setp|set|bf[ei]|popc|clz|brev|lop3|addc|subc|bfind|sad|dp[24]a|slct)\b",
+    ),
+)
+
+_SASS: tuple[tuple[Kind, str], ...] = (
+    ("tensor core", r"[HIQDB]MMA|[HIQ]GMMA|UTC\w*MMA|OMMA"),
+    ("async copy", r"LDGSTS|UTMA|UBLKCP|UBLKPF|UBLKRED|UTCCP"),
+    (
+        "barrier",
+        r"BAR|B2R|SYNCS|WARPSYNC|DEPBAR|LDGDEPBAR|LDTM\.WAIT|MEMBAR|FENCE|ERRBAR|WARPGROUP|"
+        r"ARRIVES|CCTL|CGAERRBAR|ACQBULK|UCGABAR|ELECT",
+    ),
+    ("spill", r"LDL|STL"),
+    ("global load", r"LDG|LD\b|LDTM"),
+    ("global store", r"STG|ST\b|STTM"),
+    ("shared load", r"LDS"),
+    ("shared store", r"STS"),
+    ("atomic", r"ATOM|RED\b|REDG|REDAS"),
+    ("shuffle", r"SHFL|VOTE|MATCH|REDUX|CREDUX|R2UR"),
+    ("special function", r"MUFU"),
+    ("conversion", r"[FI]2[FIP]|F2FP|I2FP|FRND|I2I"),
+    (
+        "control",
+        r"BRA|EXIT|RET|CALL|BSSY|BSYNC|BREAK|JMP|BRX|NOP|YIELD|NANOSLEEP|BPT|USETMAXREG|BMOV|KILL",
+    ),
+    ("fp64", r"D(ADD|MUL|FMA|SETP|MNMX)"),
+    ("fp16", r"H(ADD|MUL|FMA|SETP|SET|MNMX)\w*"),
+    ("fp32", r"F(ADD|MUL|FMA|SETP|SET|SEL|MNMX|CHK|SWZADD)\w*"),
+    ("move", r"U?MOV|U?SEL|CS2R|S2U?R|U?LDC|ULDC|U?PRMT|P2R|R2P|UMOV|PLOP3|UPLOP3|IMAD\.MOV"),
+    (
+        "integer",
+        r"U?(I|LEA|LOP|SHF|SGXT|VIADD|VIMNMX|POPC|FLO|BREV|BMSK|SHL|SHR|IADD|XMAD|LOP3|VHMNMX|PSETP)\w*",
+    ),
+)
+
+_AMDGCN: tuple[tuple[Kind, str], ...] = (
+    ("tensor core", r"v_s?mfma|v_wmma|v_smfmac|v_swmmac"),
+    ("spill", r"scratch_"),
+    ("atomic", r"(buffer|global|flat|ds)_(atomic|add|sub|max|min|cmpst)_?\w*"),
+    (
+        "shuffle",
+        r"ds_b?permute|ds_swizzle|v_readlane|v_writelane|v_readfirstlane|v_mov_b32_dpp|v_permlane",
+    ),
+    ("global load", r"(buffer|global|flat|s_buffer)_load"),
+    ("global store", r"(buffer|global|flat)_store"),
+    ("shared load", r"ds_(read|load)"),
+    ("shared store", r"ds_(write|store)"),
+    ("barrier", r"s_barrier|s_waitcnt|s_wait_|buffer_(wbl2|inv|gl)|s_sched"),
+    (
+        "control",
+        r"s_c?branch|s_endpgm|s_nop|s_setpc|s_swappc|s_and_saveexec|s_or_saveexec|"
+        r"s_andn2_saveexec|s_sleep|s_setprio|s_trap",
+    ),
+    ("special function", r"v_(exp|log|rcp|rsq|sqrt|sin|cos|div_)\w*f(16|32|64)"),
+    ("conversion", r"v_cvt|v_pack|v_perm"),
+    ("move", r"[vs]_c?mov|v_cndmask|s_cselect|s_load|s_movk|v_accvgpr|v_swap|s_get"),
+    ("fp64", r"v_\w*_f64"),
+    ("fp16", r"v_\w*_b?f16"),
+    ("fp32", r"v_\w*f32"),
+    ("integer", r"[vs]_"),
+)
+
+_NAMED: dict[Level, tuple[tuple[Kind, str], ...]] = {"ptx": _PTX, "sass": _SASS, "amdgcn": _AMDGCN}
+_RULES = {
+    level: [(kind, re.compile(pattern)) for kind, pattern in rules]
+    for level, rules in _NAMED.items()
+}
+
+_CONSTANT = re.compile(r"HFMA2\S* \w+, -RZ, RZ,")
+"""Matches how ptxas writes a constant into a register without the integer unit: 0 × 0 +
+constant.
+"""
+
+_TO_SHARED = re.compile(r"^\s+(?:buffer|global)_load\w* .*\blds\b")
+
+
+def kind_of(level: Level, name: str, whole: str) -> Kind:
+    """Return the kind of ``name``, which has its modifiers; ``whole`` is its line. ``other`` is
+    returned for unknown instructions.
+    """
+    if level == "amdgcn" and _TO_SHARED.match(whole):
+        return "async copy"
+    if level == "sass" and _CONSTANT.search(bounded(whole)):
+        return "move"
+    return next((kind for kind, pattern in _RULES[level] if pattern.match(name)), "other")
+
+
+# The instructions of a text, counted by kind.
+
+COUNTED_ONCE = "Counted as written: an instruction in a loop counts once, however often it runs."
+
+
+class GpuInstruction(NamedTuple):
+    line: int
+    """Line of the text, from 1."""
+    name: str
+    """The name with its modifiers, without predicate and operands: ``ld.global.v4.b32``,
+    ``LDG.E.128``, ``buffer_load_dwordx4``.
+    """
+    kind: Kind
+    bits: int
+    """Bits that a thread loads or stores at once; 0 for an instruction that does neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionMix:
+    total: int
+    by_kind: dict[Kind, int]
+    """Most frequent first; kinds that do not occur are left out."""
+    by_width: dict[tuple[Kind, int], int]
+    """(kind such as ``global load``, bits) → how many, widest first."""
+    names: dict[Kind, tuple[str, ...]]
+    """The instructions of each kind by name, most frequent first."""
+
+
+_SASS_NAME = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P[\dT]\w*\s+)?([A-Z][\w.]*)")
+_NAME = re.compile(r"^\s+(?:@!?%p\d+\s+)?([a-z][\w.:]*)")
+_PTX_WIDTH = re.compile(r"(?:\.v(\d))?\.[bfsu](\d+)$")
+_PTX_MATRICES = re.compile(r"\.x(\d)\.")
+_DWORDS = re.compile(r"_dword(?:x(\d))?(?:_|$)")
+_MEMORY = ("global load", "global store", "shared load", "shared store", "spill", "async copy")
+_SASS_WIDTHS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16, "256": 256}
+
+
+def instructions(level: Level, text: str) -> list[GpuInstruction]:
+    """List the instructions of a PTX, SASS or AMDGCN text; empty for other levels."""
+    if level not in _BITS:
+        return []
+    return [_instruction(level, line, name, whole) for line, name, whole in _named(level, text)]
+
+
+def _instruction(level: Level, line: int, name: str, whole: str) -> GpuInstruction:
+    kind = kind_of(level, name, whole)
+    return GpuInstruction(line, name, kind, _BITS[level](name, whole) if kind in _MEMORY else 0)
+
+
+def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and whole text of every instruction."""
+    lines = text.split("\n")
+    pattern = _SASS_NAME if level == "sass" else _NAME
+    for number in range(1, len(lines) + 1) if level == "sass" else instruction_lines(text):
+        if found := pattern.match(bounded(lines[number - 1])):
+            yield number, found[1], lines[number - 1]
+
+
+# how much a thread's part of one instruction loads or stores
+
+
+def _ptx_bits(name: str, whole: str) -> int:
+    if name.startswith(("ldmatrix", "stmatrix")):  # each thread holds 32 bits of every 8 × 8 matrix
+        return 32 * int((_PTX_MATRICES.search(name) or ["", "1"])[1])
+    if name.startswith("cp.async.bulk"):  # one thread moves a whole tile
+        return 0
+    if name.startswith("cp."):
+        sizes = re.findall(r",\s*(?:0x)?(\d+)\s*[,;]", whole)
+        return 8 * int(sizes[0], 16 if "0x" in whole else 10) if sizes else 0
+    found = _PTX_WIDTH.search(name)
+    return int(found[1] or 1) * int(found[2]) if found else 0
+
+
+def _sass_bits(name: str, _: str) -> int:
+    modifiers = name.split(".")[1:]
+    if name.startswith(("LDSM", "STSM")):
+        return 32 * next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
+    if name.startswith(("UTMA", "UBLK")):
+        return 0
+    return next((_SASS_WIDTHS[one] for one in modifiers if one in _SASS_WIDTHS), 32)
+
+
+def _amd_bits(name: str, _: str) -> int:
+    if dwords := _DWORDS.search(name):
+        return 32 * int(dwords[1] or 1)
+    found = re.search(r"_[ub](\d+)", name)
+    pair = 2 if re.search(r"ds_(read|write|load|store)2", name) else 1
+    if "ubyte" in name or "sbyte" in name or name.endswith("_byte"):
+        return 8
+    return pair * int(found[1]) if found else 16 if "short" in name else 32
+
+
+_BITS: dict[Level, Callable[[str, str], int]] = {
+    "ptx": _ptx_bits,
+    "sass": _sass_bits,
+    "amdgcn": _amd_bits,
+}
+
+
+def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
+    every = list(found)
+    kinds = Counter(one.kind for one in every)
+    widths = Counter((one.kind, one.bits) for one in every if one.bits)
+    names = {kind: Counter(one.name for one in every if one.kind == kind) for kind in kinds}
+    return InstructionMix(
+        len(every),
+        dict(kinds.most_common()),
+        dict(sorted(widths.items(), key=lambda item: (KINDS.index(item[0][0]), -item[0][1]))),
+        {kind: tuple(name for name, _ in counted.most_common()) for kind, counted in names.items()},
+    )
+
+
+def mix_in_words(found: InstructionMix) -> str:
+    """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
+    does not have spills yet.
+    """
+    notable = [
+        f"{found.by_kind[kind]} {kind}"
+        for kind in ("tensor core", "async copy")
+        if kind in found.by_kind
+    ]
+    loads = [bits for kind, bits in found.by_width if kind == "global load"]
+    if loads:
+        notable.append(f"global loads of {' and '.join(map(str, loads))} bits")
+    if spills := found.by_kind.get("spill", 0):
+        notable.append(f"{spills} to spill registers")
+    return f"{found.total:,} instructions" + (f": {', '.join(notable)}" if notable else "")

@@ -1,0 +1,254 @@
+"""How many registers of a thread hold something that is still needed, at each SASS instruction.
+
+This is liveness over the control flow graph, computed from the text: what an instruction reads and
+writes follows from its name and its operands. nvdisasm computes the same
+(``-life-range-mode count``), but not of the code that an older ptxas has written, and not together
+with source lines. Tests hold the two together, instruction by instruction.
+
+A text with an instruction whose registers are not known here has no answer: a wrong number would be
+worse. Where two instructions under opposite predicates write one register, nvdisasm knows that it
+is always written; here it counts as live before them, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from fx_explorer.instruments.kernels.assembly.instruction_parts import parts_of
+from fx_explorer.torch_texts import bounded
+
+Registers = int
+"""A set of registers, a bit for each: half of the time would go into sets of numbers."""
+
+STACK_POINTER: Registers = 1 << 1
+"""Kept to the end by the calling convention, whether it is used or not."""
+
+_OPERANDS = re.compile(r",\s*(?![^\[]*\])(?![^{]*\})")
+_REGISTER = re.compile(r"(?<![\w.])[-|~!]{0,8}R(?P<number>\d+)(?P<wide>\.64|\.U32)?\b")
+_ONE_OF_A_PAIR = re.compile(r"\.F32(?!x2)\b")
+_GLOBAL = re.compile(r"(?:LDG?|STG?|ATOMG?|REDG?)\.E\b")
+_PREDICATE = re.compile(r"^!?U?P[\dT]$")
+_LABEL = re.compile(r"^\s*(?P<name>[\w.$]+):")
+_TARGET = re.compile(r"`\((?P<name>[^)]*)\)")
+
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_NO_RESULT = _names(
+    "ST STG STS STL STSM RED REDG LDGSTS LDGDEPBAR BAR DEPBAR MEMBAR ERRBAR CGAERRBAR "
+    "CCTL FENCE WARPSYNC WARPGROUP NOP EXIT "
+    "BRA BSSY BSYNC YIELD NANOSLEEP ACQBULK PREEXIT R2UR R2P ISETP FSETP HSETP2 PSETP "
+    "PLOP3 FCHK VOTEU CREDUX S2UR ULDC LDCU"
+)
+"""Instructions that write no register of the thread: they store, jump, wait, or write predicates
+and uniform registers.
+"""
+
+_ONE_RESULT = _names(
+    "MOV SEL FSEL PRMT LOP3 SHF SGXT LEA IADD3 IADD FHADD IMAD IMNMX VIMNMX VIADD IABS "
+    "POPC FLO BREV FADD FMUL FFMA FMNMX "
+    "FMNMX3 FRND MUFU F2FP F2I I2F I2FP HADD2 HMUL2 HFMA2 HMNMX2 HSET2 S2R LDC LDG LDS "
+    "LDL ATOMG ATOMS SHFL VOTE REDUX P2R CS2R"
+)
+"""Instructions that write one register, or as many as their modifiers say. With U in front they
+write uniform registers.
+"""
+
+_PAIRED = _names("FADD2 FMUL2 FFMA2")
+"""Instructions whose registers are pairs, unless an operand says ``.F32``."""
+
+_MATRIX_REGISTERS = {
+    ("HMMA", "16816", "F32"): (4, 4, 2, 4),
+    ("HMMA", "16816", "F16"): (2, 4, 2, 2),
+    ("HMMA", "1688", "TF32"): (4, 4, 2, 4),
+    ("IMMA", "16832", ""): (4, 4, 2, 4),
+    ("QMMA", "16832", "F32"): (4, 4, 2, 4),
+}
+"""Matrix instruction, shape, result → registers of a thread in the result, the two factors and what
+is added.
+"""
+
+_GMMA = re.compile(r"^[HQI]GMMA\.64x(\d+)x\d+\.(F32|F16)")
+_LOADED = {"64": 2, "128": 4}
+
+
+class _Flow(NamedTuple):
+    """What one instruction does to registers, and where the program may continue."""
+
+    reads: Registers
+    writes: Registers
+    is_sure: bool
+    """Whether it always writes: an instruction with a predicate may not."""
+    follows: Sequence[int]
+
+
+@lru_cache(maxsize=8)
+def live_registers(sass: str) -> dict[int, int]:
+    """Return line (from 1) → how many registers are live there: what is read or written at it, or
+    before and needed after it. Empty for a text with an instruction that is not known.
+    """
+    lines = sass.split("\n")
+    at: list[int] = []
+    labels: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if parts_of("sass", line):
+            at.append(number)
+        elif found := _LABEL.match(line):
+            labels[found["name"]] = len(at)
+    flows = [_flow(lines[number - 1], place, len(at), labels) for place, number in enumerate(at)]
+    known = [flow for flow in flows if flow]
+    if len(known) < len(flows):
+        return {}
+    before, after = _live(known)
+    return {
+        number: (before[i] | after[i] | known[i].writes).bit_count() for i, number in enumerate(at)
+    }
+
+
+def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
+    """Return the registers that are live before and after each instruction, until nothing changes
+    any more.
+    """
+    before, after = [0] * len(flows), [0] * len(flows)
+    changes = True
+    while changes:
+        changes = False
+        for i in range(len(flows) - 1, -1, -1):
+            flow = flows[i]
+            after[i] = 0
+            for follows in flow.follows:
+                after[i] |= before[follows]
+            live = flow.reads | (after[i] & ~flow.writes if flow.is_sure else after[i])
+            if live != before[i]:
+                before[i], changes = live, True
+    return before, after
+
+
+def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | None:
+    """Return what an instruction does; None where it is not known."""
+    parts = parts_of("sass", line)
+    assert parts is not None
+    guard, name = line[slice(*parts.guard)], line[slice(*parts.name)]
+    if parts.operands[1]:
+        operands = [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])]
+    else:
+        operands = []
+    is_sure = guard in ("", "@PT", "@UPT")
+    found = _registers(name, operands)
+    if found is None:
+        return None
+    opcode = name.partition(".")[0]
+    following = [place + 1] if place + 1 < count else []
+    if opcode == "BRA":
+        target = _TARGET.search(bounded(line))
+        if target is None or target["name"] not in labels:
+            return None
+        to = labels[target["name"]]
+        is_conditional = not is_sure or any(_PREDICATE.match(one) for one in operands)
+        following = [to] * (to < count) + (following if is_conditional else [])
+    elif opcode == "EXIT" and is_sure:
+        following = []
+    is_end = opcode == "EXIT" or following == [place]
+    return _Flow(found[0] | (STACK_POINTER if is_end else 0), found[1], is_sure, following)
+
+
+def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | None:
+    """Return the registers that are read and written; None for an instruction that is not known."""
+    opcode, *modifiers = name.split(".")
+    is_uniform = opcode.startswith("U") and opcode[1:] in _ONE_RESULT | _NO_RESULT
+    if opcode in _NO_RESULT or is_uniform:
+        return _read(name, operands, _stored(opcode, modifiers)), 0
+    if found := _matrix(name, opcode, modifiers, operands):
+        return found
+    width, others = _widths(opcode, modifiers)
+    if not width or not operands:
+        return None
+    result = 1 if _PREDICATE.match(operands[0]) and len(operands) > 1 else 0
+    reads = [one for i, one in enumerate(operands) if i != result]
+    written = _REGISTER.match(operands[result])
+    writes = _block(int(written["number"]), width) if written else 0
+    return _read(name, reads, others), writes
+
+
+def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
+    """Return how many registers the result takes, and the operands that are read, one by one (the
+    last for all that follow). 0 where it is not known.
+    """
+    if opcode in _PAIRED:
+        return 2, (2,)
+    if opcode == "LDSM":
+        return next((int(one) for one in modifiers if one in ("1", "2", "4")), 1), (1,)
+    if opcode not in _ONE_RESULT or "F64" in modifiers:
+        return 0, ()
+    if opcode == "IMAD" and "WIDE" in modifiers:
+        return 2, (1, 1, 2)
+    if opcode == "CS2R":
+        return (1 if "32" in modifiers else 2), (1,)
+    if opcode in ("IADD", "MOV", "SEL") and "64" in modifiers:
+        return 2, (2,)
+    width = next((_LOADED[one] for one in modifiers if one in _LOADED), 1)
+    return width, (1, width) if opcode.startswith("ATOM") else (1,)
+
+
+def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
+    """Return how many registers the operands of a store take: an address, which says it itself,
+    then a value.
+    """
+    if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
+        return (2,)
+    if opcode == "STSM":
+        return 1, next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
+    return 1, next((_LOADED[one] for one in modifiers if one in _LOADED), 1) if opcode.startswith(
+        ("ST", "RED")
+    ) else 1
+
+
+def _matrix(
+    name: str, opcode: str, modifiers: Sequence[str], operands: list[str]
+) -> tuple[Registers, Registers] | None:
+    """Return the registers of an instruction of the tensor cores; None for any other."""
+    if grouped := _GMMA.match(name):
+        result = int(grouped[1]) // (2 if grouped[2] == "F32" else 4)
+        widths = [result, *(result if one == operands[0] else 4 for one in operands[1:])]
+    else:
+        types = ("TF32",) if "TF32" in modifiers else ("F32", "F16", "")
+        found = (
+            _MATRIX_REGISTERS.get((opcode, modifiers[0] if modifiers else "", one))
+            for one in types
+            if one in (*modifiers, "")
+        )
+        known = next((one for one in found if one), None)
+        if known is None or "SP" in modifiers:
+            return None
+        widths = list(known)
+    written = _REGISTER.match(operands[0])
+    return _read(name, operands[1:], widths[1:]), _block(
+        int(written["number"]), widths[0]
+    ) if written else 0
+
+
+def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
+    """Return the registers that are named in operands. A register in an address says itself whether
+    it is a pair, or is always one: of global memory.
+    """
+    found = 0
+    is_global = _GLOBAL.match(name) is not None
+    for i, operand in enumerate(operands):
+        is_one_of_a_pair = _ONE_OF_A_PAIR.search(operand) is not None
+        width = widths[min(i, len(widths) - 1)] if widths and not is_one_of_a_pair else 1
+        for register in _REGISTER.finditer(operand):
+            is_address = "[" in operand
+            is_pair = register["wide"] == ".64" or (
+                is_address and is_global and not register["wide"]
+            )
+            found |= _block(int(register["number"]), 2 if is_pair else 1 if is_address else width)
+    return found
+
+
+def _block(first: int, count: int) -> Registers:
+    return (1 << count) - 1 << first

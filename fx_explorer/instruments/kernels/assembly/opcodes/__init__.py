@@ -1,0 +1,1 @@
+"""What the opcodes of PTX and SASS do, as TOML files."""

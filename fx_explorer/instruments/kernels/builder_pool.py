@@ -1,0 +1,315 @@
+"""Some warm builders (kernel_builder.py), and requests that wait for one to be free.
+
+Each request is a task of its own. To cancel it kills the builder that works on it, which starts
+again with the next request; what was built before is in the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from fx_explorer.client.process import WorkerProcess, next_line
+from fx_explorer.client.trust import is_own
+from fx_explorer.errors import WorkerError
+from fx_explorer.model import BuildAnswer, BuildRequest, BuildTask, Gpu, KernelBuild
+from fx_explorer.session import SessionReader, SessionWriter
+
+MOST_BUILDERS = 2
+"""Each holds torch, some 500 MB."""
+
+ToldOf = Callable[[BuildAnswer], None]
+
+
+class BuilderPool:
+    """Builds kernels for one GPU. All methods are for the thread of the event loop."""
+
+    def __init__(self, gpu: Gpu, python: str = sys.executable, builders: int = 0) -> None:
+        """``builders`` is the largest number of processes, each started when it is first needed; 0
+        lets us choose.
+        """
+        self.gpu = gpu
+        self._numbers = count(1)
+        self._builders = [
+            Builder(gpu, python) for _ in range(builders or min(MOST_BUILDERS, os.cpu_count() or 1))
+        ]
+        # The one that was used last is warm.
+        self._idle: asyncio.LifoQueue[Builder] = asyncio.LifoQueue()
+        for builder in self._builders:
+            self._idle.put_nowait(builder)
+        self._tasks: set[asyncio.Task[BuildAnswer]] = set()
+
+    async def warm_up(self) -> BuildAnswer:
+        """Start one builder, so that the first request need not wait for it. Raises WorkerError
+        when nothing can be built.
+        """
+        async with self._builder() as builder:
+            return await builder.start()
+
+    def ask(
+        self, task: BuildTask, session: Path, kernel: int, position: int = 0
+    ) -> asyncio.Task[BuildAnswer]:
+        """Ask for something; cancel the task to stop it. A builder that dies of it is an answer
+        too: ``failed``.
+        """
+        request = BuildRequest(next(self._numbers), task, str(session), kernel, position)
+        asked = asyncio.create_task(self._ask(request), name=f"{task} of kernel {kernel}")
+        self._tasks.add(asked)
+        asked.add_done_callback(self._tasks.discard)
+        return asked
+
+    async def build(self, session: Path, kernel: int, position: int = 0) -> KernelBuild:
+        """Build one configuration, or take it from the session when it is there. Raises WorkerError
+        when nothing could be done.
+        """
+        answer = await self.ask("build", session, kernel, position)
+        return _row(session, answer)
+
+    async def candidates(self, session: Path, kernel: int) -> list[KernelBuild]:
+        """Return every configuration, built or not, in the order the autotuner would try them.
+        Raises WorkerError.
+        """
+        answer = await self.ask("candidates", session, kernel)
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return rows_of(session, kernel, self.gpu.name)
+
+    async def build_all(
+        self, session: Path, kernel: int, tell: ToldOf = lambda answer: None
+    ) -> list[KernelBuild]:
+        """Build every configuration in parallel, for its resources; ``tell`` hears of each as it
+        ends. Those that Inductor adds once it has seen the registers of the first ones come last.
+        SASS comes with ``build``. Raises WorkerError.
+        """
+        asked: set[int] = set()
+        refused: list[str] = []
+        while waiting := [
+            row.position
+            for row in await self.candidates(session, kernel)
+            if row.position not in asked
+        ]:
+            asked.update(waiting)
+            for answer in asyncio.as_completed(
+                [self.ask("resources", session, kernel, position) for position in waiting]
+            ):
+                done = await answer
+                tell(done)
+                refused += [done.text] * (done.kind == "refused")
+            if refused:
+                raise WorkerError(refused[0])
+        return rows_of(session, kernel, self.gpu.name)
+
+    async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
+        """Return what MLIR printed before each of its passes (``analysis.below.passes``). Raises
+        WorkerError.
+        """
+        answer = await self.ask("passes", session, kernel, position)
+        row = _row(session, answer)
+        if answer.kind == "failed":
+            raise WorkerError(answer.text)
+        with SessionReader(session) as reader:
+            return reader.text(row.passes)
+
+    def cancel(self) -> None:
+        """Stop everything that was asked for and has not ended."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End every builder."""
+        self.cancel()
+        await asyncio.gather(*(builder.end() for builder in self._builders))
+
+    async def __aenter__(self) -> BuilderPool:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def _builder(self) -> AsyncIterator[Builder]:
+        builder = await self._idle.get()
+        try:
+            yield builder
+        finally:
+            self._idle.put_nowait(builder)
+
+    async def _ask(self, request: BuildRequest) -> BuildAnswer:
+        async with self._builder() as builder:
+            try:
+                request = replace(
+                    request, is_own=await asyncio.to_thread(is_own, Path(request.session))
+                )
+                return await builder.ask(request)
+            except BuilderDiedError as error:
+                return await asyncio.to_thread(_note_death, request, self.gpu, str(error))
+
+
+def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
+    """Write a row that says what happened to a builder. The name of the toolchain is left out, so
+    that the build is tried again when somebody asks.
+    """
+    if request.task == "passes":
+        return BuildAnswer(request.number, "refused", text=how)
+    rows = [
+        row
+        for row in rows_of(Path(request.session), request.kernel, gpu.name)
+        if row.position == request.position
+    ]
+    with SessionWriter(request.session) as writer:
+        row = rows[0] if rows else KernelBuild(0, request.kernel, request.position, {}, gpu.name)
+        row = replace(row, state="failed", error=how, toolchain="")
+        if row.id:
+            writer.update(row)
+            return BuildAnswer(request.number, "failed", row.id, how)
+        return BuildAnswer(request.number, "failed", writer.add(row), how)
+
+
+def rows_of(session: Path, kernel: int, gpu: str) -> list[KernelBuild]:
+    """Read the builds of a kernel in the order the autotuner would try them."""
+    with SessionReader(session) as reader:
+        return sorted(
+            reader.rows(KernelBuild, kernel=kernel, gpu=gpu), key=lambda row: row.position
+        )
+
+
+def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
+    if not answer.build:
+        raise WorkerError(answer.text)
+    with SessionReader(session) as reader:
+        return reader.get(KernelBuild, answer.build)
+
+
+# One builder (instruments/kernels/measure/kernel_builder.py) from the outside: a process that is asked for one
+# thing at a time.
+
+QUIT_S = 1.0
+
+LAST_WORDS = 4000
+"""Bytes of what a builder printed last."""
+
+
+class BuilderDiedError(WorkerError):
+    """The process ended before it answered."""
+
+
+class Builder:
+    """One process, started when it is first asked, and again when it has ended."""
+
+    def __init__(self, gpu: Gpu, python: str) -> None:
+        self._gpu = gpu
+        self._python = python
+        self._process = WorkerProcess(python, job="instruments.kernels.measure.kernel_builder")
+        self._running: asyncio.Task[int] | None = None
+        self._answers: asyncio.Queue[BuildAnswer] = asyncio.Queue()
+        self._said = b""
+
+    @property
+    def is_alive(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    async def start(self) -> BuildAnswer:
+        """Start the builder, and return when it is warm, some seconds later; at once when it is
+        warm already. Raises WorkerError when this interpreter or machine cannot build, and
+        BuilderDiedError.
+        """
+        if self.is_alive:
+            return BuildAnswer(0, "ready")
+        self._process = WorkerProcess(
+            self._python, job="instruments.kernels.measure.kernel_builder"
+        )
+        # What the process before it answered late is no answer of this one.
+        self._answers = asyncio.Queue()
+        self._said = b""
+        gpu = json.dumps(self._gpu.to_json())
+        run = self._process.run(gpu, None, notices=self._read, stdout=self._hear, stderr=self._hear)
+        self._running = asyncio.create_task(run, name="kernel builder")
+        answer = await self._answer()
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return answer
+
+    async def ask(self, request: BuildRequest) -> BuildAnswer:
+        """Ask the builder for one thing. Raises what ``start`` raises. When cancelled, it kills the
+        process.
+        """
+        try:
+            await self.start()
+            self._process.send(request.to_json())
+            return await self._answer()
+        except asyncio.CancelledError:
+            self._process.kill()
+            if self._running is not None:
+                # The next request asks whether it is alive, which it must not be any more.
+                await asyncio.wait({self._running})
+            raise
+
+    async def end(self) -> None:
+        if self.is_alive and self._running is not None:
+            await self._process.dismiss(BuildRequest(0, "quit").to_json(), QUIT_S)
+            await asyncio.wait({self._running})
+
+    async def _answer(self) -> BuildAnswer:
+        assert self._running is not None
+        answering = asyncio.ensure_future(self._answers.get())
+        try:
+            await asyncio.wait({answering, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            # It has answered and ended before the task that waits for the answer could run.
+            if not self._answers.empty():
+                return self._answers.get_nowait()
+            raise BuilderDiedError(self._how_it_ended(self._running))
+        finally:
+            answering.cancel()
+
+    def _how_it_ended(self, running: asyncio.Task[int]) -> str:
+        if running.exception() is not None:
+            return (
+                f"cannot start {self._python}: {running.exception()}. Choose a Python "
+                "interpreter with --python."
+            )
+        said = _telling_line(self._said.decode(errors="backslashreplace"))
+        return how_it_ended(running.result()) + (f": {said}" if said else "")
+
+    async def _read(self, notices: asyncio.StreamReader) -> None:
+        while line := await next_line(notices):
+            try:
+                answer = BuildAnswer.from_json(line.decode())
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                words = f"{self._python} answers as no Python does: choose another --python"
+                answer = BuildAnswer(0, "refused", text=words)
+            self._answers.put_nowait(answer)
+
+    async def _hear(self, output: asyncio.StreamReader) -> None:
+        while chunk := await output.read(65536):
+            self._said = (self._said + chunk)[-LAST_WORDS:]
+
+
+def how_it_ended(status: int) -> str:
+    """Say how the builder ended: ``the compiler crashed (SIGABRT)``. ``status`` is an exit status,
+    or minus a signal's number.
+    """
+    if status == -signal.SIGKILL:
+        return "the compiler was killed (SIGKILL), as the system does when memory runs out"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"the compiler crashed ({signal.Signals(-status).name})"
+    return f"the builder ended by itself with exit status {status}"
+
+
+def _telling_line(said: str) -> str:
+    """Return what LLVM or Python said of it: the first line that speaks of an error, else the
+    last.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = (line for line in lines if "error" in line.lower() or "assert" in line.lower())
+    return next(telling, lines[-1] if lines else "")

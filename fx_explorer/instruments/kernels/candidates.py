@@ -1,0 +1,198 @@
+"""The configurations of a kernel side by side, and the texts of each: what a session knows of
+builds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.kernel_documents import options_that_differ, text_of_level
+from fx_explorer.instruments.kernels.assembly.instructions import InstructionMix, instructions, mix
+from fx_explorer.instruments.kernels.counts import kernel_uses
+from fx_explorer.instruments.kernels.occupancy import Occupancy, occupancy
+from fx_explorer.instruments.kernels.roofline import Roofline, number_kind, roofline
+from fx_explorer.instruments.kernels.unknown_without_gpu import (
+    LIBRARY,
+    LIBRARY_PICK,
+    PADDING,
+    PICK,
+    SDPA,
+    TEMPLATE_ALONE,
+    TEMPLATE_OR_LIBRARY,
+)
+from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the table."""
+
+    build: KernelBuild
+    occupancy: Occupancy | None
+    """None for a configuration that is not built."""
+    ptx_lines: int = 0
+    """Number of lines of PTX or AMDGCN; 0 for a configuration that is not built."""
+
+
+def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
+    """Return the kernels of the variants in use that can be built, forward before backward."""
+    return [
+        use.kernel
+        for use in kernel_uses(reader)
+        if use.kernel.language == "triton" and use.kernel.artifact
+    ]
+
+
+def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
+    """Return the library calls that were chosen among several candidates."""
+    every = [use.kernel for use in kernel_uses(reader) if use.kernel.language == "extern"]
+    return [kernel for kernel in every if reader.count(KernelBuild, kernel=kernel.id)]
+
+
+def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
+    """Find kernels by their whole name, else by any part of it: several compilations may have one
+    of the same name.
+    """
+    every = [*triton_kernels(reader), *tuned_libraries(reader)]
+    return [kernel for kernel in every if kernel.name == name] or [
+        kernel for kernel in every if name in kernel.name
+    ]
+
+
+def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[KernelBuild]:
+    """Return the builds of a kernel in the order the autotuner would try them; empty until somebody
+    has asked a builder for them.
+    """
+    return sorted(
+        reader.rows(KernelBuild, kernel=kernel.id, gpu=gpu.name), key=lambda row: row.position
+    )
+
+
+def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
+    return beside_each_other(reader, builds(reader, kernel, gpu), gpu)
+
+
+def beside_each_other(
+    reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None
+) -> list[Candidate]:
+    """Make candidates of rows. Without a data sheet of the GPU there is no occupancy."""
+    built = list(rows)
+    assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
+    sizes = {artifact.id: artifact.line_count for artifact in assemblies}
+    return [
+        Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0))
+        for row in built
+    ]
+
+
+def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
+    """Return the occupancy of a build; None for one that is not built, or whose registers are
+    unknown.
+    """
+    if build.state != "built" or build.registers < 0:
+        return None
+    return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
+
+
+def shared_options(rows: Sequence[KernelBuild]) -> dict[str, object]:
+    """Return the options that all configurations agree on. A flex attention template has twenty of
+    them.
+    """
+    apart = options_that_differ(rows)
+    first = next((row for row in rows if row.origin != "library"), None)
+    if first:
+        return {name: value for name, value in first.options.items() if name not in apart}
+    return {}
+
+
+def _assembly(build: KernelBuild) -> int:
+    return build.levels.get("ptx", 0) or build.levels.get("amdgcn", 0)
+
+
+# one configuration
+
+
+def estimate(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None
+) -> Roofline:
+    """Estimate one call of a kernel. With a build, its matrix instructions say which of the GPU's
+    peaks counts; without one, the type of the nodes does.
+    """
+    assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
+    kind = number_kind(assembly) if assembly else ""
+    return roofline(
+        gpu, kernel.estimated_bytes, kernel.estimated_flops, kind or kind_of_inputs(reader, kernel)
+    )
+
+
+_KINDS = {
+    "bf16": "bf16",
+    "f16": "fp16",
+    "fp16": "fp16",
+    "f64": "fp64",
+    "fp64": "fp64",
+    "i8": "int8",
+}
+
+_POINTERS = re.compile(r"'\*(\w+)'")
+"""Matches pointers in a kernel's signature: ``{'arg_A': '*bf16', …}``."""
+
+
+def kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Return the number type of a kernel's inputs: what its arguments point to. For a library call
+    it is the type of its nodes' results, which is that of the factors.
+    """
+    if kernel.artifact:
+        found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
+        types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
+    else:
+        nodes = reader.by_ids(
+            model.Node,
+            [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)],
+        )
+        types = [_KINDS.get(node.dtype, "") for node in nodes]
+    return next(filter(None, types), "fp32")
+
+
+def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix | None:
+    """Count the instructions of the machine's code, SASS or AMDGCN; None for what is not built."""
+    for level in ("sass", "amdgcn", "ptx"):
+        if text := text_of_level(reader, build, level):
+            return mix(instructions(level, text))
+    return None
+
+
+def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
+    """Return the sentences for beside the table."""
+    rows = list(rows)
+    if any(row.is_picked for row in rows):
+        return []
+    if kernel.language == "extern":
+        return [*([LIBRARY_PICK] if len(rows) > 1 else []), LIBRARY, *_of_library(kernel.name)]
+    if len(rows) < 2:
+        return []
+    if not any(row.origin == "template" for row in rows):
+        return [PICK]
+    is_alone = any(row.origin == "template" and row.name for row in rows)
+    return [PICK, TEMPLATE_OR_LIBRARY, *([TEMPLATE_ALONE] if is_alone else [])]
+
+
+def may_be_template(kernel: model.Kernel) -> bool:
+    """Return whether Inductor has Triton templates for this library call."""
+    return bool(_PRODUCT.search(kernel.name)) or kernel.name.endswith("convolution")
+
+
+_PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
+
+
+def _of_library(name: str) -> list[str]:
+    """Return what is not known of a library call, by its name: ``extern_kernels.addmm``,
+    ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
+    """
+    if "scaled_dot_product" in name:
+        return [SDPA]
+    return [PADDING] if _PRODUCT.search(name) else []

@@ -1,0 +1,268 @@
+"""View u: what the autotuner would choose from, side by side: configurations of a Triton kernel,
+library calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernel_documents import (
+    first_statement,
+    options_that_differ,
+    session_gpu,
+    source_document,
+)
+from fx_explorer.analysis.whole_session import is_log, is_tritonparse
+from fx_explorer.analysis.words import compile_error, size
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.kernels.candidates import (
+    Candidate,
+    candidates,
+    may_be_template,
+    shared_options,
+    what_is_not_known,
+)
+from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
+from fx_explorer.instruments.kernels.launched import real_candidates
+from fx_explorer.instruments.kernels.log_tuning import (
+    NOT_IN_LOG,
+    configuration_in_words,
+    may_be_tuned,
+    measured_choices,
+)
+from fx_explorer.instruments.kernels.occupancy import Limit
+from fx_explorer.instruments.kernels.roofline import microseconds
+from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY, NO_GPU
+from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+LONGEST_SHARED = 40
+"""Most characters of shared options that are named in a line. A configuration's detail has all of
+its options.
+"""
+
+NO_KERNEL_YET = (
+    "No kernel: go to a kernel, or to a line or node that one computes, and press the key again."
+)
+
+NO_CHOICE = "Nothing else was tried for this library call."
+TEMPLATES_MAY_BE = "With --mode max-autotune, Inductor may try Triton templates beside it."
+
+LIMITS_IN_SHORT: dict[Limit, str] = {
+    "warps": "warps",
+    "blocks": "blocks",
+    "registers": "registers",
+    "shared": "shared",
+}
+
+ORIGINS: dict[str, str] = {
+    "heuristic": "",
+    "smaller_block": "added: smaller blocks, for fewer registers",
+    "template": "a Triton template",
+    "tuned": "found by coordinate descent",
+    "cached": "picked in an earlier run",
+    "library": "a library call",
+}
+
+
+def candidates_table(
+    reader: SessionReader, kernel: model.Kernel | None, progress: str = ""
+) -> ViewTable:
+    """Make the table of configurations. ``progress`` says how far compiling them is."""
+    if kernel is None:
+        return _table("", [], (), NO_KERNEL_YET)
+    gpu = session_gpu(reader)
+    found = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
+    builds = [one.build for one in found]
+    options = _with_a_column(builds)
+    not_known = what_is_not_known(kernel, builds)
+    return ViewTable(
+        shows=_shows(kernel, builds),
+        notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
+        origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
+        columns=_columns(options, builds),
+        rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
+        empty=progress or _why_none(reader, kernel, gpu),
+    )
+
+
+def _table(
+    notice: str, rows: Sequence[TableRow], columns: Sequence[TableColumn], empty: str
+) -> ViewTable:
+    return ViewTable(
+        "The configurations of a Triton kernel that the autotuner would choose from.",
+        notice,
+        "Inductor's own list",
+        tuple(columns),
+        rows,
+        empty,
+    )
+
+
+def _shows(kernel: model.Kernel, rows: Sequence[KernelBuild]) -> str:
+    if kernel.language != "extern":
+        return f"{kernel.name}: its configurations{_in_all(rows)}. Enter shows one, level by level."
+    templates = (
+        " Enter shows a template's, level by level."
+        if any(row.origin == "template" for row in rows)
+        else ""
+    )
+    return f"{kernel.name}: what there was to choose from.{templates}"
+
+
+def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> str:
+    measured = measured_choices(reader, kernel.compilation) if is_log(reader) else []
+    if measured and may_be_tuned(kernel):
+        return " ".join(f"{choice.in_words}." for choice in measured)
+    if kernel.language == "extern":
+        return f"{NO_CHOICE} {TEMPLATES_MAY_BE}" if may_be_template(kernel) else NO_CHOICE
+    if gpu:
+        return "None is known yet."
+    return _of_a_log(reader, kernel) if is_log(reader) else NO_GPU
+
+
+def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Say what a log knows of how a kernel was chosen."""
+    options = configuration_in_words(reader, kernel)
+    built = f"It was built with {options}. " if options else ""
+    return f"{built}{NOT_IN_LOG}"
+
+
+def _in_all(rows: Sequence[KernelBuild]) -> str:
+    """Return what all configurations share and no column shows:
+    ``, all with 4 warps · 1 stage``.
+    """
+    shared = shared_options(rows)
+    words = replace(rows[0], options=shared).shown_options if shared else ""
+    if not words or len(words) > LONGEST_SHARED:
+        return ""
+    return f", all with {words}" if len(rows) > 1 else f" ({words})"
+
+
+def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
+    """Return the options that have a column. A library call among templates has none of them; its
+    name is in the last column.
+    """
+    names = options_that_differ(rows)
+    return [name for name in names if name != "library"] or names
+
+
+def _columns(options: Sequence[str], rows: Sequence[KernelBuild]) -> tuple[TableColumn, ...]:
+    timing = (
+        (TableColumn("measured", "good", is_number=True, min_width=9),) if _has_timing(rows) else ()
+    )
+    return (
+        TableColumn("#", "muted", is_number=True, min_width=2),
+        *(
+            TableColumn(_short(name), "strong", is_number=True, min_width=_width(name, rows))
+            for name in options
+        ),
+        *timing,
+        TableColumn("regs", is_number=True, min_width=4),
+        TableColumn("spills", is_number=True, min_width=6),
+        TableColumn("shared", is_number=True, min_width=8),
+        TableColumn("occup.", is_number=True, min_width=6),
+        TableColumn("limited by", "muted", min_width=10, priority=1),
+        TableColumn("PTX lines", "muted", is_number=True, min_width=9, priority=2),
+        TableColumn("state", "text", min_width=7, max_width=60),
+    )
+
+
+def _has_timing(rows: Sequence[KernelBuild]) -> bool:
+    return any(row.timing_s or row.is_picked for row in rows)
+
+
+def _width(option: str, rows: Sequence[KernelBuild]) -> int:
+    return min(
+        6, max([len(_short(option)), *(len(str(row.options.get(option, ""))) for row in rows)])
+    )
+
+
+def _short(option: str) -> str:
+    """Return the option's short name: ``warps``, or a letter for a block size of a template."""
+    return option.removeprefix("num_").removeprefix("BLOCK_")
+
+
+def _row(
+    reader: SessionReader,
+    kernel: model.Kernel,
+    gpu: Gpu | None,
+    one: Candidate,
+    every: Sequence[KernelBuild],
+    not_known: Sequence[str],
+) -> TableRow:
+    build, room = one.build, one.occupancy
+    options = _with_a_column(every)
+    has_timing = [_measured(build)] if _has_timing(every) else []
+    cells = (
+        str(build.position),
+        *(str(build.options.get(name, "")) for name in options),
+        *has_timing,
+        _number(build.registers),
+        size(build.spill_bytes) if build.spill_bytes > 0 else _number(build.spill_bytes),
+        size(build.shared_bytes) if build.shared_bytes > 0 else _number(build.shared_bytes),
+        (f"{100 * room.share:.0f} %" if room.blocks else "none") if room else "",
+        ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
+        f"{one.ptx_lines:,}" if one.ptx_lines else "",
+        _state(build, every[0], options),
+    )
+    document = source_document(reader, build)
+    place = first_statement(reader, document) if document else place_of_kernel(reader, kernel)
+    kind = "good" if build.is_picked else ""
+    return TableRow(
+        cells, place, lambda: Detail(_detail(reader, kernel, gpu, build, not_known)), kind=kind
+    )
+
+
+def _number(value: int) -> str:
+    return f"{value:,}" if value >= 0 else ""
+
+
+def _measured(build: KernelBuild) -> str:
+    return microseconds(build.timing_s) if build.timing_s else ""
+
+
+def _state(build: KernelBuild, first: KernelBuild, options: Sequence[str]) -> str:
+    """Return a configuration's state. Its origin is named only if it differs from the first's, a
+    library's name only if no column shows it.
+    """
+    if build.state == "failed":
+        return f"✗ {compile_error(build.error)}"
+    ran = "● picked" if build.is_picked else ""
+    words = {"candidate": "not yet", "built": ""}[build.state]
+    origin = ORIGINS[build.origin] if build.origin != first.origin else ""
+    if build.origin == "library" and "library" not in options:
+        origin = f"{build.name}, {ORIGINS['library']}"
+    return " · ".join(part for part in (ran, words, origin) if part)
+
+
+def _what(kernel: model.Kernel, build: KernelBuild) -> str:
+    if build.origin == "library":
+        return f"The library call {build.name}"
+    return f"{kernel.name} with {build.shown_options}" if build.options else kernel.name
+
+
+def _detail(
+    reader: SessionReader,
+    kernel: model.Kernel,
+    gpu: Gpu | None,
+    build: KernelBuild,
+    not_known: Sequence[str],
+) -> str:
+    lines = [_what(kernel, build), ""]
+    if gpu:
+        lines += [
+            f"• {fact.label}: {fact.text}" for fact in kernel_facts(reader, kernel, gpu, build)
+        ]
+    if build.error:
+        lines += ["", build.error]
+    elif build.origin == "library" and kernel.language != "extern":
+        lines += ["", LIBRARY]
+    elif build.state == "candidate":
+        lines += ["", "Enter compiles it and shows every level."]
+    lines += ["", *not_known] if not_known else []
+    return "\n".join(lines)

@@ -1,0 +1,268 @@
+"""``fx-explorer kernel X [NAME]``: a Triton kernel compiled down to the machine's code, for a GPU
+that need not be there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from fx_explorer import model
+from fx_explorer.analysis.kernel_documents import source_of, text_of_level
+from fx_explorer.command_line.build_first import (
+    build_every,
+    named,
+    required_gpu,
+    run_to_end,
+    tell,
+    to_write,
+)
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.instruments.kernels.assembly.code_lines import without_encoding
+from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
+from fx_explorer.instruments.kernels.card import measured_card
+from fx_explorer.instruments.kernels.kernel_bench import TIMEOUT_S, measure_kernel
+from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
+from fx_explorer.instruments.kernels.launched import real_builds, was_launched
+from fx_explorer.instruments.kernels.unknown_without_gpu import NO_SASS_ON_AMD
+from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
+from fx_explorer.output.terminal import width_for
+from fx_explorer.output.text import text_of
+from fx_explorer.session import SessionReader
+
+SOURCE = "triton"
+
+
+EPILOG = """\
+examples:
+  fx-explorer kernel model.fxs                           list the Triton kernels
+  fx-explorer kernel model.py gelu --gpu h100            one of them: its configurations, registers, occupancy
+  fx-explorer kernel model.py gelu --gpu h100 --level ptx
+  fx-explorer kernel model.py gelu --gpu h100 --passes   what Triton's compiler did to it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="",
+        help="the kernel, or a part of its name (default: list them)",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--level",
+        choices=[SOURCE, *LEVELS],
+        help="print this text (default: the table of configurations)",
+    )
+    shown.add_argument(
+        "--passes",
+        action="store_true",
+        help="list the MLIR passes and say which of them changed the text",
+    )
+    shown.add_argument(
+        "--pass", dest="mlir_pass", metavar="N", type=int, help="print what pass N changed"
+    )
+    shown.add_argument(
+        "--bench",
+        action="store_true",
+        help="run it again and again on this machine's GPU",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="N",
+        type=int,
+        help="which configuration, by its number (default: the one that ran, else 0)",
+    )
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.bench:
+        if not arguments.name:
+            raise UsageError("--bench measures one kernel: give its NAME, or a part of it")
+        if arguments.gpu is not None:
+            raise UsageError(
+                "--bench runs the kernel on this machine's GPU, which that of --gpu is "
+                "not: give one of the two"
+            )
+        arguments.build = (
+            True  # of a target: without that it is not known what the kernel is launched with
+        )
+    return answer_from(arguments, lambda reader: _answer(reader, arguments)) or 0
+
+
+def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
+    """Print what was asked for: a kernel measured, what a real GPU ran, all kernels, or one
+    kernel.
+    """
+    from fx_explorer.instruments.kernels.report import kernels_text
+
+    if arguments.bench:
+        check_trust(reader.path, arguments, MEASURES)
+        with ExitStack() as stack:
+            lines = bench_lines(
+                to_write(reader, stack).path, _the_one(reader, arguments.name), arguments
+            )
+            sys.stdout.write(text_of(lines, width_for(sys.stdout)))
+        return
+    if was_launched(reader) and required_gpu(reader) is None:
+        with ExitStack() as stack:
+            sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments, reader.path))
+        return
+    gpu = required_gpu(reader)
+    if not arguments.name:
+        kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
+        sys.stdout.write(kernels_text(reader, kernels, gpu, width_for(sys.stdout)))
+        return
+    kernel = _the_one(reader, arguments.name)
+    check_trust(reader.path, arguments, COMPILES)
+    with ExitStack() as stack:
+        sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
+
+
+def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
+    """Return the text of a kernel that ran on a real GPU. Everything is in the session but SASS,
+    which is made when it is asked for. ``session`` is the one that was given, of which ``reader``
+    may read a copy.
+    """
+    from fx_explorer.instruments.kernels.disassembling import with_sass
+    from fx_explorer.instruments.kernels.launched_text import launched_kernel_text
+
+    if arguments.passes or arguments.mlir_pass is not None:
+        raise UsageError(
+            "passes are for a virtual GPU, whose kernels we compile ourselves: --gpu "
+            "h200, for example"
+        )
+    if not arguments.name:
+        kernels = [
+            kernel
+            for kernel in [*triton_kernels(reader), *tuned_libraries(reader)]
+            if real_builds(reader, kernel)
+        ]
+        return "\n".join(
+            launched_kernel_text(reader, kernel, width_for(sys.stdout)) for kernel in kernels
+        )
+    kernel = _the_one(reader, arguments.name)
+    rows = real_builds(reader, kernel)
+    if not rows:
+        raise UsageError(f"{kernel.name} was not launched while this session was captured")
+    if not arguments.level:
+        return launched_kernel_text(reader, kernel, width_for(sys.stdout))
+    picked = next((row.position for row in rows if row.is_picked), 0)
+    wanted = picked if arguments.config is None else arguments.config
+    row = next((row for row in rows if row.position == wanted), None)
+    if row and arguments.level == "sass":
+        if row.is_undisassembled:
+            check_trust(session, arguments, DISASSEMBLES)
+        row = with_sass(reader.path, row, arguments.python)
+    has_source = row and (row.source or (kernel.artifact and row.origin != "library"))
+    if row is None or arguments.level not in (*([SOURCE] if has_source else []), *row.levels):
+        raise UsageError(f"there is no {arguments.level} of configuration {wanted} in this session")
+    return _level_text(reader, kernel, row, arguments.level)
+
+
+def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, level: str) -> str:
+    """Return the source of a configuration, or one of its levels; SASS without the encoding of its
+    instructions.
+    """
+    if level == SOURCE:
+        return source_of(reader, kernel, row)
+    found = next(one for one in LEVELS if one == level)
+    return without_encoding(found, text_of_level(reader, row, found))
+
+
+def _the_one(reader: SessionReader, name: str) -> model.Kernel:
+    """Return the kernel with this name; the first of several with one name (in two compilations).
+    Raises UsageError for a part of several names.
+    """
+    found = named(reader, name)
+    names = dict.fromkeys(kernel.name for kernel in found)
+    if len(names) > 1:
+        raise UsageError(
+            f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names)
+        )
+    if len(found) > 1:
+        tell(f"there are {len(found)} kernels of this name; this is the first")
+    return found[0]
+
+
+def _text(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace
+) -> str:
+    """Return the text of one kernel: all of its configurations, its passes, its source or one level
+    of it.
+    """
+    from fx_explorer.instruments.kernels.report import kernel_text
+
+    if arguments.passes or arguments.mlir_pass is not None:
+        return _passes(reader.path, kernel, gpu, arguments)
+    if not arguments.level:
+        run_to_end(build_every(reader.path, gpu, [kernel], arguments.python))
+        return kernel_text(reader, kernel, gpu, width_for(sys.stdout))
+    if arguments.level == "sass" and gpu.vendor == "amd":
+        raise UsageError(NO_SASS_ON_AMD)
+    row = run_to_end(_built(reader.path, kernel, gpu, arguments))
+    if row.state == "failed":
+        raise FxExplorerError(
+            f"{kernel.name}, configuration {row.position}, cannot be compiled:\n{row.error}"
+        )
+    if arguments.level not in (SOURCE, *row.levels):
+        raise UsageError(
+            f"there is no {arguments.level} for {gpu.title}; there are {', '.join(row.levels)}"
+        )
+    return _level_text(reader, kernel, row, arguments.level)
+
+
+def _built(
+    session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace
+) -> Coroutine[Any, Any, KernelBuild]:
+    from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+
+    async def build() -> KernelBuild:
+        async with BuilderPool(gpu, arguments.python) as builds:
+            return await builds.build(session, kernel.id, arguments.config or 0)
+
+    return build()
+
+
+def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
+    from fx_explorer.instruments.kernels.assembly.passes import passes
+    from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+    from fx_explorer.instruments.kernels.report import pass_text, passes_text
+
+    async def dump() -> str:
+        async with BuilderPool(gpu, arguments.python) as builds:
+            return await builds.passes(session, kernel.id, arguments.config or 0)
+
+    found = passes(run_to_end(dump()))
+    if arguments.mlir_pass is None:
+        return passes_text(found, width_for(sys.stdout))
+    if not 0 <= arguments.mlir_pass < len(found):
+        raise UsageError(
+            f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}"
+        )
+    return pass_text(found[arguments.mlir_pass])
+
+
+def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> list[str]:
+    """Measure a kernel and return what was measured, a line per fact; it is kept in the session
+    too. Raises UsageError where it cannot be measured.
+    """
+    run_to_end(
+        measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S)
+    )
+    with SessionReader(session) as reader:
+        speed = kernel_speed(reader, kernel)
+    assert speed is not None
+    return list(speed_in_words(speed, measured_card(reader, speed.time.device)))

@@ -1,0 +1,172 @@
+"""What each kernel costs, and what of the user's it is: its line, module, bytes and time, and which
+version of a function it belongs to.
+
+A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran
+in them alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of
+it), else the least that the data sheet of the GPU allows. It is that of all calls of a kernel
+together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.versions import Version, versions
+from fx_explorer.instruments.kernels.candidates import estimate
+from fx_explorer.instruments.kernels.card import card
+from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.instruments.kernels.profiled_kernels import profiled_kernels
+from fx_explorer.instruments.kernels.roofline import roofline
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.kernel.kernels import kernel_origins, lines_of_calls
+from fx_explorer.session.queries.sources import source_paths
+
+TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
+"""How a time is known; empty for none."""
+
+OneT = TypeVar("OneT")
+
+Line = tuple[str, int]
+"""File and line, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCost:
+    """A kernel with what it costs."""
+
+    use: KernelUse
+    version: Version | None
+    """None where the session does not have the compilation."""
+    lines: tuple[Line, ...]
+    """The user's lines that its nodes come from, most frequent first."""
+    modules: tuple[str, ...]
+    """The user's modules, most frequent first: ``layers.0.up``."""
+    size_bytes: int
+    """What all of its calls read and write; -1 where that is not known."""
+    time_s: float
+    """Seconds of all of its calls; 0 where nothing is known."""
+    time_kind: TimeKind
+    runs: float = 1.0
+    """How often each call ran in that time: several times in a profile, once elsewhere."""
+
+    @property
+    def line_in_words(self) -> str:
+        """Return ``model.py:31``, or ``model.py:31 +2`` for three lines."""
+        return _first_of([in_file(file, line) for file, line in self.lines])
+
+    @property
+    def module_in_words(self) -> str:
+        """Return ``layers.0.up``, ``layers.*.up ×12`` for alike layers, or the first of several."""
+        alike = {_NUMBERS.sub("*", module) for module in self.modules}
+        if len(alike) == 1 and len(self.modules) > 1:
+            return f"{alike.pop()} ×{len(self.modules)}"
+        return _first_of(self.modules)
+
+
+_NUMBERS = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def _first_of(names: Iterable[str]) -> str:
+    first, *rest = [*names] or [""]
+    return f"{first} +{len(rest)}" if rest else first
+
+
+def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[KernelCost]:
+    """Return the kernels of one compilation, or of all variants in use, in the order they run."""
+    with reader.snapshot():
+        uses = kernel_uses(reader, compilation)
+        known, origins, paths = versions(reader), kernel_origins(reader), source_paths(reader)
+        times = KernelTimes(reader)
+        return [
+            KernelCost(
+                use,
+                known.get(use.kernel.compilation),
+                _frequent(
+                    (paths[file], line)
+                    for file, line, _ in origins.get(use.kernel.id, ())
+                    if file in paths and line
+                ),
+                _frequent(module for _, _, module in origins.get(use.kernel.id, ()) if module),
+                use.kernel.estimated_bytes * use.calls if use.kernel.estimated_bytes >= 0 else -1,
+                *times.of(use),
+                times.runs_of(use),
+            )
+            for use in uses
+        ]
+
+
+def _frequent(found: Iterable[OneT]) -> tuple[OneT, ...]:
+    return tuple(one for one, _ in Counter(found).most_common())
+
+
+class KernelTimes:
+    """Finds the times of kernels, of whichever kind the session has."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._gpu = card(reader)
+        self._profiled = profiled_kernels(reader)
+        self._in_call = _ledger_times(reader)
+        self._alone = {row.kernel: row.median_s for row in reader.rows(model.KernelTime)}
+
+    def of(self, use: KernelUse) -> tuple[float, TimeKind]:
+        """Return the seconds of all calls of a kernel, and how they are known."""
+        kernel = use.kernel
+        if self._profiled:  # a time of another kind beside it would be of another number of steps
+            found = self._profiled.get(kernel.id)
+            return (found.seconds, "in a profile") if found else (0.0, "")
+        if kernel.id in self._in_call:
+            return self._in_call[kernel.id], "in a call"
+        if kernel.id in self._alone:
+            return self._alone[kernel.id] * use.calls, "alone"
+        estimated_s = self._estimated_s(kernel)
+        return estimated_s * use.calls, "estimated" if estimated_s else ""
+
+    def runs_of(self, use: KernelUse) -> float:
+        """Return how often each call of a kernel ran in the time that ``of`` returns."""
+        found = self._profiled.get(use.kernel.id)
+        return max(1.0, found.runs / max(1, use.calls)) if found else 1.0
+
+    def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
+        """Return the share of each call of a kernel in its time, by the KernelCall; empty where all
+        take the same.
+        """
+        found = self._profiled.get(kernel)
+        if found and found.seconds:
+            return {call: took_s / found.seconds for call, took_s in found.calls.items()}
+        return {}
+
+    def _estimated_s(self, kernel: model.Kernel) -> float:
+        if self._gpu is None:
+            return 0.0
+        if kernel.estimated_flops > 0:
+            return estimate(self._reader, kernel, self._gpu).estimated_s
+        return roofline(
+            self._gpu, kernel.estimated_bytes, 0
+        ).estimated_s  # without operations, their type does not matter
+
+
+def _ledger_times(reader: SessionReader) -> dict[int, float]:
+    """Return the seconds of each kernel in the session's last ledger, by the id of the kernel."""
+    calls = [row.id for row in reader.rows(model.LedgerCall) if row.call_s > 0]
+    if not calls:
+        return {}
+    kernels = lines_of_calls(reader)
+    found: dict[int, float] = {}
+    for step in reader.rows(model.LedgerStep, call=calls[-1]):
+        kernel = kernels.get((step.compilation, step.direction, step.line))
+        if kernel and step.kind in ("kernel", "library"):
+            took_s = step.device_s if step.device_s >= 0 else step.host_s
+            found[kernel] = found.get(kernel, 0.0) + took_s
+    return found
+
+
+def time_kinds(costs: Iterable[KernelCost]) -> Mapping[TimeKind, int]:
+    """Return how many kernels have a time of each kind."""
+    return Counter(one.time_kind for one in costs if one.time_kind)

@@ -1,0 +1,162 @@
+"""What is known of one kernel on one GPU, plain words first: its least time, its resources, its
+instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted, listed, seconds, size
+from fx_explorer.instruments.kernels.assembly.instructions import (
+    COUNTED_ONCE,
+    InstructionMix,
+    mix_in_words,
+)
+from fx_explorer.instruments.kernels.candidates import estimate, instruction_mix, occupancy_of
+from fx_explorer.instruments.kernels.occupancy import occupancy_in_words
+from fx_explorer.instruments.kernels.roofline import Roofline, bound_in_words, microseconds
+from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
+from fx_explorer.model import Gpu, KernelBuild
+from fx_explorer.session import SessionReader
+
+CACHED = "taken from the cache on disk"
+ESTIMATED = "The least time that the GPU allows, beside the one that was measured."
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFact:
+    label: str
+    text: str
+    note: str = ""
+    """How the fact is known, or what it does not say."""
+
+
+def kernel_facts(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
+) -> list[KernelFact]:
+    """Return the facts. ``build`` is one configuration; with None, what only a build tells is left
+    out.
+    """
+    note = ESTIMATED if build and build.timing_s else RUN_TIME
+    facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build), note)]
+    if build is None:
+        return facts
+    if build.timing_s:
+        facts.append(
+            KernelFact(
+                "measured", microseconds(build.timing_s), "by Inductor's autotuner, on the GPU"
+            )
+        )
+    if build.has_resources:
+        facts += _resources(gpu, build)
+        found = instruction_mix(reader, build)
+        facts += _instructions(found) if found else []
+        facts.append(KernelFact("compiled", _compiled(build)))
+    return facts
+
+
+def in_short(
+    reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
+) -> list[str]:
+    """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
+    ``100 % occupancy``.
+    """
+    found = estimate(reader, kernel, gpu, build)
+    if found.estimated_s:
+        told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"]
+    else:
+        told = []
+    if build is None or not build.has_resources:
+        return told
+    room = occupancy_of(build, gpu)
+    return [
+        *told,
+        counted(build.registers, "register"),
+        _spills(build),
+        f"{100 * room.share:.0f} % occupancy" if room else "",
+    ]
+
+
+def _bound_in_short(found: Roofline) -> str:
+    return "" if found.bound == "unknown" else f", {bound_in_words(found)}"
+
+
+def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterator[KernelFact]:
+    if not found.estimated_s:
+        yield KernelFact("time", found.notes[0])
+        return
+    at = f"{microseconds(found.memory_s)} at {_rate(gpu.memory_bandwidth)}B/s"
+    moved = f"reads and writes {size(kernel.estimated_bytes)}: {at}"
+    computed = ""
+    if found.arithmetic_s:
+        peak = gpu.peak_flops[found.kind]
+        computed = (
+            f"; computes {_rate(kernel.estimated_flops)}FLOP: "
+            f"{microseconds(found.arithmetic_s)} at "
+        )
+        computed += f"{_rate(peak)}FLOP/s of {found.kind}"
+    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}", note)
+    if found.intensity and found.ridge:
+        told = (
+            f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, "
+            "arithmetic is the bound"
+        )
+        yield KernelFact("intensity", told, found.notes[-1])
+
+
+def _bound(found: Roofline) -> str:
+    return f". {found.notes[1]}" if found.bound == "unknown" else f"; {bound_in_words(found)}"
+
+
+def _rate(number: float) -> str:
+    """Return ``3.35 T``, ``989 T`` or ``12.6 G``."""
+    for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:,.0f} "
+
+
+def _resources(gpu: Gpu, build: KernelBuild) -> Iterator[KernelFact]:
+    if build.registers >= 0:
+        registers = f"{counted(build.registers, 'register')} of {gpu.registers_per_thread} a thread"
+    else:
+        registers = ""
+    if build.shared_bytes > 0:
+        shared = f"{size(build.shared_bytes)} of shared memory a block"
+    else:
+        shared = "no shared memory"
+    threads = f"{counted(build.threads, 'thread')} a block"
+    yield KernelFact(
+        "resources",
+        ", ".join(part for part in (registers, _spills(build), shared, threads) if part),
+    )
+    room = occupancy_of(build, gpu)
+    if room:
+        yield KernelFact(
+            "occupancy",
+            occupancy_in_words(room),
+            "computed from registers, shared memory and warps",
+        )
+
+
+def _spills(build: KernelBuild) -> str:
+    if build.spill_bytes < 0:
+        return ""
+    return f"{size(build.spill_bytes)} of registers spilled" if build.spill_bytes else "no spills"
+
+
+def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
+    yield KernelFact("instructions", mix_in_words(found), COUNTED_ONCE)
+    kinds = [
+        f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()
+    ]
+    yield KernelFact("kinds", ", ".join(kinds))
+
+
+def _compiled(build: KernelBuild) -> str:
+    if build.duration_s < 0:  # nobody says
+        return f"by {build.toolchain or 'Triton'}"
+    took = f"in {seconds(build.duration_s)}" if build.duration_s else CACHED
+    return f"by {build.toolchain}, {took}" if build.toolchain else took

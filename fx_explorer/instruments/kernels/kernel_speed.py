@@ -1,0 +1,135 @@
+"""The speed of a measured kernel per second, compared with what was measured of the same card and
+with the estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fx_explorer.instruments.kernels.roofline import microseconds, number_kind, roofline
+from fx_explorer.model import (
+    Artifact,
+    CardCeiling,
+    Gpu,
+    Kernel,
+    KernelBuild,
+    KernelLaunch,
+    KernelTime,
+)
+from fx_explorer.session import SessionReader
+
+NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
+ZEROS = (
+    "Its integers were zeros: what they index is one place, which makes reading it faster "
+    "and adding to it slower than usual."
+)
+BY_EVENTS = (
+    "It was timed by CUDA events, which count the start of the kernel too, some µs: torch's "
+    "profiler saw nothing here."
+)
+COLD = (
+    "Its caches were emptied before each run; in a program, what the kernel before it wrote "
+    "may still be there."
+)
+TOO_SHORT = (
+    "It takes hardly longer than a kernel that does nothing: starting it is most of the time."
+)
+
+INDEX_TYPES = ("int64", "int32")
+
+HARDLY = 1.5
+"""A kernel is short if it takes less than this multiple of an empty kernel's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpeed:
+    kernel: Kernel
+    time: KernelTime
+    kind: str
+    """The number type that its matrix units compute with; ``fp32`` when it does not use them."""
+    ceilings: Mapping[str, CardCeiling]
+    """Kind → ceiling of the card that it was measured on."""
+    has_integers: bool = False
+    """Whether it was given integer tensors, which are zeros when it is measured."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Return the bytes moved per second; 0 when their number is not known."""
+        return max(0, self.kernel.estimated_bytes) / self.time.median_s
+
+    @property
+    def flops_per_s(self) -> float:
+        """Return the operations per second; 0 when none are counted."""
+        return max(0, self.kernel.estimated_flops) / self.time.median_s
+
+    @property
+    def is_short(self) -> bool:
+        return self.time.median_s < HARDLY * self.time.empty_s
+
+
+def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
+    """Return the speed of a kernel that was measured; None when it never was."""
+    times = reader.rows(KernelTime, kernel=kernel.id)
+    if not times:
+        return None
+    ceilings: dict[str, CardCeiling] = {
+        row.kind: row for row in reader.rows(CardCeiling, device=times[-1].device)
+    }
+    launch = reader.get(KernelLaunch, times[-1].launch)
+    has_integers = any(str(argument.get("dtype")) in INDEX_TYPES for argument in launch.arguments)
+    return KernelSpeed(kernel, times[-1], _kind(reader, launch), ceilings, has_integers)
+
+
+def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
+    level = reader.get(KernelBuild, launch.build).levels if launch.build else {}
+    assembly = level.get("ptx") or level.get("amdgcn")
+    return number_kind(reader.text(reader.get(Artifact, assembly).text)) if assembly else "fp32"
+
+
+def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
+    """Return one sentence per fact. ``gpu`` is the data sheet of the card it ran on, for the
+    estimate.
+    """
+    time, kernel = speed.time, speed.kernel
+    lines = [
+        f"{kernel.name} on {time.device}: {microseconds(time.median_s)} "
+        f"(median of {time.runs:,} runs, the middle half within {microseconds(time.iqr_s)})",
+        (
+            f"memory: {speed.bytes_per_s / 1e9:,.0f} "
+            f"GB/s{_of_ceiling(speed, 'memory', speed.bytes_per_s)}"
+        )
+        if speed.bytes_per_s
+        else NO_BYTES,
+    ]
+    if speed.flops_per_s:
+        share = _of_ceiling(speed, speed.kind, speed.flops_per_s)
+        lines.append(f"arithmetic: {speed.flops_per_s / 1e12:,.1f} TFLOP/s{share}")
+    if gpu and gpu.memory_bandwidth and speed.bytes_per_s:
+        estimate_s = roofline(
+            gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind
+        ).estimated_s
+        ratio = "" if speed.is_short else f"; measured: {time.median_s / estimate_s:.2f} times that"
+        source = "the data sheet" if gpu.peak_flops else "clock and bus of its memory"
+        lines.append(f"estimate from {source}: {microseconds(estimate_s)}{ratio}")
+    if speed.is_short:
+        lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")
+    notes = [
+        COLD,
+        *([ZEROS] if speed.has_integers else []),
+        *([BY_EVENTS] if time.clock == "events" else []),
+    ]
+    return [*lines, *notes]
+
+
+def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:
+    found = speed.ceilings.get(kind)
+    if found is None:
+        return ""
+    if kind == "memory":
+        most = f"{found.rate / 1e9:,.0f} GB/s"
+    else:
+        most = f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
+    return f", {rate / found.rate:.0%} of the {most} measured of this card ({found.how})".replace(
+        "%", " %", 1
+    )

@@ -1,0 +1,361 @@
+"""The builder: a process like the worker, for one virtual GPU, that compiles kernels of sessions to
+machine code.
+
+Its first line of input is the GPU, and each further line a ``BuildRequest``, which it answers with
+one ``BuildAnswer``. What it finds goes into the session. It runs no program, so it may stay for as
+long as somebody looks. LLVM may abort it at any request; the client sees that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from fx_explorer.capture.virtual_gpu.cache_directories import not_written
+from fx_explorer.capture.virtual_gpu.kernels.building import Built, Toolchain
+from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import (
+    TritonKernel,
+    loaded,
+    loaded_of_a_stranger,
+)
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.instruments.kernels.measure.confining import confine, renew_cpu_time
+from fx_explorer.instruments.kernels.measure.error_places import with_places
+from fx_explorer.model import (
+    SOURCE_LEVEL,
+    Artifact,
+    BuildAnswer,
+    BuildRequest,
+    Gpu,
+    Kernel,
+    KernelBuild,
+    Level,
+)
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.levels import add_level
+
+QUOTED = "\n"
+"""Inductor compiles a kernel's source with the line feed after its triple quotes, so we compile it
+with that line feed too.
+"""
+
+NOTHING_TO_BUILD = (
+    "a library call is not compiled here: what it looks like inside is decided on the GPU"
+)
+
+
+PR_SET_PDEATHSIG = 1
+"""The constant's value in linux/prctl.h. Triton exists on Linux only."""
+
+
+def main(notices: int, commands: int) -> None:
+    # However the client ends, this process must end too: LLVM may compute for minutes, and
+    # meanwhile nobody would read that the commands are at their end.
+    """Say whether kernels can be built here, then answer requests until there are no more."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    confine()
+    lines = _lines(commands)
+    try:
+        builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
+    except ImportError as error:
+        _say(notices, BuildAnswer(0, "refused", text=_missing(error)))
+        os._exit(4)
+    except FxExplorerError as error:
+        _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be compiled here: {error}"))
+        os._exit(4)
+    except Exception as error:  # noqa: BLE001 - whatever a release of torch or triton lacks
+        _say(notices, BuildAnswer(0, "refused", text=_cannot(error)))
+        os._exit(4)
+    _say(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
+    for line in lines:
+        request = BuildRequest.from_json(line)
+        if request.task == "quit":
+            break
+        _say(notices, builder.answer(request))
+    os._exit(0)
+
+
+def _missing(error: ImportError) -> str:
+    return (
+        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of "
+        f"them ({error}). Install both there, "
+        "or choose another interpreter with --python."
+    )
+
+
+def _cannot(error: Exception) -> str:
+    from fx_explorer.capture.virtual_gpu.installing import other_triton, versions
+
+    if unwritten := not_written(error):
+        return f"kernels cannot be compiled here: {unwritten}"
+    why = f"kernels cannot be compiled with {versions()}: {type(error).__name__}: {error}"
+    return ". ".join(filter(None, (why, other_triton())))
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    with os.fdopen(descriptor, encoding="utf-8") as commands:
+        yield from commands
+
+
+def _say(descriptor: int, answer: BuildAnswer) -> None:
+    line = answer.to_json().encode() + b"\n"
+    while line:
+        line = line[os.write(descriptor, line) :]
+
+
+class KernelBuilder:
+    """Answers requests. It keeps the kernels it has loaded, so that the next configuration of one
+    begins at once.
+    """
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self.toolchain = toolchain
+        self._loaded: dict[tuple[str, str, bool], TritonKernel] = {}
+
+    def answer(self, request: BuildRequest) -> BuildAnswer:
+        """Answer a request. Never raises, whatever a kernel or a session is like."""
+        began = time.monotonic()
+        renew_cpu_time()
+        try:
+            answer = self._answer(request)
+        except (FxExplorerError, CannotBuild, KeyError, OSError) as error:
+            # The text of a KeyError is its message in quotes.
+            answer = BuildAnswer(
+                request.number, "refused", text=not_written(error) or str(error).strip("'\"")
+            )
+        return replace(answer, number=request.number, seconds=time.monotonic() - began)
+
+    def _answer(self, request: BuildRequest) -> BuildAnswer:
+        with SessionReader(request.session) as reader, SessionWriter(request.session) as writer:
+            work = _Work(self, reader, writer, reader.get(Kernel, request.kernel), request.is_own)
+            if request.task == "candidates":
+                return work.list_candidates()
+            if request.task == "passes":
+                return work.dump_passes(request.position)
+            row = work.resources(request.position)
+            if request.task == "build" and row.state == "built":
+                row = work.add_sass(row)
+            return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
+
+    def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
+        """Return the kernel. An untrusted source is read before it is run. Raises CannotBuild."""
+        if (name, source, is_own) not in self._loaded:
+            self._loaded[name, source, is_own] = (
+                loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
+            )
+        return self._loaded[name, source, is_own]
+
+
+class _Work:
+    """The work on one request, which is about one kernel of a session."""
+
+    def __init__(
+        self,
+        builder: KernelBuilder,
+        reader: SessionReader,
+        writer: SessionWriter,
+        kernel: Kernel,
+        is_own: bool,
+    ) -> None:
+        self._builder = builder
+        self._is_own = is_own
+        self._toolchain = builder.toolchain
+        self._reader = reader
+        self._writer = writer
+        self._kernel = kernel
+
+    def list_candidates(self) -> BuildAnswer:
+        """List the kernel's configurations. ``text`` of the answer says how many there are."""
+        rows = self._candidates()
+        return BuildAnswer(
+            0,
+            "failed" if rows[0].error and not rows[0].options else "candidates",
+            rows[0].id,
+            f"{len(rows)}",
+        )
+
+    def resources(self, position: int) -> KernelBuild:
+        """Return the row of a configuration, compiled unless the same toolchain has done so. Raises
+        UsageError.
+        """
+        row = self._row(position)
+        if row.state == "candidate" or row.toolchain != self._toolchain.name:
+            row = self._built(row)
+            self._add_smaller_blocks()
+        return row
+
+    def add_sass(self, row: KernelBuild) -> KernelBuild:
+        if "sass" in row.levels or "ptx" not in row.levels:
+            return row
+        text = self._toolchain.sass(*self._loaded(row))
+        with self._writer.transaction():
+            row = self._as_it_is_now(row)
+            if "sass" in row.levels:
+                return row
+            return self._kept(
+                replace(row, levels={**row.levels, **self._add_levels({"sass": text})})
+            )
+
+    def dump_passes(self, position: int) -> BuildAnswer:
+        row = self._row(position)
+        if not row.passes:
+            try:
+                dump = self._toolchain.passes(*self._loaded(row))
+            except CannotBuild as error:
+                return BuildAnswer(
+                    0, "failed", row.id, with_places(self._reader, self._kernel, str(error))
+                )
+            with self._writer.transaction():
+                row = self._as_it_is_now(row)
+                if not row.passes:
+                    self._kept(replace(row, passes=self._writer.text(dump)))
+        return BuildAnswer(0, "built", row.id)
+
+    def _row(self, position: int) -> KernelBuild:
+        rows = self._candidates()
+        if not 0 <= position < len(rows):
+            raise UsageError(
+                f"{self._kernel.name} has {len(rows)} configurations, numbered from 0; "
+                f"there is no {position}"
+            )
+        if rows[position].origin == "library":
+            raise UsageError(NOTHING_TO_BUILD)
+        return rows[position]
+
+    def _rows(self) -> list[KernelBuild]:
+        found = self._reader.rows(KernelBuild, kernel=self._kernel.id, gpu=self._toolchain.gpu.name)
+        return sorted(found, key=lambda row: row.position)
+
+    def _candidates(self) -> list[KernelBuild]:
+        """Return the rows of the configurations, made once per session. Another builder may have
+        been first; the transaction finds that out.
+        """
+        if not self._rows():
+            made = self._new_candidates()
+            with self._writer.transaction():
+                if not self._rows():
+                    for row in made:
+                        self._writer.add(row)
+        return self._rows()
+
+    def _new_candidates(self) -> list[KernelBuild]:
+        """Return new rows. A kernel that cannot even be loaded is one row that says why."""
+        first = KernelBuild(0, self._kernel.id, 0, {}, self._toolchain.gpu.name)
+        try:
+            kernel, _ = self._loaded(first)
+        except CannotBuild as error:
+            return [
+                replace(first, state="failed", toolchain=self._toolchain.name, error=str(error))
+            ]
+        return [
+            replace(first, position=i, options=options) for i, options in enumerate(kernel.options)
+        ]
+
+    def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
+        """Return the kernel, and which of its configurations the row is. A template's other choices
+        each have their own source.
+        """
+        if row.source:
+            return self._builder.load(
+                row.name or self._kernel.name, self._reader.text(row.source), self._is_own
+            ), 0
+        artifact = self._reader.get(Artifact, self._kernel.artifact)
+        kernel = self._builder.load(
+            self._kernel.name, QUOTED + self._reader.text(artifact.text), self._is_own
+        )
+        own = [other for other in self._rows() if not other.source and other.origin != "library"]
+        self._complete(kernel, own)
+        return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
+
+    def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
+        """Add the smaller blocks that an earlier builder has found: a builder that was started
+        again must have them too.
+        """
+        if len(rows) > len(kernel.configs):
+            first = [row for row in rows if row.origin != "smaller_block"]
+            kernel.add_smaller_blocks([row.registers for row in first])
+
+    def _add_smaller_blocks(self) -> None:
+        rows = self._rows()
+        own = [row for row in rows if row.origin == "heuristic" and not row.source]
+        if len(own) < len(rows) or any(row.state != "built" for row in own):
+            return
+        kernel, _ = self._loaded(own[0])
+        if len(kernel.configs) == len(own):
+            kernel.add_smaller_blocks([row.registers for row in own])
+        with self._writer.transaction():
+            # Another builder may have added them meanwhile.
+            if len(self._rows()) == len(rows):
+                for position, options in list(enumerate(kernel.options))[len(own) :]:
+                    row = KernelBuild(
+                        0,
+                        self._kernel.id,
+                        position,
+                        options,
+                        self._toolchain.gpu.name,
+                        origin="smaller_block",
+                    )
+                    self._writer.add(row)
+
+    def _built(self, row: KernelBuild) -> KernelBuild:
+        row = replace(
+            row,
+            toolchain=self._toolchain.name,
+            lines_before=0 if row.source else len(QUOTED),
+            error="",
+        )
+        try:
+            kernel, index = self._loaded(row)
+            built = self._toolchain.build(kernel, index)
+        except CannotBuild as error:
+            return self._kept(
+                replace(
+                    row, state="failed", error=with_places(self._reader, self._kernel, str(error))
+                )
+            )
+        with self._writer.transaction():
+            now = self._as_it_is_now(row)
+            if now.state == "built" and now.toolchain == row.toolchain:
+                return now
+            levels = {**_own_source(row), **self._add_levels(built.texts)}
+            done = replace(row, state="built", file=built.file, levels=levels)
+            return self._kept(with_resources(done, built))
+
+    def _as_it_is_now(self, row: KernelBuild) -> KernelBuild:
+        """Return the row as the session has it. Another builder may have been first: then its texts
+        are those that are linked and shown elsewhere.
+        """
+        return self._reader.get(KernelBuild, row.id)
+
+    def _add_levels(self, texts: Mapping[Level, str]) -> dict[str, int]:
+        return {
+            level: add_level(self._writer, self._kernel, level, text)
+            for level, text in texts.items()
+        }
+
+    def _kept(self, row: KernelBuild) -> KernelBuild:
+        self._writer.update(row)
+        return row
+
+
+def _own_source(row: KernelBuild) -> dict[str, int]:
+    return {SOURCE_LEVEL: row.source_artifact} if row.source_artifact else {}
+
+
+def with_resources(row: KernelBuild, built: Built) -> KernelBuild:
+    return replace(
+        row,
+        threads=built.threads,
+        registers=built.used.registers,
+        spill_bytes=built.used.spill_bytes,
+        stack_bytes=built.used.stack_bytes,
+        shared_bytes=built.shared_bytes,
+        duration_s=built.duration_s,
+    )

@@ -1,0 +1,246 @@
+"""View v k: the kernels below the roof of the GPU or processor, as a picture and in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import overload
+
+from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.words import counted, size
+from fx_explorer.drawing.chart import ChartPiece
+from fx_explorer.drawing.libraries import NO_LIBRARY
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
+from fx_explorer.instruments.kernels.roof import Roof, why_no_roof
+from fx_explorer.instruments.kernels.roofline import FLOPS_COUNTED, microseconds
+from fx_explorer.instruments.kernels.roofline_picture import (
+    LEAST_HEIGHT,
+    LEAST_WIDTH,
+    RooflinePlot,
+    rate_in_words,
+    roofline_plot,
+    roofline_svg,
+)
+from fx_explorer.instruments.kernels.roofline_points import (
+    KernelPoint,
+    KernelRoofline,
+    kernel_roofline,
+)
+from fx_explorer.session import SessionReader
+
+COLUMNS = (
+    TableColumn("kernel", "strong", min_width=20, max_width=48, keeps="name"),
+    TableColumn("FLOP/byte", is_number=True, min_width=9),
+    TableColumn("reaches", "number", is_number=True, min_width=15),
+    TableColumn("of the roof", is_number=True, min_width=8, priority=1),
+    TableColumn("bound by", "muted", min_width=10, priority=2),
+    TableColumn("memory", is_number=True, min_width=9, priority=4),
+    TableColumn("time", is_number=True, min_width=10, priority=3, total=microseconds),
+    TableColumn("numbers", "muted", min_width=5, priority=7),
+    TableColumn("your line", "link", min_width=12, max_width=24, priority=5, keeps="end"),
+    TableColumn("module", min_width=12, max_width=30, priority=6, keeps="end"),
+)
+
+OF_MEASURED = ("of the roof", "memory")
+COLUMNS_UNMEASURED = tuple(column for column in COLUMNS if column.title not in OF_MEASURED)
+"""Where nothing was measured, kernels reach nothing."""
+
+AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
+ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
+
+
+def roofline_table(reader: SessionReader) -> ViewTable:
+    found = kernel_roofline(reader)
+    columns = COLUMNS if any(one.is_measured for one in found.points) else COLUMNS_UNMEASURED
+    can_draw = bool(found.drawn) and find_spec("plotext") is not None
+    return ViewTable(
+        shows="What bounds each kernel, below the roof of the machine.",
+        notice=_notice(reader, found),
+        origin="counts of bytes and operations; times as measured, else the roof's",
+        columns=columns,
+        rows=_Rows(reader, found, columns),
+        empty=why_no_kernels(reader),
+        chart=RooflineChart(found) if can_draw else None,
+        svg=(lambda: roofline_svg(found)) if found.points else None,
+    )
+
+
+def _notice(reader: SessionReader, found: KernelRoofline) -> str:
+    if not found.points:
+        return ""
+    drawn, told = found.drawn, []
+    told.append(_roof_in_words(found.roof, found.kinds) if found.roof else why_no_roof(reader))
+    if drawn and not all(one.is_measured for one in drawn):
+        told.append(AT_MOST)
+    told += [
+        f"{counted(number, 'kernel')} not drawn: {reason}."
+        for reason, number in found.reasons.items()
+    ]
+    if drawn and find_spec("plotext") is None:
+        told.append(NO_LIBRARY.format(library="plotext"))
+    return " ".join(told)
+
+
+def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
+    """Return ``NVIDIA H100 SXM 80 GB (its data sheet): 3.35 TB/s, 67 TFLOP/s of fp32.``"""
+    peaks = [
+        f"{rate_in_words(roof.flops_per_s[kind])}FLOP/s of {kind}"
+        for kind in kinds
+        if kind in roof.flops_per_s
+    ]
+    return (
+        f"{roof.title} ({roof.origin}): "
+        f"{', '.join([f'{rate_in_words(roof.bytes_per_s)}B/s', *peaks])}."
+    )
+
+
+class _Rows(Sequence[TableRow]):
+    """The rows, each made when it is asked for."""
+
+    def __init__(
+        self, reader: SessionReader, found: KernelRoofline, columns: Sequence[TableColumn]
+    ) -> None:
+        self._reader = reader
+        self._columns = columns
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found.points)
+
+    @overload
+    def __getitem__(self, at: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TableRow]: ...
+    def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
+        points = self._found.points
+        if isinstance(at, slice):
+            return [self._row(one) for one in points[at]]
+        return self._row(points[at])
+
+    def _row(self, one: KernelPoint) -> TableRow:
+        reader, kernel = self._reader, one.cost.use.kernel
+        is_drawn = not one.missing
+        cells = {
+            "kernel": kernel.name,
+            "FLOP/byte": f"{one.intensity:.3g}" if one.intensity else "",
+            "reaches": _reached(one) if is_drawn else "",
+            "of the roof": _share(one.of_roof) if one.of_roof else "",
+            "bound by": _bound(one, self._found.roof),
+            "memory": f"{rate_in_words(one.bytes_per_s)}B/s" if one.bytes_per_s else "",
+            "time": f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}"
+            if one.time_s
+            else "",
+            "numbers": one.kind if one.flops > 0 else "",
+            "your line": one.cost.line_in_words,
+            "module": one.cost.module_in_words,
+        }
+        values = {
+            "FLOP/byte": one.intensity,
+            "reaches": one.flops_per_s,
+            "of the roof": one.of_roof,
+            "memory": one.bytes_per_s,
+            "time": one.time_s,
+        }
+        return TableRow(
+            tuple(cells[column.title] for column in self._columns),
+            detail=lambda: Detail(_detail(one, self._found.roof)),
+            values={title: value for title, value in values.items() if value},
+            part=0 if is_drawn else 1,
+            find_place=lambda: place_of_kernel(reader, kernel),
+        )
+
+
+def _reached(one: KernelPoint) -> str:
+    return f"{'' if one.is_measured else '≤ '}{rate_in_words(one.flops_per_s)}FLOP/s"
+
+
+def _share(part: float) -> str:
+    return f"{part:.0%}".replace("%", " %")
+
+
+def _bound(one: KernelPoint, roof: Roof | None) -> str:
+    if roof is None or one.missing or not roof.flops_per_s.get(one.kind):
+        return ""
+    return "memory" if one.intensity < roof.ridge(one.kind) else "arithmetic"
+
+
+def _detail(one: KernelPoint, roof: Roof | None) -> str:
+    kernel, calls = one.cost.use.kernel, one.cost.use.calls
+    told = [f"{kernel.name}: {counted(calls, 'call')}"]
+    told += [f"It moves {size(one.size_bytes)}."] if one.size_bytes > 0 else []
+    told += (
+        [f"It does {rate_in_words(one.flops)}FLOP with {one.kind}: {one.intensity:.3g} a byte."]
+        if one.flops > 0
+        else []
+    )
+    if one.is_measured and one.time_s:
+        told.append(f"It takes {microseconds(one.time_s)}, measured {one.time_kind}.")
+    if one.missing:
+        told.append(f"It is not drawn: {one.missing}.")
+    elif roof and one.most_flops_per_s:
+        most = f"{rate_in_words(one.most_flops_per_s)}FLOP/s"
+        ridge = f"from {roof.ridge(one.kind):,.3g} operations a byte on, arithmetic is the bound"
+        told.append(f"The roof above it is {most}, by {_bound(one, roof)}; {ridge}.")
+        told += [f"It reaches {_share(one.of_roof)} of it."] if one.of_roof else [AT_MOST]
+        told += [ABOVE] if one.of_roof > 1 else []
+        told += [f"The roof was measured: {roof.how}."] if roof.how else []
+    return "\n".join(told if one.flops > 0 else [*told, FLOPS_COUNTED])
+
+
+# The roofline above the rows of its view: a point for each kernel that has one.
+
+ROWS = 28
+"""More rows than these make no picture clearer."""
+
+SHORT_SCREEN, SHORT_ROWS = 36, 9
+"""A lower screen than the one leaves the picture these rows: there the list needs the others."""
+
+LIT = "$accent"
+
+
+class RooflineChart:
+    """Draws the kernels, and marks the one under the cursor. Row ``n`` of the table is kernel
+    ``n``, those that are drawn first.
+    """
+
+    def __init__(self, found: KernelRoofline) -> None:
+        self._plot = lru_cache(maxsize=2)(lambda width, height: roofline_plot(found, width, height))
+
+    def room(self, screen: int) -> int:
+        return screen // 2 if screen >= SHORT_SCREEN else SHORT_ROWS
+
+    def height(self, width: int) -> int:
+        return ROWS
+
+    def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
+        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+            return [[ChartPiece("There is no room for the picture."[:width])]]
+        plot: RooflinePlot = self._plot(width, height)
+        lit = plot.cells[row] if row < len(plot.cells) else None
+        return [
+            _pieces(line, lit[1] if lit and lit[0] == number else None)
+            for number, line in enumerate(plot.lines)
+        ]
+
+    def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
+        """Return the kernel at a cell: of several the one behind that under the cursor, round and
+        round.
+        """
+        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+            return None
+        cells = self._plot(width, height).cells
+        there = [number for number, cell in enumerate(cells) if cell == (y, x)]
+        return next((number for number in there if number > row), there[0]) if there else None
+
+
+def _pieces(line: str, lit: int | None) -> list[ChartPiece]:
+    """Return a line in pieces, with one cell marked."""
+    if lit is None or lit >= len(line):
+        return [ChartPiece(line)]
+    return [
+        ChartPiece(line[:lit]),
+        ChartPiece(line[lit], LIT, is_marked=True),
+        ChartPiece(line[lit + 1 :]),
+    ]

@@ -1,0 +1,259 @@
+"""View 6: generated kernels and library calls, in the order the compiled code runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.analysis.naming.values import told_names
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
+from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.whole_session import is_tritonparse
+from fx_explorer.analysis.words import bar, counted, size
+from fx_explorer.drawing.kernel_colours import kernel_number
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.kernels.built import built_kernels
+from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
+from fx_explorer.instruments.kernels.counts import KernelUse, kind_in_words, run_in_words
+from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
+from fx_explorer.instruments.kernels.profiled_kernels import profile_in_words
+from fx_explorer.instruments.kernels.roofline import microseconds
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernel.kernels import launch_counts
+
+BAR_CELLS = 12
+
+NUMBER = TableColumn("#", is_number=True, min_width=1)
+"""The number that the kernel has in every pane, in its colour."""
+FRAME = TableColumn("frame", "annotation", priority=6)
+FRAME_OF_VERSIONS = replace(FRAME, priority=1)
+"""It tells versions apart where there is no room for more."""
+VERSION = TableColumn("version", "warning", min_width=7, priority=4)
+DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
+KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
+LINE = TableColumn("your line", "link", min_width=12, max_width=24, keeps="end")
+MODULE = TableColumn("module", min_width=12, max_width=30, priority=2, keeps="end")
+BYTES = TableColumn(
+    "bytes", is_number=True, min_width=8, priority=1, total=lambda value: size(round(value))
+)
+BAR = TableColumn("relative time", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
+BAR_OF_BYTES = replace(BAR, title="relative bytes")
+"""It stands where no kernel has a time."""
+REST = (
+    TableColumn("language", "muted", min_width=7, priority=9),
+    TableColumn("nodes", is_number=True, priority=8),
+    TableColumn("calls", is_number=True, priority=7, total=lambda value: f"{value:,.0f}"),
+    TableColumn("lines", is_number=True, priority=10),
+    TableColumn("computes", "muted", min_width=20, max_width=90, priority=11),
+)
+
+LAUNCHES = TableColumn(
+    "launches", is_number=True, min_width=8, priority=6, total=lambda value: f"{value:,.0f}"
+)
+
+TIME_TITLES: dict[TimeKind, str] = {
+    "in a profile": "profiled",
+    "in a call": "measured",
+    "alone": "measured",
+    "estimated": "estimate",
+}
+"""Title of the column of times, where all are of one kind."""
+
+BELOW = "p k shows what is below a Triton kernel, v c its configurations."
+
+
+SHOWS = "Generated kernels and library calls, in the order the compiled code runs them."
+
+OF_A_LOG = "The Triton kernels that were compiled, in the order of the log."
+
+ORIGIN = "Inductor's code generation; nodes from the scheduler's origins"
+
+
+def kernels_table(reader: SessionReader) -> ViewTable:
+    costs = kernel_costs(reader)
+    shown = _Shown(reader, costs)
+    return ViewTable(
+        shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
+        notice=_notice(
+            reader, [one.use for one in costs], session_gpu(reader), shown.time_in_words
+        ),
+        origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,
+        columns=shown.columns,
+        rows=shown,
+        empty=why_no_kernels(reader),
+        versions=functions_of_versions(reader),
+        within=lambda reader, region: _within(reader, region, costs),
+    )
+
+
+def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -> list[int]:
+    """Return the rows of the kernels that compute something of a region."""
+    nodes = nodes_in(reader, region)
+    return [at for at, one in enumerate(costs) if not nodes.isdisjoint(one.use.node_ids)]
+
+
+class _Shown(Sequence[TableRow]):
+    """The rows, each made when it is asked for: there may be 100,000 kernels."""
+
+    def __init__(self, reader: SessionReader, costs: list[KernelCost]) -> None:
+        self._reader = reader
+        self._costs = costs
+        kinds = time_kinds(costs)
+        titles = {TIME_TITLES[kind] for kind in kinds}
+        self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
+        self._is_mixed = self._time == "time"
+        self._bar = BAR if self._time else BAR_OF_BYTES
+        self._has_bytes = any(one.size_bytes > 0 for one in costs)
+        self._launches = launch_counts(reader)
+        self._has_versions = any(one.version and one.version.count > 1 for one in costs)
+        self._has_modules = any(one.modules for one in costs)
+        self._most = max((self._weight(one) for one in costs), default=0.0)
+        nodes = {
+            node: name
+            for one in costs
+            for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)
+        }
+        self._told = told_names(reader, nodes)
+        """What the nodes of all kernels are called."""
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """Return the columns that have something in them."""
+        time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
+        wanted = (
+            (NUMBER, True),
+            (FRAME_OF_VERSIONS if self._has_versions else FRAME, True),
+            (VERSION, self._has_versions),
+            (DIRECTION, True),
+            (KERNEL, True),
+            (LINE, True),
+            (MODULE, self._has_modules),
+            (BYTES, self._has_bytes),
+            (time, bool(self._time)),
+            (self._bar, self._most > 0),
+            (LAUNCHES, bool(self._launches)),
+        )
+        return (*(column for column, has in wanted if has), *REST)
+
+    @property
+    def time_in_words(self) -> str:
+        """Say what the times are, where they are not all estimates."""
+        kinds = time_kinds(self._costs)
+        if "in a profile" in kinds:
+            return profile_in_words(self._reader)
+        if "in a call" in kinds:
+            if "estimated" in kinds:
+                rest = "; others (≥) are the least that the data sheet allows"
+            else:
+                rest = ""
+            return f"Times are those of a call (v l){rest}."
+        return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
+
+    def _weight(self, one: KernelCost) -> float:
+        """Return what the bar shows: the time, or the bytes where there are no times."""
+        return one.time_s if self._time else float(max(0, one.size_bytes))
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+    @overload
+    def __getitem__(self, at: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TableRow]: ...
+    def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
+        if isinstance(at, slice):
+            return [self._row(one) for one in self._costs[at]]
+        return self._row(self._costs[at])
+
+    def _row(self, one: KernelCost) -> TableRow:
+        use, kernel, version = one.use, one.use.kernel, one.version
+        name = version.name if version else ""
+        number, kind = kernel_number(kernel.id)
+        cells = [number, f"[{name}]"]
+        cells += [version.in_words if version else ""] if self._has_versions else []
+        cells += [kernel.direction, kernel.name, one.line_in_words]
+        cells += [one.module_in_words] if self._has_modules else []
+        cells += [size(one.size_bytes) if one.size_bytes >= 0 else ""] if self._has_bytes else []
+        cells += [self._took(one)] if self._time else []
+        cells += [bar(self._weight(one), self._most, BAR_CELLS)] if self._most else []
+        cells += [f"{self._launches.get(kernel.id, 0):,}"] if self._launches else []
+        cells += [
+            kind_in_words(kernel).removesuffix(" call"),
+            f"{len(use.nodes):,}",
+            f"{use.calls:,}",
+            f"{use.line_count:,}" if use.line_count else "",
+            ", ".join(self._told[node] for node in use.node_ids),
+        ]
+        values: dict[str, float] = {
+            "#": kernel.id,
+            "calls": use.calls,
+            self._bar.title: self._weight(one),
+        }
+        values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
+        values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
+        values |= {self._time: one.time_s} if one.time_s else {}
+        reader = self._reader
+        # Where a row leads is looked up for the row under the cursor only.
+        return TableRow(
+            tuple(cells),
+            kind=kind,
+            detail=lambda: _detail(reader, kernel),
+            values=values,
+            version=name,
+            find_place=lambda: place_of_kernel(reader, kernel),
+        )
+
+    def _took(self, one: KernelCost) -> str:
+        if not one.time_s:
+            return ""
+        return ("≥ " if self._is_mixed and one.time_kind == "estimated" else "") + microseconds(
+            one.time_s
+        )
+
+
+def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
+    if not kernel.artifact:
+        if kernel.first_line:
+            where = f"line {kernel.first_line} of the output code"
+        else:
+            where = "the output code"
+        what = run_in_words(reader, kernel) if kernel.runs else _library(reader)
+        return Detail(f"{what} Enter goes to {where}, which makes the call.")
+    artifact = reader.get(model.Artifact, kernel.artifact)
+    return Detail(reader.text(artifact.text), artifact.language)
+
+
+def _library(reader: SessionReader) -> str:
+    if session_gpu(reader) is None:
+        return "A library call: it has no generated code of its own."
+    from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY
+
+    return LIBRARY
+
+
+def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None, times: str) -> str:
+    generated = [use for use in uses if use.kernel.language != "extern"]
+    if not uses:
+        return ""
+    control = Counter(kind_in_words(use.kernel) for use in uses if use.kernel.runs)
+    libraries = len(uses) - len(generated) - control.total()
+    counts = [counted(len(generated), "generated kernel"), counted(libraries, "library call")]
+    words = f"{', '.join([*counts, *(counted(number, kind) for kind, number in control.items())])}."
+    if times:
+        return f"{words} {times}"
+    if gpu:
+        return f"{words} Nothing ran: times are the least that the data sheet allows. {BELOW}"
+    widest = max(generated, key=lambda use: len(use.nodes), default=None)
+    if widest and widest.nodes:
+        words += f" {widest.kernel.name} fuses the most: {counted(len(widest.nodes), 'node')}."
+    of_build = built_kernels(reader)
+    if of_build.built == of_build.kernels:
+        return words
+    if of_build.built:
+        return f"{words} {of_build.built:,} of them were built, to be saved: --build builds all."
+    return f"{words} Nothing was built: this is what would be (--build builds it)."

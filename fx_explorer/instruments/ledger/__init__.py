@@ -1,0 +1,1 @@
+"""The ledger of a call: where its time goes, which lines got slower, and what would help."""

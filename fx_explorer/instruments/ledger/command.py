@@ -1,0 +1,297 @@
+"""``fx-explorer ledger X``: where the time of one call of X goes, a target or a session with a
+ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.argument_types import seconds
+from fx_explorer.client import leftovers
+from fx_explorer.command_line.capture_options import (
+    add_call_arguments,
+    add_compile_arguments,
+    add_worker_arguments,
+    request_from,
+)
+from fx_explorer.command_line.given_session import answer_from, is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GUARD_FILTER, CaptureRequest
+from fx_explorer.output.terminal import tell, terminal_width, width_for
+from fx_explorer.session import SessionReader, SessionWriter
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.ledger.figures import LedgerFigures
+    from fx_explorer.instruments.ledger.remedies import Remedy
+    from fx_explorer.output_file import OutputFile
+
+EPILOG = """\
+The target is built and called again and again, with a clock between the steps of a call: guards, Dynamo's bytecode, what
+AOTAutograd and Inductor do around a graph, each kernel and library call, what runs at graph breaks, autograd. Calls without
+the clock and uncompiled calls take turns with them. The steps add up to the call; what they leave is a row of its own.
+
+examples:
+  fx-explorer ledger model.py --no-train            where the time of a call goes
+  fx-explorer ledger model.py --steps               every step, in the order of the call
+  fx-explorer ledger model.py --flame               and as a flame chart in the terminal: what lies within what, and when
+  fx-explorer ledger model.fxs --svg call.svg       as a picture, with name, time and line of each block under the mouse
+  fx-explorer ledger model.py --try                 measure what may help: the same call with it, with fewer guards too
+  fx-explorer ledger model.py -o model.fxs          keep it: fx-explorer model.fxs shows it (key 0)
+"""
+
+A_SCRIPT = (
+    "It was run as a script, which cannot be called again and again. Name what it "
+    "compiles, FILE:OBJECT, and give its inputs: "
+    "--inputs 'torch.randn(2, 8)', or example_inputs at the top level of the file."
+)
+
+NONE = "{shown} has no ledger; make one with: fx-explorer ledger TARGET -o {shown}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "target",
+        metavar="X",
+        help="a target: file.py, file.py:object …; or a session with a ledger",
+    )
+    what = parser.add_argument_group("what to call")
+    add_call_arguments(what)
+    add_compile_arguments(parser, build=True)
+    told = parser.add_argument_group("what to tell")
+    told.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
+    )
+    told.add_argument(
+        "--steps",
+        action="store_true",
+        help="with text and markdown: every step, in the order of the call",
+    )
+    told.add_argument(
+        "--flame", action="store_true", help="with text: draw the call as a flame chart, too"
+    )
+    told.add_argument(
+        "--svg", metavar="FILE", type=Path, help="write the flame chart as a picture, too"
+    )
+    told.add_argument(
+        "--try",
+        dest="trying",
+        action="store_true",
+        help="measure the same call with what may help, as bench does",
+    )
+    told.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=seconds,
+        default=None,
+        help="with --try: about how long the measuring may take",
+    )
+    told.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="keep the capture with its ledger as a session",
+    )
+    add_force_argument(told)
+    add_worker_arguments(parser)
+    parser.set_defaults(ledger=True, gpu=None, no_weights=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tell the ledger. Returns the exit code of the capture; 1 where something that was tried gives
+    other results. Raises UsageError for a script, and for a session without a ledger.
+    """
+    if arguments.trying and is_session(arguments.target):
+        raise UsageError(f"--try is for targets: {arguments.target} is measured already")
+    if arguments.trying and arguments.format in ("json", "csv"):
+        what = (
+            f"the ledger and what was tried are no single {arguments.format}; fx-explorer "
+            "bench has that format"
+        )
+        raise UsageError(f"--try is for text and markdown: {what}")
+    if arguments.budget is not None and not arguments.trying:
+        raise UsageError("--budget is for --try: the ledger itself takes as long as its rounds do")
+    if not arguments.build:
+        raise UsageError("--no-build: kernels that are not built cannot be timed")
+    if arguments.flame and arguments.format != "text":
+        raise UsageError(
+            f"--flame is drawn in text, not in {arguments.format}: --svg FILE writes it "
+            "beside any format"
+        )
+    if arguments.svg and arguments.output and arguments.svg.resolve() == arguments.output.resolve():
+        raise UsageError(
+            f"-o and --svg cannot both be {arguments.svg}: the picture would take the "
+            "place of the session"
+        )
+    svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
+    found: list[list[Remedy] | None] = []
+    code = (
+        answer_from(
+            arguments,
+            lambda reader: found.append(_tell(reader, arguments, svg)),
+            session_output(arguments),
+        )
+        or 0
+    )
+    told = found[0] if found else None
+    if told is None:
+        return code or UsageError.exit_code
+    return asyncio.run(_try(told, arguments)) if arguments.trying and not code else code
+
+
+def _why_none(reader: SessionReader) -> str:
+    from fx_explorer.trials.break_times import why_not_measured
+
+    # The request of a file that turned out to be a script does not say so.
+    request = reader.request()
+    is_script = request is not None and reader.is_of_a_script()
+    if is_script:
+        return A_SCRIPT
+    return (
+        why_not_measured(request)
+        or "The program did not come so far; what was captured of it is told above."
+    )
+
+
+def _tell(
+    reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
+) -> list[Remedy] | None:
+    """Print the ledger, draw it where that is asked for, and return what may help; None where there
+    is no ledger.
+    """
+    from fx_explorer.instruments.ledger.figures import ledger_figures
+    from fx_explorer.instruments.ledger.remedies import remedies
+    from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
+
+    figures = ledger_figures(reader)
+    if figures is None:
+        if is_session(arguments.target):
+            raise UsageError(NONE.format(shown=arguments.target))
+        sys.stderr.write(f"No call was accounted for. {_why_none(reader)}\n")
+        return None
+    if arguments.format == "text":
+        sys.stdout.write(ledger_text(figures, arguments.steps, width_for(sys.stdout)))
+    else:
+        sys.stdout.write(FORMATS[arguments.format](figures, arguments.steps))
+    if arguments.flame:
+        _draw(figures)
+    if svg:
+        from fx_explorer.instruments.ledger.flame_picture import flame_svg
+
+        svg.write_text(flame_svg(figures))
+    return remedies(figures)
+
+
+def _draw(figures: LedgerFigures) -> None:
+    """Print the flame chart, as wide as the terminal; 80 cells where there is none."""
+    from rich.console import Console
+
+    from fx_explorer.instruments.ledger.flame_text import ASCII, flame_text, in_ascii
+
+    console = Console(file=sys.stdout, width=terminal_width(), highlight=False)
+    has_colours = console.color_system is not None and not console.no_color
+    console.print()
+    chart = flame_text(figures, console.width, has_colours=has_colours)
+    shown = chart if _can_encode("".join(ASCII)) else in_ascii(chart)
+    console.print(shown, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _can_encode(signs: str) -> bool:
+    """Return whether stdout can show these signs: not where it is ASCII, as with ``LC_ALL=C`` in
+    some places.
+    """
+    try:
+        signs.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
+    """Measure the program with each remedy beside the program without, and print the table."""
+    from fx_explorer.instruments.bench.bench_session import begin_session, end_session
+    from fx_explorer.instruments.bench.cells import bench_figures
+    from fx_explorer.instruments.bench.driving import Bench
+    from fx_explorer.instruments.bench.plan import BenchPlan, Contender
+    from fx_explorer.instruments.bench.report import FORMATS, bench_text
+    from fx_explorer.instruments.bench.verdict import problems
+    from fx_explorer.instruments.ledger.report import TRIED
+    from fx_explorer.instruments.ledger.tried import tried
+
+    if not found:
+        sys.stderr.write(
+            "Nothing was tried: no remedy that could be measured is known for where this "
+            "time goes.\n"
+        )
+        return 0
+    request = replace(request_from(arguments), ledger=False)
+    plan = BenchPlan(
+        request,
+        backends=(request.backend,),
+        modes=(request.mode,),
+        dynamics=(request.dynamic,),
+        stances=(request.stance,),
+        budget_s=arguments.budget,
+        timeout_s=arguments.timeout,
+    )
+    plain = plan.contenders()[-1].name
+    names = {f"{plain} with {one.name}": one for one in found}
+    plan = replace(
+        plan, others=tuple(Contender(name, _with(request, one)) for name, one in names.items())
+    )
+    folder, lock = leftovers.new_directory()
+    narration = CaptureNarration(sys.stderr, pass_through=False)
+    try:
+        session = folder / leftovers.SESSION
+        with SessionWriter(session) as writer:
+            begin_session(writer, plan)
+            await Bench(
+                plan,
+                writer,
+                arguments.python,
+                lambda progress: narration.show_live(lambda: progress.in_words),
+            ).run()
+            end_session(writer, was_stopped=False)
+        narration.end()
+        with SessionReader(session) as reader:
+            figures = bench_figures(reader)
+            if figures is None:
+                return 1
+            told = TRIED[arguments.format](tried(reader, names, plain))
+            sys.stdout.write("\n")
+            if arguments.format == "text":
+                sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
+                tell(f"\n{told.rstrip()}")
+            else:
+                sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{told}")
+            return int(bool(problems(figures)))
+    finally:
+        narration.end()
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+
+
+def _with(request: CaptureRequest, remedy: Remedy) -> CaptureRequest:
+    """Return the request with a remedy. Modes and options exclude each other, but for a guard
+    filter: the remedy's take the place of the other.
+    """
+    settings = {**request.settings, **remedy.settings}
+    if remedy.mode:
+        options = {name: value for name, value in request.options.items() if name == GUARD_FILTER}
+        return replace(request, mode=remedy.mode, options=options)
+    mode = "" if remedy.options.keys() - {GUARD_FILTER} else request.mode
+    return replace(
+        request, mode=mode, options={**request.options, **remedy.options}, settings=settings
+    )

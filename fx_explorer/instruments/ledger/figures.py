@@ -1,0 +1,263 @@
+"""The last ledger of a session: its steps with the kernels and lines of the user's that they are
+of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.links.selection import line_nodes_at
+from fx_explorer.analysis.measured_times import parts_are_known
+from fx_explorer.instruments.ledger.guard_counts import GuardCounts, guard_counts
+from fx_explorer.model import (
+    Artifact,
+    CaptureRequest,
+    CardCeiling,
+    Compilation,
+    LedgerCall,
+    LedgerGap,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+    Node,
+    SourceFile,
+)
+from fx_explorer.session import SessionReader
+
+KIND_IN_WORDS: dict[LedgerKind, str] = {
+    "entry": "entering torch.compile",
+    "guards": "guards",
+    "bytecode": "bytecode around graphs",
+    "break": "Python at graph breaks",
+    "python": "Python that was not compiled",
+    "wrapper": "wrappers around graphs",
+    "checks": "checks of sizes and strides",
+    "buffers": "buffers and views",
+    "launch": "starting kernels",
+    "kernel": "generated kernels",
+    "library": "library calls",
+    "graph": "computing without generated Python",
+    "loss": "the loss",
+    "autograd": "autograd around backward graphs",
+    "gradients": "clearing gradients",
+    "wait": "waiting for the GPU",
+}
+
+KIND_EXPLAINED: dict[LedgerKind, str] = {
+    "entry": (
+        "torch.compile puts its hook into Python, looks for compiled code that fits, and "
+        "takes the hook away again."
+    ),
+    "guards": "Conditions under which the compiled code may be used again; view 5 lists them.",
+    "bytecode": (
+        "Dynamo's bytecode gathers the inputs of the graph, and puts its outputs to where "
+        "the program wants them."
+    ),
+    "break": "Your Python runs between two graphs; view 4 says why.",
+    "python": "Python that runs as it would without torch.compile.",
+    "wrapper": "AOTAutograd and Inductor check and unpack inputs, start the graph, and wrap outputs.",
+    "checks": (
+        "The generated code compares sizes, strides and alignment with what it was compiled for."
+    ),
+    "buffers": "The generated code allocates and releases memory, and makes views.",
+    "launch": "A call from Python into the kernel, without the kernel's work.",
+    "kernel": "A kernel that Inductor generated.",
+    "library": "A call into a library or into ATen.",
+    "graph": (
+        "No generated Python could be timed: another backend, a C++ wrapper, a replayed CUDA "
+        "graph, or eager autograd."
+    ),
+    "loss": "The sum of what the program returned, where it returned no loss.",
+    "autograd": "The autograd engine, and AOTAutograd before and after the backward's kernels.",
+    "gradients": "Gradients of the call before are dropped, so that each call is alike.",
+    "wait": "Everything is started, and the GPU still computes.",
+}
+"""What a kind of step is, in a sentence."""
+
+WORK: tuple[LedgerKind, ...] = ("kernel", "library", "graph")
+"""Steps in which the program's own operators run; everything else is around them."""
+
+STARTED: dict[LedgerKind, str] = {
+    "kernel": "starting generated kernels",
+    "library": "starting library calls",
+}
+"""What these kinds are on a GPU: the host only starts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's, or of a library that the user calls."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFunction:
+    """A function of the user's that was compiled."""
+
+    name: str
+    """Its qualified name, or torch's for the rest of a function:
+    ``torch_dynamo_resume_in_forward_at_12``.
+    """
+    line: SourceLine
+    """Where it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One step of a call, and what it is of."""
+
+    step: LedgerStep
+    began_s: float
+    """Seconds after the call began."""
+    lines: tuple[tuple[SourceLine, float], ...]
+    """The lines whose operators it computes, each with its part of them; empty for what is of none.
+    """
+    place: Place | None
+    """The line of the generated code; None for what is not in it."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it computes: on the GPU where there is one."""
+        if self.step.device_s >= 0 and self.step.kind in WORK:
+            return self.step.device_s
+        return self.step.host_s
+
+
+@dataclass(frozen=True)
+class LedgerFigures:
+    """The ledger of one call."""
+
+    call: LedgerCall
+    entries: tuple[LedgerEntry, ...]
+    operators: tuple[LedgerOperator, ...]
+    """The same call uncompiled, in order."""
+    ceilings: Mapping[str, CardCeiling]
+    """Kind → the most that the machine was measured to do."""
+    request: CaptureRequest | None = None
+    """How it was compiled; None where the session does not say."""
+    functions: Mapping[str, SourceFunction] = field(default_factory=dict)
+    """Name of a compilation → what was compiled."""
+    guards: GuardCounts = field(default_factory=GuardCounts)
+    """The guards of the compilations that a call runs through."""
+    gaps: tuple[LedgerGap, ...] = ()
+    """Where a GPU does nothing, in the order of the call."""
+
+    @property
+    def is_on_gpu(self) -> bool:
+        return self.call.busy_s >= 0
+
+    @cached_property
+    def by_kind(self) -> list[tuple[LedgerKind, float]]:
+        """Return what the host spends on each kind of step, the longest first."""
+        found: dict[LedgerKind, float] = {}
+        for entry in self.entries:
+            found[entry.step.kind] = found.get(entry.step.kind, 0.0) + entry.step.host_s
+        return sorted(found.items(), key=lambda one: -one[1])
+
+    @property
+    def accounted_s(self) -> float:
+        return sum(entry.step.host_s for entry in self.entries)
+
+    @property
+    def unaccounted_s(self) -> float:
+        """Return what a call takes beyond its steps; below 0 where the steps are longer."""
+        return self.call.call_s - self.accounted_s
+
+    @property
+    def are_steps_known(self) -> bool:
+        """Return whether the steps say where the time of a call goes."""
+        return parts_are_known(self.call.call_s, self.accounted_s, self.call.iqr_s)
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Return whether any compiled graph runs in a call."""
+        return any(
+            entry.step.kind in ("kernel", "library", "graph", "wrapper") for entry in self.entries
+        )
+
+    @property
+    def idle_s(self) -> float:
+        """Return how long a GPU does nothing in a call; 0 without one."""
+        return max(0.0, self.call.call_s - self.call.busy_s) if self.is_on_gpu else 0.0
+
+    @property
+    def work_s(self) -> float:
+        """Return how long the program's own operators run in a call."""
+        if self.is_on_gpu:
+            return self.call.busy_s
+        return sum(took_s for kind, took_s in self.by_kind if kind in WORK)
+
+    def of_kind(self, kind: LedgerKind) -> float:
+        return dict(self.by_kind).get(kind, 0.0)
+
+    def in_words(self, kind: LedgerKind) -> str:
+        return STARTED.get(kind, KIND_IN_WORDS[kind]) if self.is_on_gpu else KIND_IN_WORDS[kind]
+
+
+def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
+    """Return the session's last ledger; None when it has none."""
+    with reader.snapshot():
+        calls = [
+            row for row in reader.rows(LedgerCall) if row.call_s > 0
+        ]  # a call that took no time is damage
+        if not calls:
+            return None
+        call = calls[-1]
+        places = _Places(reader)
+        entries, began_s = [], 0.0
+        for step in sorted(reader.rows(LedgerStep, call=call.id), key=lambda row: row.position):
+            entries.append(LedgerEntry(step, began_s, places.lines(step), places.place(step)))
+            began_s += step.host_s
+        operators = sorted(reader.rows(LedgerOperator, call=call.id), key=lambda row: row.position)
+        ceilings: dict[str, CardCeiling] = {
+            row.kind: row for row in reader.rows(CardCeiling, device=call.device)
+        }
+        request = reader.request()
+        functions = {
+            row.name: SourceFunction(row.function, SourceLine(row.file, row.line))
+            for row in reader.rows(Compilation)
+        }
+        guards = guard_counts(reader, {entry.step.compilation for entry in entries} - {""})
+        gaps = tuple(sorted(reader.rows(LedgerGap, call=call.id), key=lambda row: row.position))
+    return LedgerFigures(
+        call, tuple(entries), tuple(operators), ceilings, request, functions, guards, gaps
+    )
+
+
+class _Places:
+    """Finds the lines of the generated code, and of the user's, that steps stand for."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        names = {row.id: row.name for row in reader.rows(Compilation)}
+        codes = reader.rows(Artifact, kind="output_code")
+        self._codes = {(names.get(row.compilation, ""), row.direction): row for row in codes}
+        self._files = {row.id: row.path for row in reader.rows(SourceFile)}
+
+    def place(self, step: LedgerStep) -> Place | None:
+        code = self._codes.get((step.compilation, step.direction))
+        if code is None or not 0 < step.line <= code.line_count:
+            return None
+        return Place(Document("artifact", code.id), step.line - 1)
+
+    def lines(self, step: LedgerStep) -> tuple[tuple[SourceLine, float], ...]:
+        """Return the lines of a step, each with its part of the operators that the step computes."""
+        if step.user_line:
+            return ((SourceLine(step.file, step.user_line), 1.0),)
+        code = self._codes.get((step.compilation, step.direction))
+        if code is None or step.kind not in ("kernel", "library", "launch"):
+            return ()
+        nodes = {row.node for row in line_nodes_at(self._reader, code.id, step.line)}
+        found = Counter(
+            self._line(node) for node in self._reader.by_ids(Node, sorted(nodes)) if node.line
+        )
+        return tuple((line, count / found.total()) for line, count in found.most_common())
+
+    def _line(self, node: Node) -> SourceLine:
+        return SourceLine(self._files.get(node.file, ""), node.line)

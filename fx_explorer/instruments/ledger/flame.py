@@ -1,0 +1,218 @@
+"""A ledger as a flame chart: the call, its parts, the compiled functions that run in it, the
+generated code of their graphs, and in those the steps. Pure: it says what lies within what, and
+draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+from fx_explorer.analysis.flame import FlameFrame
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.instruments.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
+from fx_explorer.model import LedgerKind, LedgerStep
+from fx_explorer.session.file_names import in_file
+
+FlameKind = LedgerKind | Literal["call", "part", "function", "code", "rest"]
+"""What a frame of the chart is: a step of that kind, or what holds steps. ``part``: forward,
+backward or the loss. ``function``: a compiled function, from its guards to where it is left.
+``code``: the generated code of a graph. ``rest``: what is not accounted for.
+"""
+
+Part = Literal["clearing gradients", "forward", "loss", "backward", "waiting", "releasing"]
+
+
+def flame(figures: LedgerFigures) -> FlameFrame:
+    """Return the call with everything in it. It is as long as the call, or as its steps, where
+    these add up to more.
+    """
+    entries = figures.entries
+    times = [0.0, *accumulate(entry.step.host_s for entry in entries)]
+    root = _Open(_Key("call", _name_of_call(figures)), 0)
+    stack = [root]
+    for position, (entry, path) in enumerate(zip(entries, _paths(figures), strict=True)):
+        _open(stack, path, position, times)
+        stack[-1].children.append(_step(figures, entry, position, times, len(stack)))
+    _close(stack, 1, times)
+    end_s = times[-1]
+    if figures.call.call_s > end_s:
+        rest = FlameFrame(
+            NOT_ACCOUNTED, "rest", 1, end_s, figures.call.call_s, range(len(entries), len(entries))
+        )
+        root.children.append(rest)
+        end_s = rest.ended_s
+    return FlameFrame(
+        root.key.name, "call", 0, 0.0, end_s, range(len(entries)), None, tuple(root.children)
+    )
+
+
+def unaccounted_in_words(figures: LedgerFigures) -> str:
+    """Say how the steps differ from the call; empty where they do not."""
+    rest_s = figures.unaccounted_s
+    if abs(rest_s) <= LEAST_S:
+        return ""
+    if rest_s < 0:
+        return f"The steps add up to {run_time(-rest_s)} more than a call."
+    return f"{run_time(rest_s)} of the call are not accounted for."
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a frame that holds others is; equal keys that follow each other are one frame."""
+
+    kind: FlameKind
+    name: str
+    line: tuple[str, int] | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A frame that is not over yet."""
+
+    key: _Key
+    first: int
+    children: list[FlameFrame] = field(default_factory=list)
+
+
+def _open(stack: list[_Open], path: Sequence[_Key], position: int, times: Sequence[float]) -> None:
+    """Close what a step is not in, and open what it is in."""
+    shared = 0
+    while shared < min(len(path), len(stack) - 1) and stack[shared + 1].key == path[shared]:
+        shared += 1
+    _close(stack, shared + 1, times)
+    stack += [_Open(key, position) for key in path[shared:]]
+
+
+def _close(stack: list[_Open], depth: int, times: Sequence[float]) -> None:
+    """Close the frames from ``depth`` on, the innermost first."""
+    while len(stack) > depth:
+        one = stack.pop()
+        steps = range(one.first, one.children[-1].steps.stop)
+        began_s, ended_s = times[steps.start], times[steps.stop]
+        frame = FlameFrame(
+            one.key.name,
+            one.key.kind,
+            len(stack),
+            began_s,
+            ended_s,
+            steps,
+            one.key.line,
+            tuple(one.children),
+        )
+        stack[-1].children.append(frame)
+
+
+def _step(
+    figures: LedgerFigures, entry: LedgerEntry, position: int, times: Sequence[float], depth: int
+) -> FlameFrame:
+    line = (entry.lines[0][0].file, entry.lines[0][0].line) if entry.lines else None
+    steps = range(position, position + 1)
+    return FlameFrame(
+        step_name(figures, entry),
+        entry.step.kind,
+        depth,
+        times[position],
+        times[position + 1],
+        steps,
+        line,
+    )
+
+
+def _name_of_call(figures: LedgerFigures) -> str:
+    return f"a {'training step' if figures.call.trains else 'call'} of {figures.call.target}"
+
+
+def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
+    """Yield what each step lies in, the outermost first and without the call."""
+    parts = _parts(figures)
+    # A part that is one step, such as the loss, is that step.
+    keys = {
+        part: [_Key("part", _name_of_part(figures, part))]
+        for part, steps in Counter(parts).items()
+        if steps > 1
+    }
+    calls, before = _Functions(), ""
+    for entry, part in zip(figures.entries, parts, strict=True):
+        if part != before:
+            calls, before = _Functions(), part
+        functions = [_function(figures, name) for name in calls.at(entry.step)]
+        graph = graph_of(entry.step)
+        if graph:
+            code = [_Key("code", graph, _function(figures, entry.step.compilation).line)]
+        else:
+            code = []
+        yield [*keys.get(part, []), *functions, *code]
+
+
+def _name_of_part(figures: LedgerFigures, part: Part) -> str:
+    goes_backward = any(entry.step.direction == "backward" for entry in figures.entries)
+    return "forward and backward" if goes_backward and not figures.call.trains else part
+
+
+def _parts(figures: LedgerFigures) -> list[Part]:
+    """Return the part of the call that each step is in. Its parts stand in a fixed order (``MARKS``
+    in instruments/ledger/measure/timeline.py), and each but the forward begins with a step of its own.
+    """
+    found: list[Part] = []
+    part: Part = "forward"
+    last = len(figures.entries) - 1
+    for position, entry in enumerate(figures.entries):
+        part = _part(part, entry.step, is_last=position == last)
+        found.append(part)
+    return found
+
+
+def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
+    if step.kind == "gradients":
+        return "clearing gradients"
+    if step.kind == "loss":
+        return "loss"
+    if step.kind == "wait":
+        return "waiting"
+    if is_last and step.kind == "buffers" and not step.line:
+        return "releasing"
+    if before == "loss" and step.direction == "backward":
+        return "backward"
+    return "forward" if before == "clearing gradients" else before
+
+
+class _Functions:
+    """Follows which compiled functions are running. Steps say whose they are: a function whose
+    steps continue behind those of another one has called it, as at a graph break, where the rest of
+    the function is called. A function that calls itself, with nothing between, counts as one.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[str] = []
+
+    def at(self, step: LedgerStep) -> list[str]:
+        """Return the compilations that are running at a step, the outermost first."""
+        name, running = step.compilation, self._running
+        if step.line:
+            return running  # generated code tells its graph, which is not always the function's own
+        if not name:
+            running.clear()
+        elif name not in running or (step.kind == "guards" and running[-1] != name):
+            running.append(name)
+        else:
+            while running[-1] != name:
+                running.pop()
+        return running
+
+
+def _function(figures: LedgerFigures, compilation: str) -> _Key:
+    known = figures.functions.get(compilation)
+    if known is None:
+        return _Key("function", f"[{compilation}]")
+    own = known.name.rpartition(".")[2]
+    told = plain_function(own)
+    where = in_file(known.line.file, known.line.line)
+    return _Key(
+        "function", f"{own} {where}" if told == own else told, (known.line.file, known.line.line)
+    )

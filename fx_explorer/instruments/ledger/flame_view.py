@@ -1,0 +1,218 @@
+"""View v w: where the time of compiling went, as a flame chart above the tree of the same phases,
+down to the user's modules and lines. Enter opens what lies within a row, escape leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.flame import FlameFrame
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import bar, careful_share, counted, seconds
+from fx_explorer.drawing.flame_chart import FlameChart
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.compile_time.frames import CompilePart, CompileTime, compile_time
+from fx_explorer.instruments.compile_time.phase_words import KINDS_IN_WORDS
+from fx_explorer.instruments.compile_time.view import why_no_time
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+BAR_CELLS = 16
+PART_OF_SCREEN = 3
+
+MOST_EXPENSIVE = 12
+"""So many lines of the user's are listed in a detail."""
+
+TONES: dict[str, str] = {
+    **dict.fromkeys(("call", "thread", "function", "other"), "$foreground 12%"),
+    **dict.fromkeys(("module",), "$foreground 20%"),
+    **dict.fromkeys(("line",), "$foreground 28%"),
+    **dict.fromkeys(("dynamo",), "$primary-muted"),
+    **dict.fromkeys(("pre_grad", "joint", "forward", "backward"), "$accent-muted"),
+    **dict.fromkeys(("post_grad", "backend"), "$secondary-muted"),
+    **dict.fromkeys(("schedule", "output_code"), "$success-muted"),
+    **dict.fromkeys(("kernel",), "$warning-muted"),
+}
+"""Kind of a frame → colour of the theme. A theme has fewer than there are kinds; names and the rows
+tell them apart.
+"""
+
+COLUMNS = (
+    TableColumn("phase", "strong", min_width=26, max_width=64),
+    TableColumn("in all", is_number=True, min_width=8),
+    TableColumn("itself", "number", is_number=True, min_width=8, total=seconds),
+    TableColumn("share", "muted", is_number=True, priority=3),
+    TableColumn("of the whole", "good", is_bar=True, min_width=BAR_CELLS, priority=2),
+    TableColumn("your line", "link", min_width=12, max_width=26, priority=1, keeps="end"),
+    TableColumn("torch calls it", "muted", min_width=12, max_width=40, priority=4),
+)
+
+NO_LINES = "How long each of your lines took is not in this session: capture again to have it."
+
+
+def flame_table(reader: SessionReader) -> ViewTable:
+    found = compile_time(reader)
+    if found is None:
+        return ViewTable(
+            shows="Where the time of compiling went.",
+            notice="",
+            origin="",
+            columns=COLUMNS,
+            rows=(),
+            empty=why_no_time(reader),
+        )
+    return _Zoomed(found, 0).table
+
+
+@dataclass(frozen=True, slots=True)
+class _Zoomed:
+    """What lies within one frame."""
+
+    whole: CompileTime
+    at: int
+    """Position of the frame."""
+
+    @property
+    def table(self) -> ViewTable:
+        frame = self.parts[0].frame
+        return ViewTable(
+            shows="Where the time of compiling went, down to your modules and lines.",
+            notice=self._notice(frame),
+            origin="torch's own timed phases, and a clock that knows your lines",
+            columns=COLUMNS,
+            rows=_Rows(self.whole, self.parts),
+            empty="",
+            chart=FlameChart(
+                frame,
+                [part.frame.steps for part in self.parts],
+                TONES,
+                noun="phase",
+                part_of_screen=PART_OF_SCREEN,
+            ),
+            svg=self._svg,
+            opens=self._within,
+        )
+
+    @property
+    def parts(self) -> Sequence[CompilePart]:
+        """Return the frame and what lies within it."""
+        steps = self.whole.parts[self.at].frame.steps
+        return self.whole.parts[steps.start : steps.stop]
+
+    def _within(self, row: int) -> ViewTable | None:
+        frame = self.parts[row].frame
+        return _Zoomed(self.whole, self.at + row).table if row and frame.children else None
+
+    def _notice(self, frame: FlameFrame) -> str:
+        whole_s = self.whole.root.duration_s
+        if self.at:
+            part = careful_share(frame.duration_s, whole_s)
+            return f"{frame.name}: {seconds(frame.duration_s)}, {part} of all. Escape leaves it."
+        most_expensive = max(self.parts, key=lambda part: part.frame.self_s).frame
+        threads = [child for child in frame.children if child.kind == "thread"]
+        on = f" on {counted(len(threads), 'thread')}, which run side by side" if threads else ""
+        by_itself = (
+            f"most expensive by itself: {most_expensive.name}, {seconds(most_expensive.self_s)}"
+        )
+        words = f"{seconds(whole_s)} in all{on}; {by_itself}. Enter opens a row."
+        return words if self.whole.has_lines else f"{words} {NO_LINES}"
+
+    def _svg(self) -> str:
+        from fx_explorer.instruments.compile_time.picture import compile_svg
+
+        return compile_svg(self.whole, self.parts[0].frame)
+
+
+class _Rows(Sequence[TableRow]):
+    """The rows, each made when it is asked for: there may be 10,000 phases."""
+
+    def __init__(self, whole: CompileTime, parts: Sequence[CompilePart]) -> None:
+        self._whole = whole
+        self._parts = parts
+        self._whole_s = whole.root.duration_s
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, at: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TableRow]: ...
+    def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
+        if isinstance(at, slice):
+            return [self._row(one) for one in self._parts[at]]
+        return self._row(self._parts[at])
+
+    def _row(self, part: CompilePart) -> TableRow:
+        frame = part.frame
+        depth = frame.depth - self._parts[0].frame.depth
+        cells = (
+            f"{'  ' * depth}{frame.name}",
+            seconds(frame.duration_s),
+            seconds(frame.self_s) if frame.self_s >= LEAST_S or not frame.children else "",
+            careful_share(frame.duration_s, self._whole_s),
+            bar(frame.duration_s, self._whole_s, BAR_CELLS),
+            in_file(*frame.line) if frame.line else "",
+            part.span.name if part.span else "",
+        )
+        if part.file and frame.line:
+            place = Place(Document("source", part.file), frame.line[1] - 1)
+        else:
+            place = None
+        values = {
+            "itself": frame.self_s,
+            "of the whole": frame.duration_s,
+            "in all": frame.duration_s,
+        }
+        return TableRow(cells, place, lambda: Detail(self._detail(part)), values=values)
+
+    def _detail(self, part: CompilePart) -> str:
+        frame, span = part.frame, part.span
+        if frame.children and frame.self_s >= LEAST_S:
+            itself = f"; {run_time(frame.self_s)} of it itself"
+        else:
+            itself = ""
+        told = [
+            (
+                f"{frame.name}: {run_time(frame.duration_s)}, "
+                f"{careful_share(frame.duration_s, self._whole_s)} of all{itself}."
+            ),
+            KINDS_IN_WORDS.get(frame.kind, ""),
+        ]
+        if span:
+            thread = f" on the thread {span.thread}" if span.thread else ""
+            told.append(
+                f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the "
+                f"start{thread}."
+            )
+        if part.compilation:
+            told.append(f"It is of [{part.compilation}].")
+        lines = _line_sums(self._whole.parts[frame.steps.start : frame.steps.stop])
+        if len(lines) > 1 or (lines and frame.kind != "line"):
+            told += [
+                "",
+                f"Your lines in it, the most expensive of {counted(len(lines), 'line')} first:",
+            ]
+            told += [
+                f"{run_time(took_s):>9}  {where}"
+                for where, took_s in list(lines.items())[:MOST_EXPENSIVE]
+            ]
+        return "\n".join(line for number, line in enumerate(told) if line or number > 1)
+
+
+LEAST_S = 5e-5
+"""Seconds that a phase took by itself, from which on they are shown beside what is within it."""
+
+
+def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:
+    """Return the seconds of each line of the user's, in all modules and phases, the most expensive
+    first.
+    """
+    sums: dict[str, float] = {}
+    for part in parts:
+        if part.frame.kind == "line":
+            sums[part.frame.name] = sums.get(part.frame.name, 0.0) + part.frame.duration_s
+    return dict(sorted(sums.items(), key=lambda entry: -entry[1]))

@@ -1,0 +1,175 @@
+"""The guards of a call: how many are evaluated in C++ and how many in Python, which are most
+expensive, and what torch's guard filters would drop of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fx_explorer.analysis.words import listed
+from fx_explorer.instruments.guards.guard_tree import (
+    ExplainedCheck,
+    explained_checks,
+    most_expensive,
+)
+from fx_explorer.model import Compilation, FilterAnswer, Guard, GuardCheck, OptionInForce, Origin
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import Filtered, filtered
+
+IN_PYTHON = ("LAMBDA_GUARD", "PYTHON_")
+"""Beginnings of torch's names for leaves that call Python (torch/csrc/dynamo/guards.cpp); all
+others are C++.
+"""
+
+MOST_NAMED = 3
+
+UNSEEN: dict[Origin, str] = {
+    "argument": "arguments",
+    "module": "attributes of modules",
+    "closure": "variables of enclosing functions",
+    "global": "globals",
+    "library": "functions of torch and Python",
+    "state": "settings of torch (grad mode, autocast)",
+    "shapes": "relations between sizes",
+}
+"""What changes unseen when nothing checks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterEffect:
+    """What a guard filter would drop of the guards of a call."""
+
+    name: str
+    like: tuple[str, ...]
+    """Filters that drop just the same."""
+    guards: int
+    """Guards that Dynamo asked for."""
+    dropped: int
+    in_cpp: int
+    """Checks in C++ that are known to go with them. Of those that torch makes for itself, such as
+    the keys of dicts on the way to a value, it is not known, unless nothing is left.
+    """
+    in_python: int
+    risk: str
+    """What would change unseen, in a sentence without its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardCounts:
+    """The guards of the compilations that a call runs through."""
+
+    in_cpp: int = 0
+    in_python: int = 0
+    most_expensive: str = ""
+    """The most expensive checks by themselves, with the values' names in the program."""
+    filters: tuple[FilterEffect, ...] = ()
+    """Those of torch's filters that would drop any check, the one that drops least first."""
+    dropped: tuple[Filtered, ...] = ()
+    """What the filter in force dropped."""
+    checks: Sequence[GuardCheck] = ()
+    options: dict[str, object] = field(default_factory=dict)
+    """Full name → value in force of the options that this torch has."""
+
+    @property
+    def whole(self) -> int:
+        return self.in_cpp + self.in_python
+
+
+def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardCounts:
+    """Return the guards of the compilations of these names."""
+    owners = {row.id: row.name for row in reader.rows(Compilation) if row.name in compilations}
+    explained = [one for owner in owners for one in explained_checks(reader, owner)]
+    in_python = _in_python(explained)
+    guards = [row for row in reader.rows(Guard) if row.compilation in owners]
+    return GuardCounts(
+        len(explained) - in_python,
+        in_python,
+        most_expensive(explained, MOST_NAMED),
+        tuple(_filters(reader, explained, guards, owners)),
+        tuple(filtered(reader)),
+        [one.check for one in explained],
+        {
+            row.name: json.loads(row.value)
+            for row in reader.rows(OptionInForce)
+            if row.name.startswith("dynamo.")
+        },
+    )
+
+
+def _in_python(checks: Iterable[ExplainedCheck]) -> int:
+    return sum(one.check.kind.startswith(IN_PYTHON) for one in checks)
+
+
+def _filters(
+    reader: SessionReader,
+    checks: Sequence[ExplainedCheck],
+    guards: Sequence[Guard],
+    owners: dict[int, str],
+) -> list[FilterEffect]:
+    """Return the filters with what they drop. Those that drop no check are left out: a guard need
+    not have one.
+    """
+    ids = {(owners[row.compilation], row.position): row.id for row in guards}
+    dropped: dict[str, set[int]] = {}
+    for answer in reader.rows(FilterAnswer):
+        of_compilation = {
+            ids[key]
+            for position in answer.dropped
+            if (key := (answer.compilation, position)) in ids
+        }
+        dropped.setdefault(answer.filter, set()).update(of_compilation)
+    of_guard: dict[int, list[ExplainedCheck]] = {}
+    for one in checks:
+        of_guard.setdefault(one.check.guard, []).append(one)
+    alike: dict[frozenset[int], list[str]] = {}
+    for name, of_filter in dropped.items():
+        if any(number in of_guard for number in of_filter):
+            alike.setdefault(frozenset(of_filter), []).append(name)
+    effects = []
+    for both, (name, *like) in alike.items():
+        # Without any guard, what torch checks for itself goes too, such as the keys of dicts.
+        if len(both) == len(guards):
+            gone = list(checks)
+        else:
+            gone = [one for number in both for one in of_guard.get(number, ())]
+        python = _in_python(gone)
+        effects.append(
+            FilterEffect(
+                name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)
+            )
+        )
+    return sorted(effects, key=lambda one: one.dropped)
+
+
+def _risk(gone: Sequence[ExplainedCheck]) -> str:
+    """Say what changes unseen when these checks are not made."""
+    by_origin: dict[Origin, list[str]] = {}
+    for one in gone:
+        if one.chance != "hardly":
+            by_origin.setdefault(one.check.origin, []).append(one.name)
+    if not by_origin:
+        return (
+            "a function, class or module that the program replaces after compiling is not "
+            "noticed: the old one runs on"
+        )
+    told = listed(
+        (_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin),
+        len(UNSEEN),
+    )
+    risk = f"changes to {told} after compiling are not noticed: the old compiled code runs on"
+    is_open = any(
+        one.check.kind == "TENSOR_MATCH" and one.check.origin == "argument" for one in gone
+    )
+    if is_open:
+        return f"{risk}, also with tensors of another shape or dtype, which may end the process"
+    return risk
+
+
+def _with_examples(origin: Origin, names: Sequence[str]) -> str:
+    # The shortest are the program's own; names inside torch's modules are long.
+    examples = sorted(dict.fromkeys(filter(None, names)), key=lambda name: (len(name), name))
+    if examples and origin != "library":
+        return f"{UNSEEN[origin]} ({listed(examples, 2)})"
+    return UNSEEN[origin]

@@ -1,0 +1,220 @@
+"""The same call uncompiled, operator by operator: how long each takes, and which line of the user's
+calls it.
+
+Times are those of torch's profiler, without what it takes to be profiled. Lines come from another
+call, under a dispatch mode that looks where each operator is called from; the operators it hears of
+come in the same order in both. The backward of an operator has its forward's line, which autograd's
+sequence numbers tell.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fx_explorer.instruments.ledger.measure.one_call import times_of
+from fx_explorer.model import Direction
+from fx_explorer.program.users.users_line import users_line
+
+CALLS = 11
+
+LOOK_AHEAD = 4
+
+EVENTS_OF_DETACH = 2
+"""``aten::detach``, and ``detach`` within it."""
+
+MOST_TIMES = 2.0
+"""Most that an event of the program costs, as multiples of one in a loop of its own."""
+
+LEAST_PART = 0.1
+"""Part of its profiled time that an operator is taken to have at least without the profiler."""
+
+EVALUATES = "autograd::engine::evaluate_function: "
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class EagerOperator:
+    name: str
+    direction: Direction
+    file: str
+    line: int
+    host_s: float
+    device_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _CalledFrom:
+    """An operator below autograd, and the user's line that it was called from."""
+
+    name: str
+    file: str
+    line: int
+
+
+def eager_operators(call: Call, call_s: float, is_gpu: bool) -> list[EagerOperator]:
+    """Return the operators of one call, in order. ``call_s`` is how long a call takes without a
+    profiler.
+    """
+    lines = _LinesOfOperators()
+    with lines:
+        call()
+    _profiled(call, 1, is_gpu)  # the first one takes longer
+    before = times_of(call, CALLS)
+    roots, took_s = _profiled(call, CALLS, is_gpu)
+    plain_s = median([*before, *times_of(call, CALLS)])
+    events = sum(1 for root in roots for _ in _subtree(root)) / CALLS
+    cost_s = min(MOST_TIMES * _cost_of_an_event(), max(0.0, took_s - plain_s) / max(events, 1))
+    return _at_most(
+        call_s, _middle([_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)])
+    )
+
+
+def _cost_of_an_event(runs: int = 1000) -> float:
+    """Return the seconds that it takes longer to call a small operator when it is profiled."""
+    small = torch.zeros(1)
+    alone_s = min(timeit.repeat(small.detach, number=runs, repeat=5)) / runs
+    with profile(activities=[ProfilerActivity.CPU]):
+        profiled_s = min(timeit.repeat(small.detach, number=runs, repeat=5)) / runs
+    return max(0.0, profiled_s - alone_s) / EVENTS_OF_DETACH
+
+
+def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperator]:
+    """Return the operators, made shorter alike where they would take longer than the whole call:
+    what it takes to be profiled is known on the average only.
+    """
+    whole_s = sum(one.host_s for one in operators)
+    part = min(1.0, call_s / whole_s) if whole_s else 1.0
+    return [replace(one, host_s=one.host_s * part) for one in operators]
+
+
+def _profiled(call: Call, calls: int, is_gpu: bool) -> tuple[list[Any], float]:
+    """Return the outermost operators of some calls, and the median seconds of a call."""
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
+    with profile(activities=activities) as seen:
+        took_s = median(times_of(call, calls))
+    return [
+        event for event in seen.events() if event.cpu_parent is None and _is_operator(event)
+    ], took_s
+
+
+class _LinesOfOperators(TorchDispatchMode):
+    """Notes which operators are called below autograd, and from where."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[_CalledFrom] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        file, line = users_line(2)
+        packet = getattr(func, "overloadpacket", None)  # a control-flow operator has none
+        name = packet._qualified_op_name if packet is not None else str(func)
+        self.called.append(_CalledFrom(name, file, line))
+        return func(*args, **(kwargs or {}))
+
+
+def _is_operator(event: Any) -> bool:
+    return event.device_type == torch.autograd.DeviceType.CPU and (
+        "::" in event.name and not event.name.startswith(("cuda", "cu"))
+    )
+
+
+def _subtree(event: Any) -> Iterator[Any]:
+    yield event
+    for child in event.cpu_children:
+        yield from _subtree(child)
+
+
+def _by_call(roots: list[Any]) -> list[list[Any]]:
+    """Return the operators of each profiled call. Where they are not equally many, the calls are
+    not alike, and the first part of them stands for all.
+    """
+    roots = sorted(roots, key=lambda event: event.time_range.start)
+    each = len(roots) // CALLS
+    calls = [roots[i * each : (i + 1) * each] for i in range(CALLS)] if each else []
+    names = [[event.name for event in one] for one in calls]
+    return [one for one, own in zip(calls, names, strict=True) if own == names[0]]
+
+
+def _operators(roots: list[Any], called: list[_CalledFrom], cost_s: float) -> list[EagerOperator]:
+    found = _Lines(called)
+    of_forward: dict[int, tuple[str, int]] = {}
+    operators = []
+    for root in roots:
+        is_backward = root.name.startswith(EVALUATES)
+        place = found.of(root, of_forward)
+        if is_backward:
+            numbers = [event.sequence_nr for event in _subtree(root) if event.sequence_nr >= 0]
+            place = next(
+                (of_forward[number] for number in numbers if number in of_forward), ("", 0)
+            )
+        profiled_s = root.cpu_time_total / 1e6
+        host_s = max(LEAST_PART * profiled_s, profiled_s - cost_s * sum(1 for _ in _subtree(root)))
+        direction: Direction = "backward" if is_backward else "forward"
+        operators.append(
+            EagerOperator(
+                root.name.removeprefix(EVALUATES),
+                direction,
+                *place,
+                host_s,
+                root.device_time_total / 1e6,
+            )
+        )
+    return operators
+
+
+class _Lines:
+    """Goes through the operators of a call in the order of those whose lines are known."""
+
+    def __init__(self, called: Sequence[_CalledFrom]) -> None:
+        self._called = called
+        self._next = 0
+
+    def of(self, event: Any, by_number: dict[int, tuple[str, int]]) -> tuple[str, int]:
+        """Return the line of an operator: that of the first below it which is known. Sequence
+        numbers of what is below it are put into ``by_number``.
+        """
+        place = self._of_itself(event.name)
+        if place is None:
+            places = [self.of(child, by_number) for child in event.cpu_children]
+            place = next((one for one in places if one[1]), ("", 0))
+        if place[1] and event.sequence_nr >= 0:
+            by_number.setdefault(event.sequence_nr, place)
+        return place
+
+    def _of_itself(self, name: str) -> tuple[str, int] | None:
+        """Return the line of the next operator of this name, and leave out the few before it:
+        autograd calls some under a dispatch mode that it does not call without one.
+        """
+        for i, one in enumerate(self._called[self._next : self._next + LOOK_AHEAD]):
+            if one.name == name:
+                self._next += i + 1
+                return one.file, one.line
+        return None
+
+
+def _middle(calls: list[list[EagerOperator]]) -> list[EagerOperator]:
+    """Return the operators of a call with the medians of all calls."""
+    found = []
+    for same in zip(*calls, strict=True):
+        host_s, device_s = (
+            median(getattr(each, name) for each in same) for name in ("host_s", "device_s")
+        )
+        found.append(replace(same[0], host_s=host_s, device_s=device_s))
+    return found

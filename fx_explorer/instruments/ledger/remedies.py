@@ -1,0 +1,253 @@
+"""What may make a call faster, given where its time goes. Each can be measured: the same call with
+it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, share
+from fx_explorer.instruments.ledger.figures import LedgerFigures
+from fx_explorer.instruments.ledger.guard_counts import IN_PYTHON, FilterEffect, GuardCounts
+from fx_explorer.model import GUARD_FILTER, GuardCheck
+
+MUCH, SOME = 0.3, 0.05
+"""Parts of a call from which on a remedy is named."""
+
+LEAST = 0.01
+"""Part of a call from which on fewer guards can be measured: rounds end when a time is known to 1
+%.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change of how the program is compiled."""
+
+    name: str
+    """As a table names it: ``reduce-overhead``."""
+    how: str
+    """As a sentence continues behind "compile": ``in the mode reduce-overhead``."""
+    why: str
+    risk: str
+    """What has to hold, or what it costs; empty for nothing known."""
+    mode: str = ""
+    options: dict[str, object] = field(default_factory=dict)
+    """``torch._inductor.config`` entries, and ``guard_filter_fn`` with the name of a filter."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """Options of torch by full name, as of Dynamo."""
+    is_for_guards: bool = False
+    """Whether it makes guards fewer or cheaper. There are many of those, each told when it is
+    measured.
+    """
+
+
+def remedies(figures: LedgerFigures) -> list[Remedy]:
+    """Return what may help, that which may help most first; nothing where steps are not known."""
+    if not figures.are_steps_known:
+        return []
+    found = (*_less_around(figures), *_faster_kernels(figures), *_less_of_guards(figures))
+    return [one for one in found if not _is_in_force(one, figures)]
+
+
+def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
+    """Return whether the program is compiled so already."""
+    request = figures.request
+    if request is None:
+        return False
+    if remedy.mode:
+        return request.mode == remedy.mode
+    return (
+        remedy.options.items() <= request.options.items()
+        and remedy.settings.items() <= request.settings.items()
+    )
+
+
+def _less_around(figures: LedgerFigures) -> Iterator[Remedy]:
+    call_s = figures.call.call_s
+    if figures.is_on_gpu and figures.idle_s > MUCH * call_s:
+        yield Remedy(
+            "reduce-overhead",
+            "in the mode reduce-overhead",
+            f"the GPU waits for the host in {share(figures.idle_s, call_s)} of a call: "
+            "CUDA graphs start all kernels at once",
+            "inputs are copied to fixed addresses, and outputs are overwritten by the next call",
+            mode="reduce-overhead",
+        )
+    checks_s = figures.of_kind("checks")
+    if checks_s > SOME * call_s:
+        yield Remedy(
+            "size_asserts=False",
+            "without checks of sizes (options size_asserts, alignment_asserts)",
+            f"checks of sizes and strides take {run_time(checks_s)} ({share(checks_s, call_s)})",
+            "a tensor of another layout than torch expects is computed with all the same",
+            options={"size_asserts": False, "alignment_asserts": False},
+        )
+
+
+def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
+    whole_s = figures.call.call_s
+    library_s = sum(entry.seconds for entry in figures.entries if entry.step.kind == "library")
+    if library_s < MUCH * whole_s:
+        return
+    part = f"library calls take {share(library_s, whole_s)} of a call"
+    if figures.is_on_gpu:
+        yield Remedy(
+            "max-autotune",
+            "in the mode max-autotune",
+            f"{part}, and Triton templates may beat them",
+            "compiling takes minutes",
+            mode="max-autotune",
+        )
+    elif not figures.call.trains and figures.call.parameters:
+        yield Remedy(
+            "freezing",
+            "with the option freezing",
+            f"{part}, and weights can be packed for them ahead of time",
+            "parameters are constants then, and must not change; it takes effect under "
+            "torch.no_grad()",
+            options={"freezing": True},
+        )
+
+
+def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
+    """Yield settings that make guards cheaper, and filters that drop some of them."""
+    guards_s, whole_s = figures.of_kind("guards"), figures.call.call_s
+    # Where they could not be asked outside of a call, they are somewhere in entering torch.compile.
+    if (guards_s or figures.of_kind("entry")) < LEAST * whole_s:
+        return
+    for one in settings_for_guards(figures.guards):
+        name = f"{one.name}={one.value}"
+        settings: dict[str, object] = {one.name: one.value}
+        yield Remedy(name, f"with {name}", one.why, one.risk, settings=settings, is_for_guards=True)
+    request = figures.request
+    if request and request.mode and request.backend != "inductor":
+        return  # torch takes no options beside a mode, and only Inductor's modes are known as options
+    for effect in figures.guards.filters:
+        why = f"it {drops_in_words(effect)}"
+        options: dict[str, object] = {GUARD_FILTER: effect.name}
+        yield Remedy(
+            effect.name,
+            f"with {GUARD_FILTER}={effect.name}",
+            why,
+            effect.risk,
+            options=options,
+            is_for_guards=True,
+        )
+
+
+def drops_in_words(effect: FilterEffect) -> str:
+    """Return ``drops 12 of 49 guards (12 checks, all in C++)``."""
+    checks = checks_in_words(effect.in_cpp, effect.in_python)
+    like = f", as {' and '.join(effect.like)} does" if effect.like else ""
+    return f"drops {effect.dropped:,} of {counted(effect.guards, 'guard')} ({checks}{like})"
+
+
+def checks_in_words(in_cpp: int, in_python: int) -> str:
+    """Return ``22 checks, 20 in C++ and 2 in Python``."""
+    told = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
+    return f"{counted(in_cpp + in_python, 'check')}, {told}"
+
+
+# Options of Dynamo that make the guards of a program cheaper or fewer (torch/_dynamo/config.py),
+# each with the kind of check that has to be there for it to change anything.
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSetting:
+    """One option with the value that may help."""
+
+    name: str
+    """Full name: ``dynamo.guard_nn_modules``."""
+    value: bool
+    why: str
+    risk: str
+    concerns: Callable[[GuardCheck], bool]
+    """Whether a check is made otherwise with this value."""
+
+
+_ALIAS = re.compile(r"[LG]\[.+ is [LG]\[")
+"""Two inputs are the same object: ``L['y'] is L['x']`` (``DUPLICATE_INPUT``,
+torch/_dynamo/guards.py).
+"""
+
+
+def _is_of_module(check: GuardCheck) -> bool:
+    return check.origin == "module"
+
+
+def _is_shape_in_python(check: GuardCheck) -> bool:
+    return check.origin == "shapes" and check.kind.startswith(IN_PYTHON)
+
+
+def _is_alias_in_python(check: GuardCheck) -> bool:
+    return check.kind.startswith(IN_PYTHON) and _ALIAS.match(check.code) is not None
+
+
+def _is_default(check: GuardCheck) -> bool:
+    return "__defaults__" in check.source or "__kwdefaults__" in check.source
+
+
+def _is_hook(check: GuardCheck) -> bool:
+    return "_hooks" in check.source
+
+
+def _is_alias_of_tensors(check: GuardCheck) -> bool:
+    return check.kind == "NO_TENSOR_ALIASING"
+
+
+SETTINGS = (
+    GuardSetting(
+        "dynamo.use_recursive_dict_tags_for_guards",
+        True,
+        "modules whose dicts nobody has written to since are not looked into",
+        "torch has it off by default; code, defaults and closures of functions must not be rebound",
+        _is_of_module,
+    ),
+    GuardSetting(
+        "dynamo.enable_cpp_symbolic_shape_guards",
+        True,
+        "relations between sizes are then checked in C++",
+        "compiling takes longer, because a C++ compiler builds the check",
+        _is_shape_in_python,
+    ),
+    GuardSetting(
+        "dynamo.use_lamba_guard_for_object_aliasing",
+        False,
+        "which inputs are the same object is then checked in C++",
+        "nothing goes unseen that is noticed now",
+        _is_alias_in_python,
+    ),
+    GuardSetting(
+        "dynamo.skip_guards_on_constant_func_defaults",
+        True,
+        "constant default values of functions are then not checked",
+        "a default value that is set again after compiling is not noticed: the old one is used",
+        _is_default,
+    ),
+    GuardSetting(
+        "dynamo.skip_nnmodule_hook_guards",
+        True,
+        "hooks of modules are then not checked",
+        "hooks that are added or removed after compiling are not noticed",
+        _is_hook,
+    ),
+    GuardSetting(
+        "dynamo.skip_no_tensor_aliasing_guards_on_parameters",
+        True,
+        "whether two parameters are one tensor is then not checked",
+        "a tensor that is passed for two parameters later gives wrong results",
+        _is_alias_of_tensors,
+    ),
+)
+
+
+def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
+    """Return the settings that may change how these guards are evaluated: those that this torch
+    has, whose value is another one, and whose kind of check is there.
+    """
+    others = [one for one in SETTINGS if guards.options.get(one.name, one.value) != one.value]
+    return [one for one in others if any(map(one.concerns, guards.checks))]

@@ -1,0 +1,221 @@
+"""A ledger as text, markdown, CSV and JSON: the verdict first, then where the time goes by kind, by
+line of the user's, and step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted
+from fx_explorer.highlight import printable
+from fx_explorer.instruments.ledger.by_line import LineTime, line_times
+from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.instruments.ledger.gaps import GAP_COLUMNS, MOST_GAPS, ToldGap, gap_rows, gaps_told
+from fx_explorer.instruments.ledger.rates import rate
+from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
+from fx_explorer.instruments.ledger.table import (
+    KIND_COLUMNS,
+    LINE_COLUMNS,
+    Cells,
+    kind_rows,
+    line_rows,
+    step_name,
+    step_table,
+)
+from fx_explorer.instruments.ledger.verdict import verdict
+from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
+from fx_explorer.output.table import Table
+from fx_explorer.output.text import Block, text_of
+
+SCHEMA = "fx-explorer/ledger/1"
+
+MOST_LINES = 12
+"""Lines of the user's that the text has; the other formats have all."""
+
+Format = Callable[[LedgerFigures, bool], str]
+
+
+def ledger_text(figures: LedgerFigures, steps: bool, width: int | None = None) -> str:
+    """Return the verdict and the tables as plain text; with ``steps`` every step of the call. Lines
+    have at most ``width`` cells, None where a program reads.
+    """
+    blocks: list[Block] = [*verdict(figures), ""]
+    for table in _tables(figures, _most(line_rows(figures)), MOST_GAPS, steps):
+        blocks += [table, ""]
+    return text_of([*blocks, *_guards(figures), *_notes(figures)], width)
+
+
+def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
+    """Return the verdict as a list and the tables, to be put into an issue."""
+    lines = markdown_list([*verdict(figures), *_guards(figures), *_notes(figures)])
+    for table in _tables(figures, line_rows(figures), None, steps):
+        lines += ["", *markdown_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _tables(
+    figures: LedgerFigures, lines: Sequence[Cells], most_gaps: int | None, steps: bool
+) -> Iterator[Table]:
+    """Yield where the time goes by kind and by line, where the GPU waits, and every step where that
+    is wanted.
+    """
+    yield Table(KIND_COLUMNS, kind_rows(figures))
+    yield Table(LINE_COLUMNS, lines)
+    if figures.gaps:
+        yield Table(GAP_COLUMNS, gap_rows(figures)[:most_gaps])
+    if steps:
+        yield step_table(figures)
+
+
+def ledger_csv(figures: LedgerFigures, steps: bool) -> str:
+    """Return a line for each step in order, with times in seconds."""
+    rows = [_step(figures, entry) for entry in figures.entries]
+    for row, entry in zip(rows, figures.entries, strict=True):
+        row["lines"] = " ".join(f"{line.file}:{line.line}" for line, _ in entry.lines)
+    return csv_of_objects(rows)
+
+
+def ledger_json(figures: LedgerFigures, steps: bool) -> str:
+    """Return everything as JSON."""
+    return json_text({"schema": SCHEMA, **ledger_object(figures)})
+
+
+def ledger_object(figures: LedgerFigures) -> dict[str, object]:
+    """Return everything as the report has it under ``ledger``."""
+    call = {name: _or_null(value) for name, value in asdict(figures.call).items() if name != "id"}
+    found = line_times(figures)
+    return {
+        "verdict": verdict(figures),
+        **call,
+        "accounted_s": figures.accounted_s,
+        "unaccounted_s": figures.unaccounted_s,
+        "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
+        "by_line": [_line(one) for one in found.lines],
+        "steps": [_step(figures, entry) for entry in figures.entries],
+        "gaps": [_gap(figures, one) for one in gaps_told(figures)],
+        "uncompiled_operators": [_operator(row) for row in figures.operators],
+        "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
+        "guards": {
+            "in_cpp": figures.guards.in_cpp,
+            "in_python": figures.guards.in_python,
+            "filters": _filters(figures),
+        },
+        "remedies": [asdict(one) for one in remedies(figures)],
+    }
+
+
+FORMATS: dict[str, Format] = {
+    "text": ledger_text,
+    "json": ledger_json,
+    "csv": ledger_csv,
+    "markdown": ledger_markdown,
+}
+
+
+def tried_text(sentences: Sequence[str]) -> str:
+    """Return what was tried as plain text, a line for each."""
+    return "".join(f"{printable(sentence)}\n" for sentence in sentences)
+
+
+def tried_markdown(sentences: Sequence[str]) -> str:
+    """Return what was tried as a list."""
+    return "".join(f"{line}\n" for line in markdown_list(sentences))
+
+
+TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdown": tried_markdown}
+
+
+def _or_null(value: object) -> object:
+    """Return null for a time that was not measured."""
+    return None if isinstance(value, float | int) and value < 0 else value
+
+
+def _line(one: LineTime) -> dict[str, object]:
+    return {
+        **asdict(one.line),
+        "compiled_s": _or_null(one.compiled_s),
+        "uncompiled_s": _or_null(one.uncompiled_s),
+    }
+
+
+def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
+    step, reached = entry.step, rate(figures, entry)
+    return {
+        "kind": step.kind,
+        "name": step.name,
+        "compilation": step.compilation,
+        "direction": step.direction,
+        "output_code_line": step.line,
+        "began_s": entry.began_s,
+        "host_s": step.host_s,
+        "iqr_s": step.iqr_s,
+        "device_s": step.device_s if step.device_s >= 0 else None,
+        "bytes": step.moved_bytes if step.moved_bytes >= 0 else None,
+        "flops": step.flops if step.flops >= 0 else None,
+        "bytes_per_s": reached.bytes_per_s if reached else None,
+        "flops_per_s": reached.flops_per_s if reached else None,
+        "lines": [{**asdict(line), "part": part} for line, part in entry.lines],
+    }
+
+
+def _gap(figures: LedgerFigures, told: ToldGap) -> dict[str, object]:
+    position = {id(entry): at for at, entry in enumerate(figures.entries)}
+    steps = [
+        {"step": position[id(entry)], "name": step_name(figures, entry), "seconds": took_s}
+        for entry, took_s in told.meanwhile
+    ]
+    return {
+        "before": told.gap.before,
+        "after": told.gap.after,
+        "seconds": told.gap.seconds,
+        "meanwhile": steps,
+    }
+
+
+def _operator(row: object) -> dict[str, object]:
+    fields = asdict(row)  # type: ignore[call-overload]
+    return {name: value for name, value in fields.items() if name not in ("id", "call", "position")}
+
+
+def _most(rows: list[Cells]) -> list[Cells]:
+    """Return the longest lines, and the last row, which is of no line."""
+    left_out = len(rows) - 1 - MOST_LINES
+    if left_out <= 0:
+        return rows
+    return [*rows[:MOST_LINES], (f"and {counted(left_out, 'line')} more", "", "", ""), rows[-1]]
+
+
+def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
+    return [asdict(one) for one in figures.guards.filters]
+
+
+def _guards(figures: LedgerFigures) -> Iterator[str]:
+    guards = figures.guards
+    if guards.whole:
+        dear = (
+            f"; the most expensive by themselves: {guards.most_expensive}"
+            if guards.most_expensive
+            else ""
+        )
+        yield (
+            f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
+            "app lists them."
+        )
+    for one in guards.dropped:
+        yield (
+            f"The guard filter {one.filter} dropped {one.dropped:,} of the "
+            f"{counted(one.guards, 'guard')} of this program."
+        )
+
+
+def _notes(figures: LedgerFigures) -> Iterator[str]:
+    call = figures.call
+    yield (
+        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch "
+        f"{call.torch}, with {call.inputs}: "
+        f"means of the middle half of {counted(call.calls, 'call')} that took turns with "
+        "calls without a clock. "
+        f"The clock took {run_time(call.clock_s)} of a call, which is taken off."
+    )

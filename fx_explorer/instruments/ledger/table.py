@@ -1,0 +1,158 @@
+"""A ledger as tables, for the screen and for reports alike: by kind, by line, and in order."""
+
+from __future__ import annotations
+
+import re
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, share
+from fx_explorer.instruments.ledger.by_line import line_times
+from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.instruments.ledger.rates import rate
+from fx_explorer.model import LedgerKind, LedgerStep
+from fx_explorer.output.table import Column, Table
+from fx_explorer.session.file_names import in_file
+
+LEAST_S = 1e-9
+
+NOT_ACCOUNTED = "not accounted for"
+
+TIME = Column("time", is_number=True)
+SHARE = Column("share", is_number=True, priority=1)
+LINE = Column("line", narrowing="wrapped", least=20)
+
+KIND_COLUMNS = (Column("where the time goes", narrowing="wrapped", least=24), TIME, SHARE)
+LINE_COLUMNS = (
+    LINE,
+    Column("compiled", is_number=True),
+    Column("uncompiled", is_number=True),
+    Column("gained", is_number=True),
+)
+STEP_COLUMNS = (
+    Column("step", narrowing="wrapped", least=26),
+    Column("graph", priority=3),
+    TIME,
+    Column("GPU", is_number=True),
+    SHARE,
+    Column("reaches", narrowing="wrapped", least=24, priority=2),
+    LINE,
+)
+
+Cells = tuple[str, ...]
+
+
+def kind_rows(figures: LedgerFigures) -> list[Cells]:
+    """Return a row for each kind of step, the longest first, and what is not accounted for."""
+    call_s = figures.call.call_s
+    rows = [(figures.in_words(kind), took_s) for kind, took_s in kinds_told(figures)]
+    rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
+    return [
+        *((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows),
+        ("a call", run_time(call_s), "100 %"),
+    ]
+
+
+def kinds_told(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
+    """Return the kinds of steps that have rows, each with its seconds."""
+    return [(kind, took_s) for kind, took_s in figures.by_kind if took_s > LEAST_S]
+
+
+def line_rows(figures: LedgerFigures) -> list[Cells]:
+    """Return a row for each line of the user's, the longest first, and what is of no line."""
+    found = line_times(figures)
+    rows = [
+        (
+            in_file(one.line.file, one.line.line),
+            _known(one.compiled_s),
+            _known(one.uncompiled_s),
+            _known_gain(one.gained_s),
+        )
+        for one in found.lines
+    ]
+    gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
+    is_known = found.uncompiled_of_none_s >= 0 or bool(figures.operators)
+    of_none = (_time(found.uncompiled_of_none_s), _known_gain(gained_s)) if is_known else ("", "")
+    return [*rows, ("of no line", _time(found.compiled_of_none_s), *of_none)]
+
+
+def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
+    """Return the cells of a step, in the order of STEP_COLUMNS."""
+    step, call_s = entry.step, figures.call.call_s
+    reached = rate(figures, entry)
+    return (
+        step_name(figures, entry),
+        f"[{step.compilation}] {step.direction}".strip() if step.compilation else step.direction,
+        _time(step.host_s),
+        _time(step.device_s) if step.device_s > 0 else "",
+        _share(step.host_s, call_s),
+        reached.in_words if reached else "",
+        lines_in_words(entry),
+    )
+
+
+def step_table(figures: LedgerFigures) -> Table:
+    """Return every step of a call in order; the GPU's time of each where the call is on a GPU."""
+    rows = [step_row(figures, entry) for entry in figures.entries]
+    if figures.is_on_gpu:
+        return Table(STEP_COLUMNS, rows)
+    shown = [at for at, column in enumerate(STEP_COLUMNS) if column.title != "GPU"]
+    return Table([STEP_COLUMNS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+
+
+def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
+    """Return what a step is: the name of what it calls, else its kind in words."""
+    kind: LedgerKind = entry.step.kind
+    if entry.step.name and kind == "launch":
+        return f"starting {entry.step.name}"
+    if entry.step.name and kind == "wrapper":
+        return f"around {branch_in_words(entry.step.name)}"
+    return entry.step.name or figures.in_words(kind)
+
+
+_BRANCH = re.compile(r"^(?P<which>true|false|while_loop_cond|while_loop_body)_graph_\d+$")
+
+_BRANCHES = {
+    "true": "the true branch of torch.cond",
+    "false": "the false branch of torch.cond",
+    "while_loop_cond": "the condition of while_loop",
+    "while_loop_body": "the body of while_loop",
+}
+
+
+def branch_in_words(name: str) -> str:
+    """Return what a graph inside of a graph is to the user, by torch's name for it."""
+    found = _BRANCH.match(name)
+    return _BRANCHES[found["which"]] if found else name
+
+
+def graph_of(step: LedgerStep) -> str:
+    """Return the graph whose generated code a step is in; empty for none."""
+    return f"graph [{step.compilation}] {step.direction}" if step.line and step.compilation else ""
+
+
+def lines_in_words(entry: LedgerEntry) -> str:
+    """Return the line that a step is of, and how many others."""
+    if not entry.lines:
+        return ""
+    first, _ = entry.lines[0]
+    more = len(entry.lines) - 1
+    return in_file(first.file, first.line) + (f" and {counted(more, 'other')}" if more else "")
+
+
+def _time(took_s: float) -> str:
+    if abs(took_s) < LEAST_S:
+        return "0 µs"
+    return run_time(took_s) if took_s >= 0 else f"-{run_time(-took_s)}"
+
+
+def _share(part_s: float, whole_s: float) -> str:
+    shown = share(abs(part_s), whole_s)
+    return f"-{shown}" if part_s < 0 and shown != "0 %" else shown
+
+
+def _known(took_s: float) -> str:
+    return _time(took_s) if took_s >= 0 else ""
+
+
+def _known_gain(gained_s: float) -> str:
+    return _time(gained_s) if abs(gained_s) > LEAST_S else ""

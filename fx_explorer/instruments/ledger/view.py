@@ -1,0 +1,245 @@
+"""View 0: where the time of one call goes, as a flame chart, and below it by kind, by line of the
+user's, and step by step: the bar of each step stands where in the call it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
+from fx_explorer.analysis.words import counted, share, size
+from fx_explorer.drawing.flame_chart import FlameChart
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.ledger.by_line import LineTime, line_times
+from fx_explorer.instruments.ledger.figures import (
+    KIND_EXPLAINED,
+    LedgerEntry,
+    LedgerFigures,
+    SourceLine,
+    ledger_figures,
+)
+from fx_explorer.instruments.ledger.flame import flame
+from fx_explorer.instruments.ledger.rates import rate
+from fx_explorer.instruments.ledger.table import (
+    graph_of,
+    kind_rows,
+    kinds_told,
+    lines_in_words,
+    step_name,
+)
+from fx_explorer.instruments.ledger.verdict import verdict
+from fx_explorer.model import LedgerOperator, SourceFile
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+BAR_CELLS = 16
+
+COLUMNS = (
+    TableColumn("step", "muted", min_width=5),
+    TableColumn("where the time goes", "strong", min_width=24, max_width=40),
+    TableColumn("time", is_number=True, min_width=8, total=run_time),
+    TableColumn("uncompiled", "muted", is_number=True, min_width=10, priority=1),
+    TableColumn("share", "muted", is_number=True, priority=3),
+    TableColumn("in the call", "good", is_bar=True, min_width=BAR_CELLS, priority=2),
+    TableColumn("GPU", is_number=True, priority=4, total=run_time),
+    TableColumn("reaches", "muted", min_width=12, priority=6),
+    TableColumn("your line", "link", min_width=14, priority=5, keeps="end"),
+)
+
+TONES: dict[str, str] = {
+    **dict.fromkeys(("call", "part", "function", "code"), "$foreground 12%"),
+    **dict.fromkeys(("kernel", "library", "graph"), "$success-muted"),
+    **dict.fromkeys(("entry", "guards", "bytecode", "wrapper"), "$primary-muted"),
+    **dict.fromkeys(("checks", "buffers", "launch"), "$secondary-muted"),
+    **dict.fromkeys(("break", "python"), "$warning-muted"),
+    **dict.fromkeys(("autograd", "loss", "gradients"), "$accent-muted"),
+    **dict.fromkeys(("wait", "rest"), "$error-muted"),
+}
+"""Kind → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them
+apart.
+"""
+
+NONE_YET = (
+    "No call was accounted for yet. Press x c: the program is built, and called again and "
+    "again with a clock in it."
+)
+
+
+def ledger_table(reader: SessionReader) -> ViewTable:
+    figures = ledger_figures(reader)
+    rows = _Rows(reader, figures) if figures else None
+    found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()] if rows else []
+    return ViewTable(
+        shows="Where the time of one call goes: by kind, by your line, and step by step.",
+        notice=verdict(figures)[0] if figures else "",
+        origin="a clock between the steps of many calls; what the clock takes is taken off",
+        columns=COLUMNS,
+        rows=[row for row, _ in found],
+        empty=f"No call was accounted for. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
+        chart=FlameChart(flame(figures), [steps for _, steps in found], TONES) if figures else None,
+        svg=(lambda: _svg(figures)) if figures else None,
+    )
+
+
+def _svg(figures: LedgerFigures) -> str:
+    from fx_explorer.instruments.ledger.flame_picture import flame_svg
+
+    return flame_svg(figures)
+
+
+RowOfSteps = tuple[TableRow, Sequence[int]]
+"""A row, and the positions of the steps that it stands for."""
+
+
+class _Rows:
+    """Makes the rows of the view."""
+
+    def __init__(self, reader: SessionReader, figures: LedgerFigures) -> None:
+        self._figures = figures
+        self._call_s = figures.call.call_s
+        self._files = {row.path: row.id for row in reader.rows(SourceFile)}
+
+    def of_kinds(self) -> Iterator[RowOfSteps]:
+        told = "\n".join(verdict(self._figures))
+        sums = [
+            (took_s, self._positions(lambda one: one.step.kind == kind))  # noqa: B023
+            for kind, took_s in kinds_told(self._figures)
+        ]
+        sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
+        for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
+            cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
+            yield TableRow(cells, None, lambda: Detail(told), values={"in the call": took_s}), steps
+
+    def _positions(self, is_one: Callable[[LedgerEntry], bool]) -> list[int]:
+        return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
+
+    def of_lines(self) -> Iterator[RowOfSteps]:
+        for one in line_times(self._figures).lines:
+            uncompiled = run_time(one.uncompiled_s) if one.uncompiled_s >= 0 else ""
+            where = in_file(one.line.file, one.line.line)
+            compiled_s = max(0.0, one.compiled_s)
+            known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
+            cells = ("line", where, known, uncompiled, self._share(compiled_s))
+            bar = _bar(0, compiled_s, self._call_s)
+            place, values = self._source(one.line), {"in the call": compiled_s}
+            row = TableRow(
+                (*cells, bar, "", "", where),
+                place,
+                lambda one=one: self._about_line(one),  # type: ignore[misc]
+                values=values,
+                part=1,
+            )
+            yield (
+                row,
+                self._positions(lambda entry: any(line == one.line for line, _ in entry.lines)),  # noqa: B023
+            )
+
+    def of_steps(self) -> Iterator[RowOfSteps]:
+        """Yield the steps in order, those of one graph below a row for the graph."""
+        number = 0
+        for graph, group in groupby(self._figures.entries, key=lambda entry: graph_of(entry.step)):
+            entries = list(group)
+            if graph:
+                yield self._graph(graph, entries), range(number, number + len(entries))
+            for entry in entries:
+                number += 1
+                yield self._step(entry, number, "  " if graph else ""), (number - 1,)
+
+    def _graph(self, name: str, entries: list[LedgerEntry]) -> TableRow:
+        took_s = sum(entry.step.host_s for entry in entries)
+        bar = _bar(entries[0].began_s, took_s, self._call_s)
+        told = Detail(
+            f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of "
+            f"{run_time(self._call_s)}."
+        )
+        return TableRow(
+            ("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""),
+            None,
+            lambda: told,
+            part=2,
+            is_heading=True,
+        )
+
+    def _step(self, entry: LedgerEntry, number: int, indent: str) -> TableRow:
+        step, reached = entry.step, rate(self._figures, entry)
+        cells = (
+            str(number),
+            indent + step_name(self._figures, entry),
+            run_time(step.host_s),
+            "",
+            self._share(step.host_s),
+            _bar(entry.began_s, step.host_s, self._call_s),
+            run_time(step.device_s) if step.device_s > 0 else "",
+            reached.in_words if reached else "",
+            lines_in_words(entry),
+        )
+        place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
+        # Only the steps are added up: kinds and lines are the same time once more.
+        values = {
+            "time": step.host_s,
+            "in the call": entry.began_s,
+            **({"GPU": step.device_s} if step.device_s > 0 else {}),
+        }
+        return TableRow(cells, place, lambda: self._about_step(entry), values=values, part=2)
+
+    def _share(self, took_s: float) -> str:
+        return share(took_s, self._call_s)
+
+    def _source(self, line: SourceLine) -> Place | None:
+        file = self._files.get(line.file)
+        return Place(Document("source", file), line.line - 1) if file else None
+
+    def _about_step(self, entry: LedgerEntry) -> Detail:
+        step, reached = entry.step, rate(self._figures, entry)
+        told = [
+            f"{step_name(self._figures, entry)}: {KIND_EXPLAINED[step.kind]}",
+            f"It begins {run_time(entry.began_s)} after the call and takes {run_time(step.host_s)}"
+            + (
+                f" (middle half of the calls within {run_time(step.iqr_s)})." if step.iqr_s else "."
+            ),
+        ]
+        told += [f"The GPU computes for {run_time(step.device_s)}."] if step.device_s > 0 else []
+        told += [f"It moves {size(step.moved_bytes)}: {reached.in_words}."] if reached else []
+        told += [
+            f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
+            for line, part in entry.lines
+        ]
+        return Detail("\n".join(told).replace("% of", " % of"))
+
+    def _about_line(self, one: LineTime) -> Detail:
+        """Say what computes a line, compiled and uncompiled."""
+        parts = [
+            (entry, part)
+            for entry in self._figures.entries
+            for line, part in entry.lines
+            if line == one.line
+        ]
+        compiled = [
+            f"  {run_time(part * entry.seconds):>9}  {step_name(self._figures, entry)}"
+            for entry, part in parts
+        ]
+        own = [
+            row
+            for row in self._figures.operators
+            if (row.file, row.line) == (one.line.file, one.line.line)
+        ]
+        uncompiled = [
+            f"  {run_time(self._took_s(row)):>9}  {row.name} {row.direction}" for row in own
+        ]
+        where = in_file(one.line.file, one.line.line)
+        return Detail("\n".join([f"{where}, compiled:", *compiled, "uncompiled:", *uncompiled]))
+
+    def _took_s(self, row: LedgerOperator) -> float:
+        return row.device_s if self._figures.is_on_gpu else row.host_s
+
+
+def _bar(began_s: float, took_s: float, whole_s: float) -> str:
+    """Return a bar at its place in the call, at least a dot long."""
+    if whole_s <= 0:
+        return ""
+    first = min(BAR_CELLS - 1, int(BAR_CELLS * began_s / whole_s))
+    length = min(BAR_CELLS - first, round(BAR_CELLS * took_s / whole_s))
+    return " " * first + ("━" * length or "·")

@@ -1,0 +1,197 @@
+"""``fx-explorer memory X``: what a step of X needs at its peak, what makes it up, and what is held
+from kernel to kernel, as it is predicted from the compiled code; measured, and with several memory
+budgets, where that is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer.argument_types import words
+from fx_explorer.command_line.capture_options import (
+    add_allow_argument,
+    add_capture_arguments,
+    request_from,
+)
+from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
+from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.outputs import add_force_argument, text_output
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.memory.optimizers import TENSORS
+from fx_explorer.output.terminal import width_for
+from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.memory.budgets import BudgetTrials
+    from fx_explorer.output_file import OutputFile
+
+EPILOG = """\
+Nothing is built and the compiled program is not run: the wrapper that Inductor writes is read statement by statement, so that
+the answer for a GPU is there without one (--gpu h100). A GPU that is there (--device cuda) is asked what library calls take
+while they work. A step is a call and its backward, with no gradients before it. With --measure the program is built and
+called, compiled and uncompiled, in processes of their own.
+
+examples:
+  fx-explorer memory model.py                            the peak of a training step, and the timeline
+  fx-explorer memory model.py --gpu h100 --no-weights    as it would be on an H100
+  fx-explorer memory model.py --optimizer adamw          with the state that AdamW keeps
+  fx-explorer memory model.fxs --format csv              every kernel call with the bytes of each kind
+  fx-explorer memory model.py --measure                  beside what is allocated, compiled and uncompiled
+  fx-explorer memory model.py --budgets 1,0.5,0 --measure --svg budgets.svg    memory against time
+
+exit codes: 0 predicted · 1 no graph could be read, or something could not be measured · 2 to 5 as of every command
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    parser.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="build and call it, compiled and uncompiled; text and json",
+    )
+    parser.add_argument(
+        "--budgets",
+        metavar="A,B",
+        type=_budgets,
+        default=(),
+        help="values of activation_memory_budget from 0 (compute everything again) to 1 (as "
+        "torch), e.g. 1,0.75,0.5,0.25,0",
+    )
+    parser.add_argument(
+        "--optimizer",
+        metavar="NAME",
+        choices=sorted(TENSORS),
+        default="",
+        help=f"count its state, too: {', '.join(sorted(TENSORS))}",
+    )
+    parser.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=Path,
+        help="with both: draw memory against time (needs the extra plots)",
+    )
+    add_force_argument(parser)
+    add_allow_argument(parser)
+    add_capture_arguments(parser)
+    parser.set_defaults(workspaces=True)
+
+
+def _budgets(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(word) for word in words(text))
+    except ValueError:
+        found = (-1.0,)
+    if not all(0 <= one <= 1 for one in found):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not numbers from 0 to 1, for example 1,0.5,0"
+        )
+    return found
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is predicted. Returns 1 where no graph could be read, or a way could not be
+    measured.
+    """
+    if arguments.measure or arguments.budgets or arguments.svg:
+        return asyncio.run(_try(arguments))
+    known: list[bool] = []
+    ended = answer_from(
+        arguments, lambda reader: known.append(_tell(reader, arguments.format, arguments.optimizer))
+    )
+    return ended or int(not all(known))
+
+
+def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
+    from fx_explorer.instruments.memory.report import FORMATS, memory_report, memory_text
+
+    report = memory_report(reader, optimizer)
+    width = width_for(sys.stdout)
+    text = memory_text(report, width) if format_ == "text" else FORMATS[format_](report)
+    sys.stdout.write(text)
+    return report.memory.is_known
+
+
+async def _try(arguments: argparse.Namespace) -> int:
+    """Predict for each budget, measure, and print a row for each."""
+    from fx_explorer.instruments.bench.picture import check_libraries
+    from fx_explorer.instruments.memory.budgets import try_budgets
+    from fx_explorer.instruments.memory.printed_table import trials_json, trials_text
+    from fx_explorer.trials.recapture import TrialWorker
+
+    svg = _picture(arguments)
+    check_libraries(svg=bool(svg), plot=False)
+    narration = CaptureNarration(sys.stderr, pass_through=False)
+    worker = TrialWorker(arguments.python, arguments.timeout)
+    try:
+        found = await try_budgets(
+            request_from(arguments),
+            arguments.budgets or (None,),
+            worker,
+            narration.tell,
+            measures=arguments.measure,
+        )
+    finally:
+        narration.end()
+    if arguments.format == "json":
+        sys.stdout.write(trials_json(found))
+    else:
+        sys.stdout.write(trials_text(found, width_for(sys.stdout)))
+    if svg:
+        _draw(found, svg, arguments.target)
+    steps = [*(trial.measured for trial in found.trials), found.uncompiled]
+    is_whole = all(trial.predicted["is_known"] for trial in found.trials) and not any(
+        step and step.message for step in steps
+    )
+    return int(not is_whole)
+
+
+def _picture(arguments: argparse.Namespace) -> OutputFile | None:
+    """Return where the picture goes. Raises UsageError for what cannot be tried or drawn."""
+    if is_session(arguments.target):
+        raise UsageError(
+            f"--measure, --budgets and --svg are for targets: {arguments.target} is "
+            "captured already"
+        )
+    if arguments.optimizer:
+        raise UsageError(
+            "--optimizer adds to what is predicted, and --measure and --budgets take "
+            "steps without an optimizer"
+        )
+    if arguments.format not in ("text", "json"):
+        raise UsageError(
+            f"--measure and --budgets are told as text or json, not as {arguments.format}"
+        )
+    if arguments.svg and not (arguments.measure and arguments.budgets):
+        raise UsageError("--svg draws memory against time: it takes --budgets and --measure")
+    if arguments.measure and arguments.gpu:
+        raise UsageError(
+            "--measure runs the program on this machine, and --gpu is for one that need "
+            "not be there"
+        )
+    return text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
+
+
+def _draw(found: BudgetTrials, svg: OutputFile, target: str) -> None:
+    from fx_explorer.instruments.memory.picture import BudgetPoint, budgets_svg
+
+    steps = [
+        step for step in (*(trial.measured for trial in found.trials), found.uncompiled) if step
+    ]
+    points = [
+        BudgetPoint(step.name, step.peak_bytes, step.call_s)
+        for step in steps
+        if step.call_s and step.peak_bytes >= 0
+    ]
+    svg.write_text(budgets_svg(points, f"{Path(target).name}: memory against time"))

@@ -1,0 +1,341 @@
+"""The memory of one call of a compiled graph: its wrapper replayed, with what the session knows
+about its inputs, its library calls and its kernels.
+
+Which algorithm a library takes is its own affair. Where no GPU was asked, what a call takes while
+it works is a bound and no prediction: the most that was seen on an H100 (torch 2.11), as a formula
+of the shapes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, artifact_document
+from fx_explorer.instruments.memory.replay import UNKNOWN, Argument, Replayed, Result, replay
+from fx_explorer.instruments.memory.sizes import (
+    UnknownSize,
+    item_bytes,
+    shape_bytes,
+    size_of_text,
+    value_bytes,
+)
+from fx_explorer.instruments.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernel.kernels import calls_in_output_code, nodes_of_artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class CallOfKernel:
+    """A line of a wrapper that calls a kernel, and what it computes for the user."""
+
+    name: str
+    place: Place
+    nodes: tuple[model.Node, ...]
+    """What it computes, in the order of the graph."""
+    workspace: model.LibraryWorkspace | None = None
+    """What a library call takes while it works; None where no GPU was asked."""
+    most_workspace: int = 0
+    """The most that it is taken to need at work, by its shapes; 0 where it needs none."""
+
+    @property
+    def unknown_workspace(self) -> int:
+        """Return the most that it may need, where no GPU told what it does."""
+        is_known = self.workspace is not None and self.workspace.size_bytes >= 0
+        return 0 if is_known else self.most_workspace
+
+    @property
+    def node(self) -> model.Node | None:
+        """The last node that is known to be on a line of the user's."""
+        return next((node for node in reversed(self.nodes) if node.file), None)
+
+
+@dataclass(frozen=True)
+class GraphMemory:
+    """A graph of one direction, replayed."""
+
+    compilation: model.Compilation
+    direction: model.Direction
+    arguments: tuple[str, ...]
+    placeholders: dict[str, model.Node]
+    replayed: Replayed
+    calls: dict[int, CallOfKernel]
+    """Line of the output code → the kernel call on it."""
+
+
+@dataclass(frozen=True)
+class SegmentMemory:
+    """One compiled graph with its backward, and what is saved between them."""
+
+    forward: GraphMemory
+    backward: GraphMemory | None
+    saved: Sequence[model.SavedTensor]
+    captured_as: int = 0
+    """The compilation that Dynamo captured it in: its first variant."""
+    results: tuple[int, ...] = ()
+    """For each output of the forward, which result of Dynamo's graph it is; -1 where it is none."""
+
+
+def graph_memory(
+    reader: SessionReader,
+    compilation: model.Compilation,
+    graph: model.Graph,
+    code: model.Artifact,
+    symbols: Mapping[str, int],
+) -> GraphMemory:
+    """Replay a graph's wrapper. Raises UnreadableCode."""
+    wrapper = read_wrapper(reader.text(code.text), code.language)
+    names = argument_names(wrapper.entry)
+    by_name = {node.name: node for node in reader.nodes(graph)}
+    nodes = {name: node for name, node in by_name.items() if node.op == "placeholder"}
+    if nodes and not names:
+        raise UnreadableCode("its output code takes no arguments, and the graph does")
+    sizes = {**symbols, **_numbers(nodes.values(), symbols)}
+    calls = {
+        line: _with_most_workspace(call, by_name, sizes)
+        for line, call in _calls(reader, code).items()
+    }
+    device = _usual_device(nodes.values())
+    arguments = [_argument(name, nodes.get(name), sizes) for name in names]
+
+    def results(line: int) -> Sequence[Result | None] | None:
+        return _results(calls.get(line), sizes, device)
+
+    replayed = replay(wrapper, arguments, sizes, results, frozenset(calls))
+    return GraphMemory(compilation, graph.direction, tuple(names), nodes, replayed, calls)
+
+
+def _numbers(placeholders: Iterable[model.Node], symbols: Mapping[str, int]) -> dict[str, int]:
+    """Return the values of inputs that are sizes: ``Sym(s77)``."""
+    found = {}
+    for node in placeholders:
+        symbol = node.value.removeprefix("Sym(").removesuffix(")")
+        if node.value.startswith("Sym(") and symbol in symbols:
+            found[node.name] = symbols[symbol]
+    return found
+
+
+def _argument(name: str, node: model.Node | None, sizes: Mapping[str, int]) -> Argument:
+    if node is not None and node.shape is None:
+        return Argument(name, 0, is_tensor=False)
+    if node is None:
+        return Argument(name, UNKNOWN)
+    return Argument(name, _known_bytes(node.dtype, node.shape or (), sizes), _device(node))
+
+
+def _device(node: model.Node) -> str:
+    return node.device.partition(":")[0]
+
+
+def _known_bytes(dtype: str, shape: Sequence[str], sizes: Mapping[str, int]) -> int:
+    try:
+        return shape_bytes(dtype, shape, sizes)
+    except UnknownSize:
+        return UNKNOWN
+
+
+def _usual_device(placeholders: Iterable[model.Node]) -> str:
+    """Return the device of most inputs: a node with several results does not say where they are."""
+    devices = Counter(_device(node) for node in placeholders if node.device)
+    return devices.most_common(1)[0][0] if devices else ""
+
+
+def _results(
+    call: CallOfKernel | None, sizes: Mapping[str, int], usual: str
+) -> list[Result | None] | None:
+    """Return what a library call returns, by the node that it computes; None where there is none."""
+    node = _computed(call) if call else None
+    if node is None:
+        return None
+    if node.shape is not None:
+        return [Result(_known_bytes(node.dtype, node.shape, sizes), _device(node))]
+    try:
+        found = value_bytes(node.value, sizes)
+    except UnknownSize:
+        return None
+    if node.value:
+        return [None if size is None else Result(size, _device(node) or usual) for size in found]
+    return None
+
+
+def _computed(call: CallOfKernel) -> model.Node | None:
+    """Return the node whose operator a library call is named after; else the last it computes."""
+    operator = call.name.removesuffix(".default").rpartition(".")[2]
+    named = [node for node in call.nodes if operator in node.target.split(".")]
+    computing = named or [node for node in call.nodes if not node.is_view]
+    return computing[-1] if computing else None
+
+
+def _with_most_workspace(
+    call: CallOfKernel, nodes: Mapping[str, model.Node], sizes: Mapping[str, int]
+) -> CallOfKernel:
+    """Return a library call with the most that it may take at work."""
+    node = _computed(call)
+    if node is None:
+        return call
+    taken = [nodes[name] for name in _NAME.findall(node.arguments) if name in nodes]
+    try:
+        operands = [_operand(one, sizes) for one in taken if one.shape is not None]
+        result = _operand(node, sizes) if node.shape is not None else None
+    except UnknownSize:
+        return call
+    operator = call.name.removesuffix(".default").rpartition(".")[2]
+    return replace(call, most_workspace=most_workspace(operator, operands, result))
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _operand(node: model.Node, sizes: Mapping[str, int]) -> Operand:
+    shape = tuple(size_of_text(size, sizes) for size in node.shape or ())
+    return Operand(shape, node.dtype, _device(node))
+
+
+def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:
+    """Return the kernel calls of a wrapper by line, with their nodes."""
+    made = calls_in_output_code(reader, code.id)
+    by_line, by_call, of_all = _node_ids(
+        reader, code, {artifact for _, _, artifact, _ in made if artifact}
+    )
+    wanted = {
+        node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids
+    }
+    nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
+    document = artifact_document(code)
+    workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
+    found = {}
+    for line, name, artifact, call in made:
+        if artifact:
+            ids = by_call.get(call, set()) | of_all.get(artifact, set())
+        else:
+            ids = by_line.get(line, set())
+        computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
+        found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
+    return found
+
+
+_Ids = dict[int, set[int]]
+
+
+def _node_ids(
+    reader: SessionReader, code: model.Artifact, kernels: set[int]
+) -> tuple[_Ids, _Ids, _Ids]:
+    """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold
+    in each of its calls.
+    """
+    by_line: _Ids = {}
+    by_call: _Ids = {}
+    of_all: _Ids = {}
+    for artifact, line, call, node in nodes_of_artifacts(reader, [code.id, *kernels]):
+        if artifact == code.id:
+            by_line.setdefault(line, set()).add(node)
+        elif call:
+            by_call.setdefault(call, set()).add(node)
+        else:
+            of_all.setdefault(artifact, set()).add(node)
+    return by_line, by_call, of_all
+
+
+def symbol_values(reader: SessionReader) -> dict[str, int]:
+    """Return the values that dynamic sizes have in the example inputs."""
+    # A size that only the data tells has no hint: what depends on it is counted as unknown.
+    return {row.name: int(row.hint) for row in reader.rows(model.Symbol) if row.hint.isdecimal()}
+
+
+# Bounds of what a library call takes while it works, where no GPU was there to be asked.
+
+ATTENTION_BLOCK = 64
+"""Rows and columns of the blocks in which an attention's backward adds up its gradients
+(aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h, ``kBlockSizeI``).
+"""
+
+
+LEAST_CHANNELS = 8
+"""Channels that a convolution on tensor cores works on at once (cuDNN developer guide, "Tensor Core
+Operations")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that a library call is given or returns."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * item_bytes(self.dtype)
+
+
+def most_workspace(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
+    """Return the most bytes that a call of an operator (``convolution_backward``) is taken to need
+    at work; 0 where it needs none that is worth telling.
+    """
+    if operator in _CONVOLUTIONS:
+        needed = _CONVOLUTIONS[operator]
+        if len(operands) >= needed:
+            return _of_convolution(operator, operands, result)
+    if operator in _ATTENTION_BACKWARD and len(operands) >= 4:
+        return _of_attention_backward(operands)
+    return 0
+
+
+_CONVOLUTIONS: Mapping[str, int] = {
+    "convolution": 2,
+    "cudnn_convolution": 2,
+    "mkldnn_convolution": 2,
+    "_convolution_pointwise": 2,
+    "convolution_backward": 3,
+}
+"""Operator → how many tensors it takes at least."""
+
+_ATTENTION_BACKWARD = (
+    "_scaled_dot_product_efficient_attention_backward",
+    "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_cudnn_attention_backward",
+)
+
+
+def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
+    """Return twice the input unfolded by the kernel (im2col) on a GPU: the backward of a 3 × 3
+    convolution took that. Few channels are filled up to eight, as tensor cores need them. On the
+    CPU, oneDNN copies into layouts of its own what it takes and returns.
+    """
+    if operator == "convolution_backward":
+        wide, image, weight = operands[:3]
+    else:
+        image, weight = operands[:2]
+        wide = result or image
+    if image.device == "cpu":
+        return sum(one.size_bytes for one in (wide, image, weight))
+    positions = math.prod((wide.shape[0], *wide.shape[2:]))
+    channels = max(image.shape[1], LEAST_CHANNELS)
+    unfolded = positions * channels * math.prod(weight.shape[2:])
+    return max(2 * unfolded * item_bytes(image.dtype), wide.size_bytes + image.size_bytes)
+
+
+def _of_attention_backward(operands: Sequence[Operand]) -> int:
+    """Return the gradients of the queries, and in half precision those of keys and values, in
+    float32 blocks; and two numbers for each row of queries.
+    """
+    query, key, value = operands[1:4]
+    if query.device == "cpu" or len(query.shape) != 4:
+        return 0
+    sizes = [_in_blocks(query), 2 * 4 * math.prod(query.shape[:3])]
+    if item_bytes(query.dtype) < 4:
+        sizes += [_in_blocks(key), _in_blocks(value)]
+    return sum(sizes)
+
+
+def _in_blocks(tensor: Operand) -> int:
+    *batch, rows, columns = tensor.shape
+    return math.prod(batch) * _up(rows) * _up(columns) * 4
+
+
+def _up(size: int) -> int:
+    return -(-size // ATTENTION_BLOCK) * ATTENTION_BLOCK

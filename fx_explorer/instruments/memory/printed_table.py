@@ -1,0 +1,174 @@
+"""Budgets tried and steps measured, as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, size
+from fx_explorer.instruments.memory.budgets import BudgetTrial, BudgetTrials
+from fx_explorer.instruments.memory.measured_step import MeasuredStep
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.text import Block, text_of
+from fx_explorer.session.file_names import told_apart
+
+SCHEMA = "fx-explorer/memory-trials/1"
+
+COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a step")))
+
+
+def trials_text(found: BudgetTrials, width: int | None = None) -> str:
+    """Return the answer, and a row for each way: predicted beside measured. Lines have at most
+    ``width`` cells, None where a program reads.
+    """
+    rows = [_row(trial) for trial in found.trials]
+    if found.uncompiled:
+        rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
+    table = Table(COLUMNS, rows)
+    return text_of([*_sentences(found), "", table, "", *_lines(found), *_legend(found)], width)
+
+
+MOST_LINES = 12
+
+NO_LINE = "no line of yours"
+
+
+LINE_COLUMNS = (
+    Column("line", narrowing="cut", least=24),
+    Column("uncompiled", is_number=True),
+    Column("compiled", is_number=True),
+    Column("note"),
+)
+
+
+def _lines(found: BudgetTrials) -> Iterator[Block]:
+    """Yield what is held at the peaks, by line, uncompiled beside compiled."""
+    if not found.uncompiled or not found.uncompiled.held:
+        return
+    first = found.trials[0]
+    plain, compiled = (
+        {(one.file, one.line): one.size_bytes for one in held}
+        for held in (found.uncompiled.held, first.held)
+    )
+    places = sorted(
+        plain.keys() | compiled.keys(),
+        key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
+    )
+    yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
+    files = told_apart({file for file, _ in places if file})
+    rows = []
+    for file, line in places[:MOST_LINES]:
+        place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
+        rows.append((name, _bytes(plain, place), _bytes(compiled, place), ""))
+    if rest := places[MOST_LINES:]:
+        of_rest = [size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled)]
+        rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
+    beyond = found.uncompiled.peak_bytes - sum(plain.values())
+    if beyond > LEAST_BEYOND * found.uncompiled.peak_bytes:
+        rows.append(
+            ("beyond these, uncompiled", size(beyond), "", "(operators at work; not dense)")
+        )
+    yield Table(LINE_COLUMNS, rows, indent=2, has_titles=False)
+    yield ""
+
+
+LEAST_BEYOND = 0.01
+
+
+def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
+    return size(held[place]) if place in held else ""
+
+
+def _row(trial: BudgetTrial) -> tuple[str, ...]:
+    if not trial.predicted["is_known"]:
+        saved = trial.figure("saved_bytes") if trial.predicted.get("saved_bytes") else 0
+        return (
+            trial.name,
+            size(saved) if saved else "not known",
+            "not known",
+            "",
+            *_measured(trial.measured),
+        )
+    told = [
+        size(bytes_)
+        for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)
+    ]
+    return trial.name, *told, *_measured(trial.measured)
+
+
+def _measured(step: MeasuredStep | None) -> tuple[str, str]:
+    if step is None:
+        return "", ""
+    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(
+        step.call_s
+    ) if step.call_s else "none"
+
+
+def _sentences(found: BudgetTrials) -> Iterator[str]:
+    first = found.trials[0]
+    if not first.predicted["is_known"]:
+        yield from map(
+            str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
+        )
+        return
+    yield (
+        f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), "
+        f"{size(first.beyond)} beyond its begin."
+    )
+    if (
+        first.measured
+        and first.measured.peak_bytes >= 0
+        and found.uncompiled
+        and found.uncompiled.peak_bytes >= 0
+    ):
+        measured, plain = size(first.measured.peak_bytes), size(found.uncompiled.peak_bytes)
+        yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
+    for trial in found.trials[1:]:
+        yield _beside(first, trial)
+
+
+def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
+    """Say what another budget does to memory and time."""
+    if not trial.predicted["is_known"]:
+        return f"Of {trial.name} nothing can be predicted."
+    told = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
+    if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
+        return (
+            f"{told}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} "
+            "times as long."
+        )
+    return f"{told}."
+
+
+def _legend(found: BudgetTrials) -> Iterator[str]:
+    yield (
+        "saved, peak, beyond begin: predicted. Begin is what is there before the step: "
+        "parameters, buffers, inputs."
+    )
+    if found.uncompiled:
+        yield (
+            "measured: beyond begin, by torch's allocator in a process of its own; a step: "
+            "median over 8 rounds in turns."
+        )
+    for step in (*(trial.measured for trial in found.trials), found.uncompiled):
+        if step and step.message:
+            yield f"{step.name}: {step.message}"
+
+
+def trials_json(found: BudgetTrials) -> str:
+    """Return everything as JSON."""
+    trials = [
+        {
+            "budget": trial.budget,
+            "predicted": {**trial.predicted, "held_by_line": [asdict(one) for one in trial.held]},
+            "measured": _step(trial.measured),
+        }
+        for trial in found.trials
+    ]
+    return json_text({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)})
+
+
+def _step(step: MeasuredStep | None) -> dict[str, object] | None:
+    return {**asdict(step), "call_s": step.call_s} if step else None

@@ -1,0 +1,447 @@
+"""A wrapper replayed statement by statement: which storages it makes, reuses, drops and returns.
+
+Only names and sizes are followed; nothing is computed. Names hold storages as Python's do: one is
+freed when the last name that holds it is deleted.
+
+A statement that is not known here is never guessed at: it raises UnreadableCode, and whoever asked
+leaves the graph out and names it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fx_explorer.instruments.memory.sizes import (
+    UnknownSize,
+    evaluated,
+    evaluated_all,
+    item_bytes,
+    strided_bytes,
+)
+from fx_explorer.instruments.memory.wrapper_code import ENTRY, UnreadableCode, Wrapper
+
+UNKNOWN = -1
+"""Bytes of a storage whose size nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a graph is given at one position."""
+
+    name: str
+    size_bytes: int
+    """UNKNOWN for a tensor of unknown size."""
+    device: str = ""
+    is_tensor: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tensor that a library call returns."""
+
+    size_bytes: int
+    device: str = ""
+
+
+Results = Callable[[int], Sequence[Result | None] | None]
+"""Line of a library call → what it returns; None where that is not known."""
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """A storage, and the statements between which it is held."""
+
+    name: str
+    """The first name it had: ``buf3``, or that of an argument."""
+    size_bytes: int
+    device: str
+    item: int
+    """Bytes of an element; 0 when they are not known."""
+    born: int
+    """The number of the statement that made it; 0 for an argument."""
+    dies: int | None = None
+    """The first statement after it was dropped; None for what the graph returns."""
+    made_on: int = 0
+    """The line of the kernel call that first writes it; 0 when there is none."""
+    is_argument: bool = False
+    named: int = 0
+    """The statement that gave it its last name. A buffer that is used again for another value gets
+    that one's name.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """A kernel call: its line in the output code, and the number of its statement."""
+
+    line: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What running a graph once does to memory."""
+
+    storages: tuple[Lifetime, ...]
+    kernels: tuple[KernelStep, ...]
+    returned: tuple[tuple[int, ...], ...]
+    """For each output the storages it lies in, as positions in ``storages``; empty for None and
+    numbers.
+    """
+    end: int
+    """The number of statements."""
+    assumed: tuple[str, ...] = ()
+    """Names of results whose element size is taken from the call's first argument."""
+
+
+Value = int | tuple["Value", ...]
+"""A storage by its number, or several. What is no tensor is an empty tuple."""
+
+NOTHING: Value = ()
+
+_ALIASES = (
+    "reinterpret_tensor",
+    "alloc_from_pool",
+    "copy_if_misaligned",
+    "as_strided",
+    "view",
+    "contiguous",
+)
+
+_NO_TENSOR = ("item", "size", "stride", "get_raw_stream", "Event", "Generator")
+
+_DEVICE_OF = {"empty_strided_cpu_pinned": "cpu", "empty_strided_p2p": "cuda"}
+
+_IGNORED = (ast.Assert, ast.Pass, ast.Import, ast.ImportFrom, ast.Global)
+
+
+def replay(
+    wrapper: Wrapper,
+    arguments: Sequence[Argument],
+    sizes: Mapping[str, int],
+    results: Results,
+    kernel_lines: frozenset[int],
+) -> Replayed:
+    """Replay the wrapper of a graph. ``sizes`` are the values of its symbols, ``kernel_lines`` the
+    lines on which it calls kernels. Raises UnreadableCode.
+    """
+    return _Replay(wrapper, dict(sizes), results, kernel_lines).of(arguments)
+
+
+@dataclass
+class _Replay:
+    wrapper: Wrapper
+    sizes: dict[str, int]
+    results: Results
+    kernel_lines: frozenset[int]
+    storages: list[Lifetime] = field(default_factory=list)
+    holders: Counter[int] = field(default_factory=Counter)
+    kernels: list[KernelStep] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    unwritten: list[int] = field(default_factory=list)
+    now: int = 0
+    depth: int = 0
+
+    def of(self, arguments: Sequence[Argument]) -> Replayed:
+        given = tuple(self.argument(one) for one in arguments)
+        returned = self.called(self.wrapper.entry, given)
+        if isinstance(returned, tuple):
+            outputs = tuple(tuple(stored(one)) for one in returned)
+        else:
+            outputs = ()
+        for number in {number for output in outputs for number in output}:
+            self.storages[number].dies = None
+        lifetimes = tuple(self.storages)
+        return Replayed(lifetimes, tuple(self.kernels), outputs, self.now + 1, tuple(self.assumed))
+
+    def argument(self, one: Argument) -> Value:
+        if not one.is_tensor:
+            return NOTHING
+        return self.new(Lifetime(one.name, one.size_bytes, one.device, 0, 0, is_argument=True))
+
+    def new(self, storage: Lifetime) -> int:
+        self.storages.append(storage)
+        return len(self.storages) - 1
+
+    def called(self, function: ast.FunctionDef, given: Value) -> Value:
+        """Run a function of the wrapper: the whole, a partition, or a subgraph."""
+        if self.depth > MAX_DEPTH:
+            raise UnreadableCode(
+                f"line {function.lineno}: functions of the wrapper call one another too deep"
+            )
+        self.depth += 1
+        frame = _Frame(self)
+        frame.bind(function.args.args[-1].arg if function.args.args else "", given)
+        returned = frame.run(function.body)
+        frame.leave()
+        self.depth -= 1
+        return returned
+
+    def hold(self, value: Value) -> None:
+        for number in stored(value):
+            self.holders[number] += 1
+            self.storages[number].dies = None
+
+    def let_go(self, value: Value) -> None:
+        for number in stored(value):
+            self.holders[number] -= 1
+            if not self.holders[number]:
+                self.storages[number].dies = self.now
+
+    def kernel(self, line: int) -> None:
+        """Note a kernel call. What was allocated since the call before is what it writes first."""
+        self.kernels.append(KernelStep(line, self.now))
+        for number in self.unwritten:
+            self.storages[number].made_on = line
+        self.unwritten.clear()
+
+
+MAX_DEPTH = 50
+
+
+class _Frame:
+    """The names of one running function."""
+
+    def __init__(self, replay: _Replay) -> None:
+        self._replay = replay
+        self._names: dict[str, Value] = {}
+
+    def run(self, statements: Sequence[ast.stmt]) -> Value:
+        """Run statements up to a return; return what that gives."""
+        for statement in statements:
+            self._replay.now += 1
+            if isinstance(statement, ast.Return):
+                return self._value(statement.value) if statement.value else NOTHING
+            if isinstance(statement, ast.With):
+                returned = self.run(statement.body)
+                if _returns(statement):
+                    return returned
+            else:
+                self._statement(statement)
+        return NOTHING
+
+    def bind(self, name: str, value: Value) -> None:
+        self._replay.hold(value)
+        for number in stored(value):
+            self._replay.storages[number].named = self._replay.now
+        self._replay.let_go(self._names.get(name, NOTHING))
+        self._names[name] = value
+
+    def drop(self, name: str) -> None:
+        self._replay.let_go(self._names.pop(name, NOTHING))
+
+    def leave(self) -> None:
+        for name in list(self._names):
+            self.drop(name)
+
+    def _statement(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._assign(name, value)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=value):
+                self._unpack(names, value, statement)
+            case ast.Expr(value=ast.Call() as call):
+                self._call_alone(call)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    self.drop(target.id if isinstance(target, ast.Name) else "")
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _ if not isinstance(statement, _IGNORED):
+                raise unreadable(statement)
+        if statement.lineno in self._replay.kernel_lines:
+            self._replay.kernel(statement.lineno)
+
+    def _assign(self, name: str, value: ast.expr) -> None:
+        try:
+            self._replay.sizes[name] = evaluated(value, self._replay.sizes)
+        except UnknownSize:
+            given = self._value(value, name)
+            if given != NOTHING or name in self._names:
+                self.bind(name, given)
+
+    def _unpack(self, names: Sequence[ast.expr], value: ast.expr, statement: ast.stmt) -> None:
+        given = self._value(value)
+        if not isinstance(given, tuple) or len(given) != len(names):
+            raise unreadable(statement)
+        for name, one in zip(names, given, strict=True):
+            self.bind(name.id if isinstance(name, ast.Name) else "", one)
+
+    def _call_alone(self, call: ast.Call) -> None:
+        """Run a call whose result nobody takes: a kernel, or a check of a size."""
+        name = called_name(call.func)
+        if name == "assert_size_stride":
+            self._checked(call)
+        elif (
+            name == "clear"
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+        ):
+            self.drop(call.func.value.id)
+
+    def _checked(self, call: ast.Call) -> None:
+        """Take the size of a library call's result from the check that follows the call."""
+        match call.args:
+            case [ast.Name(id=name), sizes, strides, *_] if isinstance(self._names.get(name), int):
+                storage = self._replay.storages[next(stored(self._names[name]))]
+            case _:
+                return
+        if storage.size_bytes == UNKNOWN and storage.item:
+            try:
+                given = [evaluated_all(one, self._replay.sizes) for one in (sizes, strides)]
+                storage.size_bytes = strided_bytes(given[0], given[1], storage.item)
+            except UnknownSize:
+                return
+
+    def _value(self, value: ast.expr, name: str = "") -> Value:
+        match value:
+            case ast.Name(id=other):
+                return self._names.get(other, NOTHING)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return tuple(self._value(one) for one in elements)
+            case ast.Subscript(value=whole, slice=index):
+                return _element(self._value(whole), index)
+            case ast.Call():
+                return self._called(value, name)
+        return NOTHING
+
+    def _called(self, call: ast.Call, name: str) -> Value:
+        function = called_name(call.func)
+        if function.startswith("empty_strided"):
+            return self._allocated(call, function, name)
+        if function in _NO_TENSOR:
+            return NOTHING
+        if function in _ALIASES or _is_in_place(call.func):
+            return self._viewed(call)
+        if own := self._replay.wrapper.functions.get(function):
+            return self._run_own(own, call)
+        return self._library(call, name)
+
+    def _viewed(self, call: ast.Call) -> Value:
+        """Return what a view is a view of: the first argument, or the object of a method."""
+        if (
+            isinstance(call.func, ast.Attribute)
+            and (own := self._value(call.func.value)) != NOTHING
+        ):
+            return own
+        return self._value(call.args[0]) if call.args else NOTHING
+
+    def _run_own(self, function: ast.FunctionDef, call: ast.Call) -> Value:
+        given = self._value(call.args[-1]) if call.args else NOTHING
+        self._replay.hold(
+            given
+        )  # the function empties the list that it is given, whatever the caller calls it
+        if call.args and isinstance(call.args[-1], ast.Name) and function.name != ENTRY:
+            self.drop(call.args[-1].id)
+        self._replay.let_go(given)
+        return self._replay.called(function, given)
+
+    def _allocated(self, call: ast.Call, function: str, name: str) -> Value:
+        size_bytes, replay = UNKNOWN, self._replay
+        item = item_bytes(ast.unparse(_keyword(call, "dtype") or call.args[2])) if call.args else 0
+        try:
+            sizes, strides = (evaluated_all(one, replay.sizes) for one in call.args[:2])
+            size_bytes = strided_bytes(sizes, strides, item)
+        except (UnknownSize, ValueError):
+            size_bytes = UNKNOWN
+        device = (
+            _DEVICE_OF.get(function)
+            or function.removeprefix("empty_strided").removeprefix("_")
+            or _device(call)
+        )
+        number = replay.new(Lifetime(name, size_bytes, device, item, replay.now))
+        replay.unwritten.append(number)
+        return number
+
+    def _library(self, call: ast.Call, name: str) -> Value:
+        """Return new storages for what a library call returns."""
+        replay, found = self._replay, self._replay.results(call.lineno)
+        if found is None:
+            return self._assumed(call, name)
+        made: list[Value] = []
+        for one in found:
+            if one is None:
+                made.append(NOTHING)
+            else:
+                made.append(replay.new(Lifetime(name, one.size_bytes, one.device, 0, replay.now)))
+                replay.unwritten.append(len(replay.storages) - 1)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _assumed(self, call: ast.Call, name: str) -> Value:
+        """Return a storage whose elements are taken to be as large as the first argument's, until a
+        check tells its size.
+        """
+        replay = self._replay
+        first = next((number for one in call.args for number in stored(self._value(one))), None)
+        if first is None:
+            return NOTHING
+        like = replay.storages[first]
+        replay.assumed.append(name)
+        number = replay.new(Lifetime(name, UNKNOWN, like.device, like.item, replay.now))
+        replay.unwritten.append(number)
+        return number
+
+
+def stored(value: Value) -> Iterator[int]:
+    """Yield the storages of a value."""
+    if isinstance(value, int):
+        yield value
+    else:
+        for one in value:
+            yield from stored(one)
+
+
+def called_name(function: ast.expr) -> str:
+    """Return the last part of what is called, ``empty_strided_cpu``; ``partition_0`` for
+    ``self.partitions[0]``.
+    """
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(
+            value=ast.Attribute(attr="partitions"), slice=ast.Constant(value=int() as number)
+        ):
+            return f"partition_{number}"
+    return ""
+
+
+def unreadable(statement: ast.stmt) -> UnreadableCode:
+    words = ast.unparse(statement).split("\n")[0]
+    return UnreadableCode(
+        f"line {statement.lineno} of the output code is none that is known here: {words[:80]}"
+    )
+
+
+def _is_in_place(function: ast.expr) -> bool:
+    """Return whether an operator writes into its first argument:
+    ``torch.ops.aten.index_put_.default``.
+    """
+    parts = ast.unparse(function).split(".")
+    return "ops" in parts and any(part.endswith("_") and not part.startswith("_") for part in parts)
+
+
+def _element(value: Value, index: ast.expr) -> Value:
+    match index:
+        case ast.Constant(value=int() as at) if isinstance(value, tuple) and -len(
+            value
+        ) <= at < len(value):
+            return value[at]
+    return value
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((one.value for one in call.keywords if one.arg == name), None)
+
+
+def _device(call: ast.Call) -> str:
+    found = _keyword(call, "device")
+    if isinstance(found, ast.Constant) and isinstance(found.value, str):
+        return found.value.partition(":")[0]
+    return ""
+
+
+def _returns(statement: ast.With) -> bool:
+    return any(isinstance(one, ast.Return) for one in ast.walk(statement))

@@ -1,0 +1,368 @@
+"""The memory of a step as text, markdown, CSV and JSON: the answer first, then the peak and the
+timeline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted, share, size
+from fx_explorer.cut_text import cut_in_middle
+from fx_explorer.instruments.memory.choices import Recomputed, recomputed, why
+from fx_explorer.instruments.memory.optimizers import with_optimizer
+from fx_explorer.instruments.memory.replay import UNKNOWN
+from fx_explorer.instruments.memory.saved_values import computed_total, saved_in_words
+from fx_explorer.instruments.memory.session_memory import SessionMemory, session_memory
+from fx_explorer.instruments.memory.step import KINDS, Held
+from fx_explorer.instruments.memory.timeline import LEGEND, TimelineRow, bar, timeline
+from fx_explorer.instruments.memory.usage import BEFORE, Usage, usage
+from fx_explorer.instruments.memory.verdict import IN_WORDS, name_of, verdict, where
+from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.terminal import LEAST_PROSE
+from fx_explorer.output.text import Block, text_of
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.sources import source_paths
+
+SCHEMA = "fx-explorer/memory/1"
+
+Json = dict[str, object]
+
+BIGGEST = 12
+"""What of the peak is listed one by one."""
+
+TIMELINE_ROWS = 40
+"""Rows of the timeline as text. CSV and JSON have every kernel call."""
+
+BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 22, 20, 19
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """A session's step with the paths of its files, added up once."""
+
+    memory: SessionMemory
+    paths: dict[int, str]
+    recomputed: Sequence[Recomputed] = ()
+    """What the backward recomputes, biggest first."""
+    optimizer: str = ""
+    """The optimizer whose state is counted; empty for none."""
+    saved: str = ""
+    """What is saved for the backward, as a sentence."""
+    saved_bytes: int = 0
+    """What the forward computes and saves, by AOTAutograd's graphs."""
+
+    @cached_property
+    def used(self) -> Usage:
+        return usage(self.memory.step)
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        return verdict(
+            self.memory, self.used, self.paths, _again(self.recomputed), self.optimizer, self.saved
+        )
+
+    def line(self, node: model.Node | None) -> str:
+        """Return ``model.py:57``; empty where no line is known."""
+        if node is not None and node.file in self.paths:
+            return in_file(self.paths[node.file], node.line)
+        return ""
+
+
+def _again(found: Sequence[Recomputed]) -> str:
+    """Say how much the backward recomputes; empty where it does not."""
+    bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
+    if found:
+        return (
+            f"{counted(len(found), 'operation')} of the forward ({bytes_}) are recomputed in "
+            "the backward."
+        )
+    return ""
+
+
+def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
+    """Predict the memory of a session's step, with what an optimizer keeps where one of
+    ``optimizers.TENSORS`` is named.
+    """
+    memory = session_memory(reader)
+    if optimizer:
+        memory = replace(memory, step=with_optimizer(memory.step, optimizer))
+    computed = computed_total(reader).size_bytes
+    return MemoryReport(
+        memory,
+        source_paths(reader),
+        recomputed(reader),
+        optimizer,
+        saved_in_words(reader),
+        computed,
+    )
+
+
+# text
+
+
+KIND_COLUMNS = (
+    Column("kind"),
+    Column("bytes", is_number=True),
+    Column("share", is_number=True),
+)
+
+PEAK_COLUMNS = (
+    Column("size", is_number=True),
+    Column("kind"),
+    Column("what", narrowing="wrapped", least=LEAST_PROSE),
+)
+
+
+def memory_text(report: MemoryReport, width: int | None = None) -> str:
+    """Return the answer, what makes up the peak, and the timeline. Lines have at most ``width``
+    cells, None where a program reads.
+    """
+    blocks: list[Block] = list(report.sentences)
+    if report.memory.is_known:
+        blocks += ["", *_peak(report), "", *_timeline_lines(report)]
+    return text_of(blocks, width)
+
+
+def _peak(report: MemoryReport) -> list[Block]:
+    peak = report.used.peak
+    kinds = [
+        (IN_WORDS[kind][0], size(peak.by_kind[kind]), share(peak.by_kind[kind], peak.total_bytes))
+        for kind in KINDS
+        if kind in peak.by_kind
+    ]
+    held = report.used.held_at(peak.at)
+    rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
+    rows = [_of_peak(report, one) for one in held[:BIGGEST]]
+    rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
+    return [
+        f"At the peak, {size(peak.total_bytes)}:",
+        Table(KIND_COLUMNS, kinds, indent=2, has_titles=False),
+        "",
+        "The biggest of it:",
+        Table(PEAK_COLUMNS, rows, indent=2, has_titles=False),
+    ]
+
+
+def _of_peak(report: MemoryReport, one: Held) -> tuple[str, ...]:
+    bytes_ = "unknown" if one.size_bytes == UNKNOWN else size(one.size_bytes)
+    return (
+        bytes_,
+        IN_WORDS[one.kind][0],
+        f"{name_of(one)}  {where(one.node, report.paths)}".rstrip(),
+    )
+
+
+def _timeline_lines(report: MemoryReport) -> list[str]:
+    whole = report.used.peak.total_bytes
+    rows = timeline(report.used, TIMELINE_ROWS)
+    return [
+        "What is held, kernel after kernel:",
+        f"  {LEGEND}",
+        *(_timeline_line(report, row, whole) for row in rows),
+    ]
+
+
+def _timeline_line(report: MemoryReport, row: TimelineRow, whole: int) -> str:
+    arrow = {"forward": "→", "backward": "←"}.get(row.moment.direction, " ")
+    place = report.line(row.node) or row.moment.call.name
+    module = row.node.module if row.node else ""
+    drawn = bar(row.point, whole, BAR_CELLS)
+    mark = " peak" if row.point == report.used.peak else ""
+    names = (
+        f"{cut_in_middle(place, PLACE_CELLS):<{PLACE_CELLS}} "
+        f"{cut_in_middle(module, MODULE_CELLS):<{MODULE_CELLS}}"
+    )
+    return f"{arrow} {names} {size(row.point.total_bytes):>9} {drawn}{mark}"
+
+
+# others
+
+
+MARKDOWN_COLUMNS = (Column("bytes", is_number=True), Column("kind"), Column("what"), Column("line"))
+
+
+def memory_markdown(report: MemoryReport) -> str:
+    """Return the answer as a list, and what makes up the peak as a table."""
+    lines = markdown_list(report.sentences)
+    if report.memory.is_known:
+        held = report.used.held_at(report.used.peak.at)[:BIGGEST]
+        rows = [_row_of_peak(report, one) for one in held]
+        lines += ["", *markdown_table(Table(MARKDOWN_COLUMNS, rows))]
+    return "\n".join(lines) + "\n"
+
+
+def _row_of_peak(report: MemoryReport, one: Held) -> Sequence[str]:
+    return f"{one.size_bytes:,}", IN_WORDS[one.kind][0], name_of(one), where(one.node, report.paths)
+
+
+def memory_csv(report: MemoryReport) -> str:
+    """Return a line for each kernel call, with the bytes of each kind that are held during it."""
+    moments = (_moment(report, row) for row in _every_call(report))
+    return csv_text(
+        ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS],
+        (
+            [*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)]
+            for moment in moments
+        ),
+    )
+
+
+_OF_MOMENT = ("compilation", "direction", "kernel", "file", "line", "module")
+
+
+def _bytes_of(moment: Json) -> list[object]:
+    by_kind = moment["by_kind"]
+    return [by_kind.get(kind, 0) if isinstance(by_kind, dict) else 0 for kind in KINDS]
+
+
+def memory_json(report: MemoryReport) -> str:
+    """Return everything as JSON."""
+    used = report.used
+    held = used.held_at(used.peak.at) if report.memory.is_known else []
+    whole = {
+        "schema": SCHEMA,
+        **memory_object(report),
+        "held_at_peak": [_held(report, one) for one in held],
+        "workspaces": [_workspace(report, row) for row in _every_call(report) if _works(row)],
+        "timeline": [_moment(report, row) for row in _every_call(report)],
+    }
+    return json_text(whole)
+
+
+MOST_COMPILATIONS = 200
+"""A session with more is not predicted for its report, which is to take seconds."""
+
+
+def memory_of_report(reader: SessionReader) -> Json | None:
+    """Return the memory as the report of a session has it; None where nothing could be read."""
+    if reader.count(model.Compilation) > MOST_COMPILATIONS or not reader.count(model.Graph):
+        return None
+    report = memory_report(reader)
+    return memory_object(report) if report.memory.is_known else None
+
+
+def memory_object(report: MemoryReport) -> Json:
+    """Return the answer without the timeline, and the biggest of what is held at the peak."""
+    memory, used = report.memory, report.used
+    held = used.held_at(used.peak.at) if memory.is_known else []
+    return {
+        "verdict": report.sentences,
+        "is_known": memory.is_known,
+        "device": used.device,
+        "peak_bytes": used.peak.total_bytes,
+        "peak": dict(used.peak.by_kind),
+        "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward")
+        if memory.is_known
+        else "",
+        "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
+        "most_bytes": used.most_with_workspaces()[0],
+        "begin_bytes": used.begin_bytes,
+        "calls": memory.step.calls,
+        "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
+        "saved_between_bytes": memory.step.between_bytes,
+        "elsewhere": dict(used.elsewhere),
+        "unknown_sizes": used.unknown,
+        "assumed": memory.step.assumed,
+        "recomputed": [_recomputed(report, one) for one in report.recomputed],
+        "unread": [
+            {"compilation": one.compilation, "direction": one.direction, "reason": one.reason}
+            for one in memory.unread
+        ],
+        "left_out": memory.left_out,
+    }
+
+
+def held_lines(report: MemoryReport) -> list[model.HeldLine]:
+    """Return what is held at the peak beyond what is there before the step, by the line that
+    computes it, biggest first.
+    """
+    found: Counter[tuple[str, int]] = Counter()
+    for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
+        if one.kind not in BEFORE and one.size_bytes != UNKNOWN:
+            has_line = one.node is not None and one.node.file in report.paths
+            found[
+                (report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)
+            ] += one.size_bytes
+    return [
+        model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()
+    ]
+
+
+def _every_call(report: MemoryReport) -> list[TimelineRow]:
+    return [TimelineRow(moment, point, 1) for moment, point in report.used.at_moments()]
+
+
+def _place(report: MemoryReport, node: model.Node | None) -> Json:
+    path = report.paths.get(node.file) if node else None
+    return {
+        "file": path,
+        "line": node.line if node and path else None,
+        "module": node.module if node and node.module else None,
+    }
+
+
+def _held(report: MemoryReport, one: Held) -> Json:
+    known = one.size_bytes if one.size_bytes != UNKNOWN else None
+    return {
+        "kind": one.kind,
+        "name": name_of(one),
+        "bytes": known,
+        "kernel": one.kernel or None,
+        **_place(report, one.node),
+    }
+
+
+def _works(row: TimelineRow) -> bool:
+    call = row.moment.call
+    return bool(call.most_workspace or (call.workspace and call.workspace.size_bytes > 0))
+
+
+def _workspace(report: MemoryReport, row: TimelineRow) -> Json:
+    """Return what a library call takes at work, as the GPU told, and the most that it is taken to
+    need.
+    """
+    call = row.moment.call
+    is_known = call.workspace is not None and call.workspace.size_bytes >= 0
+    return {
+        "direction": row.moment.direction,
+        "kernel": call.name,
+        **_place(report, row.node),
+        "bytes": call.workspace.size_bytes if call.workspace and is_known else None,
+        "most_bytes": call.most_workspace,
+    }
+
+
+def _recomputed(report: MemoryReport, one: Recomputed) -> Json:
+    known = one.choice.size_bytes if one.choice.size_bytes >= 0 else None
+    return {
+        "name": one.node.name,
+        "bytes": known,
+        "why": why(one.choice),
+        **_place(report, one.node),
+    }
+
+
+def _moment(report: MemoryReport, row: TimelineRow) -> Json:
+    moment = row.moment
+    return {
+        "compilation": moment.compilation,
+        "direction": moment.direction,
+        "kernel": moment.call.name,
+        **_place(report, row.node),
+        "bytes": row.point.total_bytes,
+        "by_kind": dict(row.point.by_kind),
+    }
+
+
+FORMATS: dict[str, Callable[[MemoryReport], str]] = {
+    "text": memory_text,
+    "json": memory_json,
+    "csv": memory_csv,
+    "markdown": memory_markdown,
+}

@@ -1,0 +1,235 @@
+"""What the forward keeps for the backward: its size, where it was computed, and what needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.module_paths import NO_MODULE, UNKNOWN, ModulePath, Root, roots
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import InputName, InputNames, result_name
+from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.words import counted, listed, size
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.sources import source_paths
+
+
+@dataclass(frozen=True, slots=True)
+class SavedValue:
+    """A saved tensor, with what is known about where it comes from and where it goes."""
+
+    saved: model.SavedTensor
+    compilation: str
+    producer: str
+    """Target of the operation that made it; empty for inputs."""
+    place: Place | None
+    """Its node in the forward graph."""
+    file: str
+    line: int
+    consumers: tuple[str, ...]
+    consumer_lines: tuple[str, ...]
+    """For each of the consumers the user's line whose backward it is part of; empty where that is
+    not known.
+    """
+    """Names of the backward nodes that take it."""
+    module: str = ""
+    """Path of the module whose code computes it: ``blocks.0.mlp``."""
+    module_type: str = ""
+    """Its class."""
+    shares_with: str = ""
+    """The earlier value in the same storage, with which the storage is counted; empty for the
+    first.
+    """
+    shares_with_row: int = 0
+    """The SavedTensor of that value."""
+
+
+def saved_values(reader: SessionReader) -> list[SavedValue]:
+    """Return the saved tensors of the variants in use, by the storage they keep: biggest first,
+    unknown sizes last.
+    """
+    names = compilation_names(reader)
+    paths = source_paths(reader)
+    rows = sorted(
+        _rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes)
+    )
+    producers = {
+        node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))
+    }
+    first: dict[tuple[int, str], model.SavedTensor] = {}
+    found = []
+    for row in rows:
+        earlier = first.setdefault(storage_of(row), row)
+        value = _value(reader, row, producers.get(row.producer), names, paths)
+        shared = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
+        found.append(value if earlier.name == row.name else shared)
+    return found
+
+
+def _rows(reader: SessionReader) -> list[model.SavedTensor]:
+    used = in_use(reader)
+    return [
+        row
+        for row in reader.rows(model.SavedTensor)
+        if used is None or row.compilation in used.saving
+    ]
+
+
+def saving_compilations(reader: SessionReader) -> set[int]:
+    """Return the compilations, of the variants in use, that save something."""
+    return {row.compilation for row in _rows(reader)}
+
+
+def _value(
+    reader: SessionReader,
+    row: model.SavedTensor,
+    producer: model.Node | None,
+    names: dict[int, str],
+    paths: dict[int, str],
+) -> SavedValue:
+    consumers = reader.by_ids(model.Node, reader.users(row.consumer)) if row.consumer else []
+    return SavedValue(
+        saved=row,
+        compilation=names.get(row.compilation, ""),
+        producer=producer.target if producer and producer.op != "placeholder" else "",
+        place=place_of_node(reader, producer) if producer else None,
+        file=paths.get(producer.file, "") if producer else "",
+        line=producer.line if producer else 0,
+        consumers=tuple(result_name(node) for node in consumers),
+        consumer_lines=tuple(
+            in_file(paths[node.file], node.line) if node.file in paths else "" for node in consumers
+        ),
+        module=producer.module if producer else "",
+        module_type=producer.module_type if producer else "",
+    )
+
+
+def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
+    """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument;
+    ``result 1 of sort`` and ``x.size(0)`` for what has no name. What else the forward computed is
+    left out.
+    """
+    values = list(values)
+    inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
+    names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
+    found = {inputs[node]: name.name for node, name in names.items() if name.node}
+    picked = {
+        value.saved.producer: value.saved.id
+        for value in values
+        if value.saved.name.startswith("getitem")
+    }
+    found |= {picked[node.id]: result_name(node) for node in reader.by_ids(model.Node, picked)}
+    sizes = SizeNames(reader)
+    numbers = (value.saved for value in values if value.saved.kind == "number")
+    return found | {
+        row.id: sizes.in_text(row.compilation, found.get(row.id, row.name)) for row in numbers
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTotal:
+    count: int
+    """The number of storages. Views of one storage count once."""
+    size_bytes: int
+    """The bytes of the storages whose size is known."""
+    unknown_sizes: int
+
+
+COMPUTED = ("activation", "copy")
+"""Kinds of values that a graph computes and keeps only for the backward."""
+
+
+def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
+    """Sum up what all saved values keep, or those of some kinds (``activation``, ``parameter``
+    …).
+    """
+    return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
+
+
+def computed_total(reader: SessionReader) -> SavedTotal:
+    """Sum up what each graph computes and keeps only for its backward. What a later graph keeps of
+    an earlier one's results is none of it: ``StepMemory.crossing_bytes``.
+    """
+    return saved_total(reader, *COMPUTED)
+
+
+BIGGEST = 3
+"""Saved values that a sentence names."""
+
+
+def saved_in_words(reader: SessionReader) -> str:
+    """Return what the forward saves for the backward as one sentence, with the biggest of what it
+    computes; empty where no graph tells.
+    """
+    whole, computed = saved_total(reader), computed_total(reader)
+    if not whole.count:
+        return ""
+    biggest = [
+        one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with
+    ][:BIGGEST]
+    called = user_names(reader, biggest)
+    names = listed(
+        [_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST
+    )
+    return (
+        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, "
+        "for the backward: "
+        f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} "
+        "computed for that"
+        f"{f' (the biggest: {names})' if names else ''}; the rest are parameters, buffers "
+        "and inputs, which are there anyway."
+    )
+
+
+def _named(value: SavedValue, name: str) -> str:
+    kept = kept_bytes(value.saved)
+    where = f" of {in_file(value.file, value.line)}" if value.file else ""
+    return f"{name}{where} ({'of unknown size' if kept is None else size(kept)})"
+
+
+def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
+    """Sum up what these values keep: every storage counts once, and whole. Numbers are in no
+    storage.
+    """
+    sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
+    known = [size for size in sizes.values() if size is not None]
+    return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))
+
+
+def storage_of(row: model.SavedTensor) -> tuple[int, str]:
+    """Return the key that tells storages apart. A value whose storage is not known is one of its
+    own.
+    """
+    return row.compilation, row.storage or f"the row {row.id}"
+
+
+def kept_bytes(row: model.SavedTensor) -> int | None:
+    """Return the bytes of the whole storage that a value keeps; None when they are not known."""
+    if row.storage:
+        return row.storage_bytes if row.storage_bytes >= 0 else None
+    return row.size_bytes or None
+
+
+def saved_paths(
+    reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None
+) -> list[ModulePath]:
+    """Return the module of each saved value."""
+    known = roots(reader) if known is None else known
+    inputs = [value.saved.producer for value in values if not value.producer]
+    named = InputNames(reader).of(reader.by_ids(model.Node, inputs)) if inputs else {}
+    return [
+        _saved_path(value, known.get(value.saved.compilation, UNKNOWN), named) for value in values
+    ]
+
+
+def _saved_path(value: SavedValue, root: Root, named: Mapping[int, InputName]) -> ModulePath:
+    name = named.get(value.saved.producer)
+    if value.producer or name is None:
+        return root.path(value.module, value.module_type, is_of_user=bool(value.line))
+    if name.kind == "input":
+        return NO_MODULE
+    return root.path(name.module, name.kind, is_of_user=True)

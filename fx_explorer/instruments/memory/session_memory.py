@@ -1,0 +1,258 @@
+"""The memory of a session's step: which graphs belong to it, and which of them cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.variants.lineage import (
+    documents_of_variant,
+    first_variant,
+    saving_variant,
+    variants_in_use,
+)
+from fx_explorer.instruments.memory.calls import WatchedForward, calls_of, watched_forward
+from fx_explorer.instruments.memory.graph_memory import (
+    GraphMemory,
+    SegmentMemory,
+    graph_memory,
+    symbol_values,
+)
+from fx_explorer.instruments.memory.step import TANGENT, StepMemory, step_of
+from fx_explorer.instruments.memory.wrapper_code import UnreadableCode
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graph.graphs import edited_graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A graph that is not part of the predicted step, and why."""
+
+    compilation: str
+    direction: model.Direction
+    reason: str
+
+
+@dataclass(frozen=True)
+class SessionMemory:
+    """The predicted step of a session."""
+
+    step: StepMemory
+    unread: tuple[Unread, ...]
+    left_out: int
+    """Compilations that do not run in this step: of the same functions for other inputs, or of
+    others.
+    """
+    has_breaks: bool
+    """Whether Python runs between the graphs: what that allocates is not known."""
+    graphs: int = 0
+    """How many graphs the step calls, each as often as the program does."""
+    is_watched: bool = False
+    """Whether the calls of a step were watched, and for how long the program holds what they
+    return.
+    """
+    without_code: tuple[str, ...] = ()
+    """The backends beside Inductor that compiled graphs and wrote no output code."""
+    nothing_saved: str = ""
+    """Why no graph tells what is saved for the backward, as a sentence; empty where one does."""
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether any graph could be read."""
+        return bool(self.step.end)
+
+
+def session_memory(reader: SessionReader) -> SessionMemory:
+    """Predict what a step holds, of the variants that the program uses."""
+    watched = watched_forward(reader)
+    compilations, left_out = _of_one_step(reader, watched)
+    symbols = symbol_values(reader)
+    unread: list[Unread] = []
+    found = (_segment(reader, compilation, symbols, unread) for compilation in compilations)
+    segments = [segment for segment in found if segment]
+    step = step_of(
+        reader,
+        calls_of(segments, watched),
+        watched.between if watched else (),
+        tangents_are_held=_tangents_are_held(reader, segments),
+    )
+    is_watched = watched is not None
+    others = tuple(
+        dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one))
+    )
+    nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
+    has_breaks = bool(reader.count(model.GraphBreak))
+    return SessionMemory(
+        step,
+        tuple(unread),
+        left_out,
+        has_breaks,
+        len(segments),
+        is_watched,
+        others,
+        nothing_saved,
+    )
+
+
+def _why_nothing_saved(compilation: model.Compilation) -> str:
+    missing = compilation.missing_stages or {}
+    if "forward" in missing:
+        return f"What is saved for the backward is not known either: {missing['forward']}."
+    if "backward" in missing:
+        return f"Nothing is saved for a backward: {missing['backward']}."
+    return ""
+
+
+def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:
+    """Return whether a backend compiled a graph and Inductor had no part in it."""
+    stages = {one.stage for one in documents_of_variant(reader, compilation)}
+    return (
+        "dynamo" in stages
+        and not stages & {"pre_grad", "post_grad", "output_code"}
+        and compilation.backend != "inductor"
+    )
+
+
+def _of_one_step(
+    reader: SessionReader, watched: WatchedForward | None
+) -> tuple[list[model.Compilation], int]:
+    """Return the compilations of one step, and how many others there are: those of the calls that
+    were watched. Where none were, a target is called once while it is captured; a script makes many
+    steps, and a function's last compilation counts.
+    """
+    found = [one for one in variants_in_use(reader) if one.status in ("ok", "broke", "running")]
+    if watched is not None:
+        called = watched.compilations
+        own = [one for one in found if first_variant(reader, one).id in called]
+        others = [one for one in found if one not in own and _has_code(reader, one)]
+        return own, len(others)
+    if not reader.is_of_a_script():
+        return found, 0
+    last = {one.frame: one for one in found}
+    return [one for one in found if last[one.frame] is one], len(found) - len(last)
+
+
+def _has_code(reader: SessionReader, compilation: model.Compilation) -> bool:
+    return any(one.stage == "output_code" for one in documents_of_variant(reader, compilation))
+
+
+def _segment(
+    reader: SessionReader,
+    compilation: model.Compilation,
+    symbols: Mapping[str, int],
+    unread: list[Unread],
+) -> SegmentMemory | None:
+    """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
+    replayed: dict[model.Direction, GraphMemory] = {}
+    results: dict[model.Direction, tuple[int, ...]] = {}
+    for lowered in _lowered(reader, compilation):
+        found = _replayed(reader, compilation, lowered, symbols)
+        if isinstance(found, str):
+            unread.append(Unread(compilation.name, lowered.direction, found))
+        else:
+            replayed[lowered.direction], results[lowered.direction] = found, lowered.results
+    forward = replayed.get("forward") or replayed.get("inference")
+    if forward is None:
+        return None
+    saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, compilation).id)
+    captured = first_variant(reader, compilation).id
+    return SegmentMemory(
+        forward, replayed.get("backward"), saved, captured, results.get(forward.direction, ())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A graph that kernels are made from."""
+
+    direction: model.Direction
+    graph: model.Graph
+    codes: list[model.Artifact]
+    """Its output codes: several where it was compiled in regions."""
+    results: tuple[int, ...]
+    """Which results of Dynamo's graph its outputs are, as AOTAutograd tells it."""
+
+
+def _replayed(
+    reader: SessionReader,
+    compilation: model.Compilation,
+    lowered: _Lowered,
+    symbols: Mapping[str, int],
+) -> GraphMemory | str:
+    """Return a graph's replay, or why there is none."""
+    try:
+        return graph_memory(
+            reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols
+        )
+    except UnreadableCode as error:
+        return str(error)
+
+
+def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.Artifact:
+    if not codes:
+        whose = "" if compilation.backend == "inductor" else f"by backend {compilation.backend}"
+        raise UnreadableCode(f"no output code was made for it {whose}".rstrip())
+    if len(codes) > 1:
+        raise UnreadableCode("it was compiled in regions, and what runs between them is not known")
+    return codes[0]
+
+
+def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[_Lowered]:
+    """Yield the graph of each direction that has one of its own."""
+    documents = documents_of_variant(reader, compilation)
+    before_edits = {before for before, _ in edited_graphs(reader)}
+    graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
+    codes = reader.by_ids(
+        model.Artifact, (one.id for one in documents if one.stage == "output_code")
+    )
+    whole_graphs = [
+        one for one in graphs if not one.parent and not one.name and one.id not in before_edits
+    ]
+    for direction in _DIRECTIONS:
+        own = [one for one in whole_graphs if one.direction == direction and one.stage in _LOWERED]
+        whole = [one for one in own if one.stage == "post_grad"] or own
+        if whole:
+            own_codes = [
+                one for one in codes if one.direction == direction and one.kind == "output_code"
+            ]
+            yield _Lowered(
+                direction,
+                whole[-1],
+                own_codes,
+                next((one.results for one in own if one.results), ()),
+            )
+
+
+_DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")
+
+_LOWERED: tuple[model.Stage, ...] = ("forward", "backward", "post_grad")
+"""AOTAutograd's graphs and those that kernels are made from."""
+
+
+def _tangents_are_held(reader: SessionReader, segments: list[SegmentMemory]) -> bool:
+    """Return whether the engine keeps the gradients of outputs until the backward has ended.
+
+    Since 2.13 a compiled backward empties the list that it is given them in
+    (torch/_functorch/_aot_autograd/runtime_wrappers.py, "freeing individual grads mid-backward").
+    A target without a loss of its own is summed up: the gradient of a sum is one number, which
+    AOTAutograd writes out (``coerce_to_expected_memory_format``) and drops when it was used.
+    """
+    last = segments[-1].backward if segments else None
+    if last is None or _release(reader) >= FREES_GRADIENTS:
+        return False
+    if reader.is_of_a_script():
+        return True
+    return any(
+        name.startswith(TANGENT) and node.shape == () for name, node in last.placeholders.items()
+    )
+
+
+FREES_GRADIENTS = (2, 13)
+"""The release of torch since which a compiled backward frees the gradients of outputs."""
+
+
+def _release(reader: SessionReader) -> tuple[int, ...]:
+    """Return the release of torch that captured the session, ``(2, 13)``; () when it is not told."""
+    told = str((reader.meta("environment") or {}).get("torch", ""))
+    return tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())

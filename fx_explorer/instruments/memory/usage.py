@@ -1,0 +1,115 @@
+"""How much of a device's memory a step takes at each moment, and what makes up the peak."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fx_explorer.instruments.memory.replay import UNKNOWN
+from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind, StepMemory, StepMoment
+
+BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
+"""What is there before the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The memory from one change to the next."""
+
+    at: int
+    by_kind: Mapping[MemoryKind, int]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.by_kind.values())
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The memory of one device over a step."""
+
+    step: StepMemory
+    device: str
+    points: tuple[Point, ...]
+    """In the order of the step; the first is what is there before it."""
+    elsewhere: Mapping[str, int]
+    """Bytes of storages on other devices, by device."""
+    unknown: int
+    """Storages whose size is not known, which are left out."""
+
+    @property
+    def peak(self) -> Point:
+        """Return the first moment at which most is held."""
+        return max(self.points, key=lambda one: one.total_bytes, default=Point(0, {}))
+
+    @property
+    def begin_bytes(self) -> int:
+        return sum(self.points[0].by_kind.values()) if self.points else 0
+
+    def moment(self, at: int) -> StepMoment | None:
+        """Return the kernel call for which the memory is held at a moment: the next one; the last
+        one behind all of them.
+        """
+        moments = self.step.moments
+        found = bisect_left([one.at for one in moments], at)
+        return moments[min(found, len(moments) - 1)] if moments else None
+
+    def most_with_workspaces(self) -> tuple[int, int]:
+        """Return the most that may be held with what library calls take at work, and how many calls
+        there are of which that is not known.
+        """
+        at_work = [
+            (point.total_bytes + moment.call.unknown_workspace, moment)
+            for moment, point in self.at_moments()
+            if moment.call.unknown_workspace
+        ]
+        most = max((bytes_ for bytes_, _ in at_work), default=0)
+        return max(most, self.peak.total_bytes), len(at_work)
+
+    def is_backward(self, at: int) -> bool:
+        return at >= self.step.backward_from
+
+    def held_at(self, at: int) -> list[Held]:
+        """Return what is held on the device at a moment, biggest first."""
+        found = [
+            one for one in self.step.held if one.begin <= at < one.end and one.device == self.device
+        ]
+        return sorted(found, key=lambda one: -one.size_bytes)
+
+    def at_moments(self) -> list[tuple[StepMoment, Point]]:
+        """Return the memory at each kernel call: the most since the call before."""
+        starts = [one.at for one in self.points]
+        found, begin = [], 0
+        for moment in self.step.moments:
+            end = bisect_left(starts, moment.at + 1)
+            since = self.points[max(0, min(begin, end - 1)) : end] or self.points[:1]
+            found.append((moment, max(since, key=lambda one: one.total_bytes)))
+            begin = end
+        return found
+
+
+def usage(step: StepMemory) -> Usage:
+    """Add up a step on the device that holds most of it."""
+    sizes: Counter[str] = Counter()
+    for one in step.held:
+        sizes[one.device] += max(0, one.size_bytes)
+    device = max(sizes, key=lambda name: (sizes[name], name), default="")
+    own = [one for one in step.held if one.device == device and one.size_bytes != UNKNOWN]
+    unknown = sum(one.size_bytes == UNKNOWN for one in step.held)
+    elsewhere = {name: size for name, size in sizes.items() if name != device and size}
+    return Usage(step, device, tuple(_points(own)), elsewhere, unknown)
+
+
+def _points(held: Iterable[Held]) -> Iterable[Point]:
+    """Yield the memory after each change."""
+    changes: dict[int, Counter[MemoryKind]] = {0: Counter()}
+    for one in held:
+        if one.begin < one.end and one.size_bytes:
+            changes.setdefault(one.begin, Counter())[one.kind] += one.size_bytes
+            changes.setdefault(one.end, Counter())[one.kind] -= one.size_bytes
+    now: Counter[MemoryKind] = Counter()
+    for at in sorted(changes):
+        now.update(changes[at])
+        yield Point(at, {kind: now[kind] for kind in KINDS if now[kind]})

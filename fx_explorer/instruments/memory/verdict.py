@@ -1,0 +1,270 @@
+"""What the memory of a step comes down to, in sentences: the peak, what makes it up, and what is
+not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.instruments.memory.optimizers import TENSORS, trained
+from fx_explorer.instruments.memory.session_memory import SessionMemory
+from fx_explorer.instruments.memory.step import Held, MemoryKind, StepMoment
+from fx_explorer.instruments.memory.usage import Usage
+from fx_explorer.session.file_names import in_file
+
+IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
+    "parameter": ("parameters", "parameters"),
+    "buffer": ("buffers", "buffers of modules"),
+    "input": ("inputs", "inputs"),
+    "optimizer": ("optimizer", "what the optimizer keeps between steps"),
+    "activation": ("saved", "activations that the forward saves for the backward"),
+    "output": ("outputs", "outputs"),
+    "tangent": ("loss grads", "gradients of outputs, with which the backward begins"),
+    "gradient": ("gradients", "gradients"),
+    "temporary": ("temporary", "temporaries, needed only inside one graph"),
+    "workspace": ("workspace", "what a library call takes while it works"),
+}
+"""Kind → its name in a table, and in a sentence."""
+
+NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
+
+KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
+"""What is not counted where the GPU was asked what each library call takes."""
+
+
+def verdict(
+    memory: SessionMemory,
+    used: Usage,
+    paths: dict[int, str],
+    recomputed: str = "",
+    optimizer: str = "",
+    saved: str = "",
+) -> list[str]:
+    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what
+    the backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved``
+    a sentence on what is saved for the backward, told where the peak is not known.
+    """
+    if not memory.is_known:
+        return _not_predicted(memory, list(filter(None, [saved, recomputed])))
+    told = [
+        _peak(used, paths),
+        _made_up(used),
+        *_saved(memory, used),
+        *_unread(memory),
+        *_assumptions(memory, used),
+    ]
+    return [
+        *told[:3],
+        *filter(None, [recomputed]),
+        *told[3:],
+        *_optimizer(used, optimizer),
+        _not_counted(used, optimizer),
+    ]
+
+
+def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
+    """Say why there is no peak, and what is known all the same."""
+    backends = memory.without_code
+    if backends:
+        if len(backends) == 1:
+            which = f"backend {backends[0]} writes"
+        else:
+            which = f"backends {listed(backends, len(backends))} write"
+        none = (
+            "The peak of a step cannot be predicted: it is read from the code that "
+            f"Inductor writes, and {which} none. "
+            "--measure measures it."
+        )
+        return [none, *(known or filter(None, [memory.nothing_saved]))]
+    why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
+    if not known:
+        return ["Nothing can be said about the memory of a step.", *why]
+    return ["The peak of a step cannot be predicted.", *why, *known]
+
+
+def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
+    """Say what an optimizer adds, or would add."""
+    one_tensor_each = sum(
+        max(0, one.size_bytes) for one in trained(used.step) if one.device == used.device
+    )
+    if not one_tensor_each:
+        return
+    if optimizer:
+        kept = counted(TENSORS[optimizer], "tensor") if TENSORS[optimizer] else "nothing"
+        yield (
+            f"The optimizer, {optimizer}, keeps {kept} for each trained parameter, from its "
+            "first step on."
+        )
+    else:
+        yield (
+            "An optimizer's state comes on top from its first step on: "
+            f"{size(2 * one_tensor_each)} for Adam, "
+            f"{size(one_tensor_each)} for SGD with momentum, none for SGD (--optimizer counts it)."
+        )
+
+
+def _not_counted(used: Usage, optimizer: str) -> str:
+    asked = any(moment.call.workspace for moment in used.step.moments)
+    steps = "what the optimizer takes while it steps" if optimizer else "the optimizer"
+    return (
+        f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the "
+        f"graphs, and {steps}."
+    )
+
+
+def _peak(used: Usage, paths: dict[int, str]) -> str:
+    peak, moment = used.peak, used.moment(used.peak.at)
+    is_training = used.step.backward_from < used.step.end
+    what = "A training step" if is_training else "A call"
+    where = f", {_when(used, peak.at, is_training)}{_at(moment, paths)}" if moment else ""
+    return (
+        f"{what} needs {size(peak.total_bytes)} at its peak{_up_to(used)}{where}; "
+        f"{size(used.begin_bytes)} are there before it."
+    )
+
+
+def _up_to(used: Usage) -> str:
+    """Say by how much the peak may be too low, where it is not known what libraries take at work."""
+    most, calls = used.most_with_workspaces()
+    if most <= used.peak.total_bytes:
+        return ""
+    if used.device != "cpu":
+        return (
+            f" (up to {size(most)}: what {counted(calls, 'library call')} "
+            f"{'takes' if calls == 1 else 'take'} at work is not known without the GPU)"
+        )
+    return (
+        f" (up to {size(most)}: what {counted(calls, 'library call')} "
+        f"{'takes' if calls == 1 else 'take'} at work is not known)"
+    )
+
+
+def _when(used: Usage, at: int, is_training: bool) -> str:
+    if is_training:
+        return "in the backward" if used.is_backward(at) else "in the forward"
+    return "in the computation"
+
+
+def _at(moment: StepMoment | None, paths: dict[int, str]) -> str:
+    node = moment.call.node if moment else None
+    return f" of {where(node, paths)}" if node else f" ({moment.call.name})" if moment else ""
+
+
+def where(node: model.Node | None, paths: dict[int, str]) -> str:
+    """Return ``model.py:57 (blocks.3.mlp)``; empty where no line is known."""
+    if node is None or node.file not in paths:
+        return ""
+    return in_file(paths[node.file], node.line) + (f" ({node.module})" if node.module else "")
+
+
+def _made_up(used: Usage) -> str:
+    peak = used.peak
+    kinds = sorted(peak.by_kind, key=lambda kind: -peak.by_kind[kind])
+    told = [
+        f"{share(peak.by_kind[kind], peak.total_bytes)} are {IN_WORDS[kind][1]}"
+        for kind in kinds[:3]
+    ]
+    rest = sum(peak.by_kind[kind] for kind in kinds[3:])
+    told += [f"{share(rest, peak.total_bytes)} are other things"] if rest else []
+    return f"Of the peak {listed(told, len(told))}."
+
+
+def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
+    if memory.step.saved_bytes:
+        calls = memory.step.calls
+        several = f", in {calls} calls of {counted(memory.graphs, 'graph')}"
+        crossing = memory.step.crossing_bytes
+        across = f"; {size(crossing)} of it are results of an earlier graph that a later one keeps"
+        yield (
+            f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward"
+            f"{several if calls > memory.graphs else ''}{across if crossing else ''}."
+        )
+    if memory.step.between_bytes:
+        yield (
+            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more "
+            "for their "
+            "backward."
+        )
+    if used.elsewhere:
+        told = (
+            f"{size(bytes_)} on {device or 'a device that is not known'}"
+            for device, bytes_ in used.elsewhere.items()
+        )
+        yield f"This is the memory of {used.device}; there are {listed(told)} besides."
+
+
+def _unread(memory: SessionMemory) -> Iterator[str]:
+    for one in memory.unread:
+        yield f"The {one.direction} of [{one.compilation}] is not in it: {one.reason}."
+
+
+def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
+    if used.unknown:
+        yield (
+            f"{counted(used.unknown, 'storage')} of unknown size "
+            f"{'is' if used.unknown == 1 else 'are'} not in it."
+        )
+    asked = [
+        (moment.call.name, moment.call.workspace)
+        for moment in used.step.moments
+        if moment.call.workspace
+    ]
+    problems = [(name, workspace.problem) for name, workspace in asked if workspace.problem]
+    if problems:
+        calls, (name, problem) = counted(len(problems), "library call"), problems[0]
+        yield (
+            f"What {calls} {'takes' if len(problems) == 1 else 'take'} at work could not be "
+            f"seen ({name}: {problem})."
+        )
+    if memory.step.assumed:
+        results = counted(memory.step.assumed, "result")
+        yield (
+            f"The element size of {results} of library calls is taken from the call's first "
+            "argument."
+        )
+    if memory.left_out:
+        yield (
+            f"{counted(memory.left_out, 'compilation')} of the same functions for other "
+            "inputs: the last of each is told."
+        )
+    if memory.has_breaks:
+        yield _across_breaks(memory)
+
+
+def _across_breaks(memory: SessionMemory) -> str:
+    """Say what is assumed of the graphs on both sides of a break."""
+    if not memory.is_watched:
+        return (
+            "Each graph is taken to run once in a step, and what crosses a graph break "
+            "to be dropped "
+            "when no graph needs it any more: where your code keeps it, or runs a graph "
+            "several times, "
+            "the peak is higher. --measure measures it."
+        )
+    calls = memory.step.calls
+    runs = counted(memory.graphs, "graph")
+    if calls > memory.graphs:
+        runs = f"{runs}, which your code called {calls} times in the step that was watched"
+    return (
+        f"The step has {runs}. What crosses a graph break is held for as long as your "
+        "code was seen to "
+        "hold it."
+    )
+
+
+def name_of(one: Held) -> str:
+    """Return the user's name of what is held, as far as there is one."""
+    if one.kind == "gradient":
+        return f"gradient of {one.name}" if one.name else "gradient"
+    if one.kind == "tangent":
+        return "gradient of an output"
+    if one.kind == "workspace":
+        return f"workspace of {one.name.removesuffix('.default').rpartition('.')[2]}"
+    return one.name
+
+
+def frame_of(moment: StepMoment) -> str:
+    """Return the compilation and direction of a kernel call: ``[0/0] forward``."""
+    return f"[{moment.compilation}] {moment.direction}"

@@ -1,0 +1,267 @@
+"""View 7: what the forward keeps in memory for the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.sizes import SizeNames
+from fx_explorer.analysis.naming.values import result_name
+from fx_explorer.analysis.regions.module_regions import belongs, is_module
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
+from fx_explorer.analysis.variants.versions import functions_of_versions, over_versions
+from fx_explorer.analysis.whole_session import NOTHING_SAVED, is_log
+from fx_explorer.analysis.words import counted, listed, module_file, share, size, tensor
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.memory.choices import Recomputed, choices, recomputed, why
+from fx_explorer.instruments.memory.saved_values import (
+    SavedValue,
+    computed_total,
+    kept_bytes,
+    saved_paths,
+    saved_total,
+    saved_values,
+    saving_compilations,
+    user_names,
+)
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.sources import source_paths
+
+COLUMNS = (
+    TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
+    TableColumn("share", "muted", is_number=True),
+    TableColumn("version", "warning", min_width=7, priority=1),
+    TableColumn("kind", "type", min_width=10),
+    TableColumn("saved value", "strong", min_width=14),
+    TableColumn("tensor", min_width=14, priority=1),
+    TableColumn("made by", min_width=16, priority=2),
+    TableColumn("your line", "link", min_width=16, keeps="end"),
+    TableColumn("needed by", "muted", min_width=16, max_width=60, priority=3),
+)
+
+
+def memory_table(reader: SessionReader) -> ViewTable:
+    values = saved_values(reader)
+    names, sizes = user_names(reader, values), SizeNames(reader)
+    decided, paths = choices(reader), source_paths(reader)
+    whole = saved_total(reader).size_bytes
+    several = functions_of_versions(reader)
+    return ViewTable(
+        shows="What the forward saves for the backward, biggest first.",
+        notice=_notice(reader),
+        origin="outputs of the forward graph that are inputs of the backward graph",
+        columns=COLUMNS
+        if several
+        else tuple(column for column in COLUMNS if column.title != "version"),
+        rows=[
+            *(
+                _row(value, whole, _Names(names, sizes), _why(decided, value), several)
+                for value in values
+            ),
+            *(_again(one, paths, sizes, several) for one in recomputed(reader)),
+        ],
+        empty=_why_empty(reader),
+        versions=several,
+        within=lambda reader, region: _within(reader, region, values),
+    )
+
+
+def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) -> list[int]:
+    """Return the rows of the values that a region computes, or that are parameters of its module."""
+    nodes = nodes_in(reader, region)
+    found = [at for at, value in enumerate(values) if value.saved.producer in nodes]
+    if is_module(region):
+        is_there = belongs(region)
+        found = [at for at, path in enumerate(saved_paths(reader, values)) if is_there(path)]
+    again = (len(values) + at for at, one in enumerate(recomputed(reader)) if one.node.id in nodes)
+    return [*found, *again]
+
+
+class _Names(NamedTuple):
+    """The user's names of saved values, and of the sizes in their shapes."""
+
+    names: Mapping[int, str]
+    sizes: SizeNames
+
+    def of(self, value: SavedValue) -> str:
+        return self.names.get(value.saved.id, value.saved.name)
+
+    def earlier(self, value: SavedValue) -> str:
+        """Return the name of the value in whose storage this one lies."""
+        named = self.names.get(value.shares_with_row)
+        return named or value.shares_with
+
+    def tensor(self, value: SavedValue) -> str:
+        saved = value.saved
+        return self.sizes.in_text(saved.compilation, tensor(saved.dtype, saved.shape))
+
+
+def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedValue) -> str:
+    """Return why a value is saved; empty where the session does not know."""
+    choice = decided.get((value.saved.compilation, value.saved.name))
+    return why(choice) if choice else ""
+
+
+def _again(
+    one: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
+) -> TableRow:
+    """Return the row of an operation that is done again instead of being saved."""
+    node, choice = one.node, one.choice
+    kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
+    line = in_file(paths[node.file], node.line) if node.file in paths else ""
+    name, value = (
+        result_name(node),
+        sizes.in_text(choice.compilation, tensor(node.dtype, node.shape)),
+    )
+    cells = (
+        "none",
+        "",
+        *([""] if several else []),
+        "recomputed",
+        name,
+        value,
+        node.target,
+        line,
+        "",
+    )
+    told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
+    return TableRow(cells, one.place, lambda: Detail(told), part=1)
+
+
+def _row(
+    value: SavedValue, whole: int, names: _Names, reason: str, several: Collection[str]
+) -> TableRow:
+    saved = value.saved
+    where = in_file(value.file, value.line) if value.file else ""
+    kept = kept_bytes(saved)
+    cells = (
+        _kept(value),
+        "" if value.shares_with else share(kept or 0, whole),
+        *([f"[{value.compilation}]" if value.compilation in several else ""] if several else []),
+        saved.kind,
+        names.of(value),
+        names.tensor(value),
+        value.producer or "an input",
+        where,
+        ", ".join(value.consumers),
+    )
+    is_counted = kept is not None and not value.shares_with and saved.kind != "number"
+    values = {"size": float(kept or 0)} if is_counted else {}
+    return TableRow(
+        cells,
+        value.place,
+        lambda: Detail(_text(value, names, reason)),
+        values=values,
+        version=value.compilation,
+    )
+
+
+def _kept(value: SavedValue) -> str:
+    """Return the bytes of the value's storage, which is kept whole. For several values in one
+    storage they are given once.
+    """
+    kept = kept_bytes(value.saved)
+    if value.saved.kind == "number":
+        return "none"
+    return "shared" if value.shares_with else "unknown" if kept is None else size(kept)
+
+
+def _storage(value: SavedValue, names: _Names) -> list[str]:
+    saved = value.saved
+    if value.shares_with:
+        return [f"storage    that of {names.earlier(value)}: it is counted there"]
+    if saved.kind == "copy":
+        return [
+            (
+                "storage    a copy that the compiler made, with other strides; the original "
+                "is there as well"
+            )
+        ]
+    kept = kept_bytes(saved)
+    if kept is not None and kept > saved.size_bytes > 0:
+        return [f"storage    {size(kept)}: a view keeps all of the storage that it looks into"]
+    return []
+
+
+def _text(value: SavedValue, names: _Names, reason: str) -> str:
+    saved = value.saved
+    lines = [
+        (
+            f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · "
+            f"{saved.kind} of [{value.compilation}]"
+        ),
+        *_storage(value, names),
+        f"made by    {value.producer or 'nothing: it is an input of the graph'}",
+        f"on line    {module_file(value.file)}:{value.line}"
+        if value.file
+        else "on line    not known",
+        f"needed by  {_needed_by(value)}",
+        *([f"why        {reason}"] if reason else []),
+    ]
+    return "\n".join(lines)
+
+
+def _needed_by(value: SavedValue) -> str:
+    """Return ``vit.py:35 (mul_48, neg_1) and vit.py:36 (expand_2), in the backward``."""
+    if not value.consumers:
+        return "nothing in the backward graph"
+    of_line: dict[str, list[str]] = {}
+    for name, line in zip(value.consumers, value.consumer_lines, strict=True):
+        of_line.setdefault(line or "no line of yours", []).append(name)
+    told = [f"{line} ({', '.join(names)})" for line, names in of_line.items()]
+    return f"{listed(told, len(told))}, in the backward"
+
+
+def _notice(reader: SessionReader) -> str:
+    whole, computed = saved_total(reader), computed_total(reader)
+    if not whole.count:
+        return ""
+    words = (
+        f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these "
+        f"{size(computed.size_bytes)} were computed, "
+        "the rest is there anyway."
+    )
+    added = over_versions(reader, saving_compilations(reader))
+    words += f" These are sums {added}." if added else ""
+    unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
+    return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
+
+
+def _not_kept(reader: SessionReader) -> str:
+    """Return a remark on what the backward computes again."""
+    again = recomputed(reader)
+    bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
+    if again:
+        return (
+            f" {counted(len(again), 'operation')} ({size(bytes_)}) are recomputed in the "
+            "backward instead."
+        )
+    return ""
+
+
+def _twice(reader: SessionReader) -> str:
+    """Return a remark on graphs on both sides of a break that keep the same tensor: both list
+    it.
+    """
+    twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
+    stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
+    if twice.count:
+        return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
+    return ""
+
+
+def _why_empty(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "Nothing so far: it is known once forward and backward are separate graphs."
+    if is_log(reader):
+        return NOTHING_SAVED
+    if not reader.count(model.Graph, stage="backward"):
+        return (
+            "Nothing is kept: there is no backward graph (inference, or a backend without "
+            "AOTAutograd)."
+        )
+    return "Nothing is kept: the backward needs no value of the forward."

@@ -1,0 +1,196 @@
+"""``fx-explorer modules X``: the user's modules as a tree, with what torch.compile made of each of
+them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fx_explorer.analysis.words import bar
+from fx_explorer.argument_types import count
+from fx_explorer.command_line.capture_options import add_capture_arguments
+from fx_explorer.command_line.given_session import add_target_argument, answer_from
+from fx_explorer.command_line.outputs import add_force_argument, session_output
+from fx_explorer.cut_text import cut_in_middle
+from fx_explorer.highlight import printable
+from fx_explorer.instruments.modules.figures import ModuleFigures
+from fx_explorer.instruments.modules.listed import ModuleList
+from fx_explorer.instruments.modules.report import (
+    INDENT,
+    differences,
+    figure_in_words,
+    shown_figures,
+)
+from fx_explorer.instruments.modules.tree import ModuleRow
+
+if TYPE_CHECKING:
+    from fx_explorer.session import SessionReader
+
+
+SORTS = ("order", "breaks", "operations", "kernels", "time", "saved", "compile")
+
+EPILOG = """\
+Each module is told with all that is in it: graph breaks, operations that Dynamo captured, calls of kernels and their time
+(measured where there is a measurement, else the least that the data sheet allows), what it saves for the backward, and its
+share of compile time, by operations. Modules in one another are sorted among their neighbours. Repeated layers are one row:
+"0 … 11 ×12, alike", or in what they differ. The app has the same tree (v d), where enter narrows every view to a module.
+
+examples:
+  fx-explorer modules model.py                          the tree, repeated layers folded
+  fx-explorer modules model.py --gpu h100 --sort time   with estimated times, the most expensive first
+  fx-explorer modules model.fxs --depth 2 --all         of a saved session: two levels, every layer
+  fx-explorer modules model.fxs --format csv            a line for each module; also json, markdown
+
+exit codes: 0 told · 1 no module was called in what was compiled · 2 to 5 as of every command
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_target_argument(parser)
+    told = parser.add_argument_group("what to tell")
+    told.add_argument(
+        "--format",
+        choices=["text", "json", "csv", "markdown"],
+        default="text",
+        help="text (default), or another",
+    )
+    told.add_argument(
+        "--all",
+        dest="every",
+        action="store_true",
+        help="every layer by itself, and not repeated ones as one",
+    )
+    told.add_argument(
+        "--depth", metavar="N", type=count, default=None, help="only modules so many levels deep"
+    )
+    told.add_argument(
+        "--sort",
+        choices=SORTS,
+        default="order",
+        help="the most first; order (default): as they are called",
+    )
+    told.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
+    )
+    add_force_argument(told)
+    add_capture_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tell the tree. Returns the exit code of the capture; 1 where there is no module."""
+    told: list[bool] = []
+    code = answer_from(
+        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+    )
+    return code or int(not all(told))
+
+
+def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
+    from fx_explorer.instruments.modules.listed import module_list
+    from fx_explorer.instruments.modules.report import FORMATS
+    from fx_explorer.output.terminal import width_for
+
+    found = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)
+    if arguments.format == "text" and found.rows and width_for(sys.stdout) is not None:
+        print_modules(found)
+    else:
+        sys.stdout.write(FORMATS[arguments.format](found))
+    if not found.rows and arguments.format == "csv":
+        sys.stderr.write(f"{found.sentences[0]}\n")
+    return bool(found.rows)
+
+
+BAR_CELLS = 12
+LEAST_NAME_CELLS = 24
+GAP = 2
+
+FIRST_TO_GO = ("compile_s", "breaks", "operations", "saved_bytes", "calls", "time_s")
+"""Where there is no room for all, these figures are left out, the first of them first; the one that
+has the bar stays.
+"""
+
+
+def print_modules(found: ModuleList) -> None:
+    """Print the table as wide as the terminal, and what the figures are below it."""
+    console = Console(file=sys.stdout, highlight=False)
+    for line in (*_table(found, console.width), *found.sentences):
+        console.print(line)
+
+
+def barred(found: ModuleList) -> str:
+    """Return the figure that has a bar: that which the rows are sorted by, else the time, or what
+    else there is.
+    """
+    wanted = (found.sort, "time_s", "saved_bytes", "operations")
+    return next((name for name in wanted if name and getattr(found.whole, name)), "operations")
+
+
+def _table(found: ModuleList, width: int) -> list[Table | str]:
+    with_bar = barred(found)
+    shown = _fitting(found, with_bar, width)
+    room = width - BAR_CELLS - GAP - sum(_cells_of(found, *one) + GAP for one in shown)
+    table = Table(
+        box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
+    )
+    table.add_column("module", no_wrap=True)
+    for heading, name in shown:
+        table.add_column(
+            heading, justify="right", no_wrap=True, min_width=_cells_of(found, heading, name)
+        )
+        if name == with_bar:
+            table.add_column("", no_wrap=True, min_width=BAR_CELLS)
+    for row in found.rows:
+        table.add_row(_named(row, room), *_cells(row.figures, found, shown, with_bar))
+    table.add_row(Text("all together", style="bold"), *_cells(found.whole, found, shown, with_bar))
+    return [table, "", *differences(found)]
+
+
+def _named(row: ModuleRow, room: int) -> Text:
+    """Return the name of a module, cut in the middle where it has no room, and its type where that
+    has room too.
+    """
+    indent = INDENT * row.depth
+    title = Text(indent + cut_in_middle(printable(row.title), room - len(indent)))
+    kind = Text(f" {printable(row.type)}" if row.type else "", style="dim")
+    return title + kind if title.cell_len + kind.cell_len <= room else title
+
+
+def _cells(
+    figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str
+) -> list[Text]:
+    cells: list[Text] = []
+    for _, name in shown:
+        cells.append(Text(figure_in_words(figures, name)))
+        if name == with_bar:
+            if figures is found.whole:
+                drawn = ""
+            else:
+                drawn = bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
+            cells.append(Text(drawn, style="green"))
+    return cells
+
+
+def _fitting(found: ModuleList, with_bar: str, width: int) -> list[tuple[str, str]]:
+    """Return the figures that there is room for beside a name."""
+    shown = shown_figures(found)
+    widths = {name: _cells_of(found, heading, name) for heading, name in shown}
+    for name in FIRST_TO_GO:
+        if LEAST_NAME_CELLS + BAR_CELLS + GAP + sum(widths[one] + GAP for _, one in shown) <= width:
+            break
+        shown = [(heading, one) for heading, one in shown if one != name or one == with_bar]
+    return shown
+
+
+def _cells_of(found: ModuleList, heading: str, name: str) -> int:
+    """Return the cells that a figure takes in the widest row."""
+    rows = [found.whole, *(row.figures for row in found.rows)]
+    return max(len(heading), *(len(figure_in_words(one, name)) for one in rows))

@@ -1,0 +1,226 @@
+"""The user's modules as a tree of rows, in which repeated layers are one row above them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from fx_explorer.analysis.module_paths import NO_MODULE, ModulePath, in_words
+from fx_explorer.analysis.words import counted, listed, size
+from fx_explorer.instruments.kernels.costs import TimeKind
+from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures
+from fx_explorer.instruments.modules.own_figures import own_figures
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRow:
+    """A module, or several alike in their place."""
+
+    path: ModulePath
+    """Of the first, for several. ``NO_MODULE`` for what is in none."""
+    depth: int
+    name: str
+    """Its name in the module around it: ``attn``; ``0 … 11`` for several."""
+    type: str
+    """Its class, where torch tells."""
+    figures: ModuleFigures
+    """With all that is in it."""
+    own: ModuleFigures
+    """Without the modules in it."""
+    count: int = 1
+    """How many modules the row stands for: those below it, for several."""
+    difference: str = ""
+    """In what several differ; empty where they are alike."""
+
+    @property
+    def is_fold(self) -> bool:
+        """Return whether the row stands for several modules."""
+        return self.count > 1
+
+    @property
+    def title(self) -> str:
+        """Return the name, of several modules with how many there are: ``0 … 11 ×12, alike``."""
+        if not self.is_fold:
+            return self.name
+        return f"{self.name} ×{self.count}{'' if self.difference else ', alike'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTree:
+    rows: Sequence[ModuleRow]
+    """Each module before those in it; what is in no module comes last."""
+    whole: ModuleFigures
+    """The sum of everything, as the other views have it."""
+    module_count: int
+    time_kinds: frozenset[TimeKind]
+    """How the times of kernels are known."""
+
+
+@dataclass(slots=True)
+class _Module:
+    """A module while the tree is made."""
+
+    path: ModulePath
+    type: str = ""
+    own: ModuleFigures = NOTHING
+    figures: ModuleFigures = NOTHING
+    children: dict[str, _Module] = field(default_factory=dict)
+    shape: int = 0
+    """The same for modules that hold the same, by name and class."""
+
+
+def module_tree(reader: SessionReader) -> ModuleTree:
+    """Return the modules that anything is known of. Without modules there is no row."""
+    found = own_figures(reader)
+    top = _nested(found.figures, found.types)
+    if not top.children:
+        return ModuleTree((), top.own, 0, found.time_kinds)
+    rows = [row for child in top.children.values() for row in _rows(child, 0)]
+    if top.own != NOTHING:
+        rows.append(ModuleRow(NO_MODULE, 0, IN_NO_MODULE, "", top.own, top.own))
+    return ModuleTree(
+        rows, top.figures, sum(not row.is_fold and bool(row.path) for row in rows), found.time_kinds
+    )
+
+
+IN_NO_MODULE = "in no module"
+"""The name of the row of what is in none."""
+
+NO_MODULES = (
+    "No module was called in what was compiled: it is a function of tensors. "
+    "Kernels (6) and source (2) show what its lines were compiled to."
+)
+
+
+def _nested(
+    figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]
+) -> _Module:
+    """Return the module that stands around everything, whose own figures are those of what is in
+    none.
+    """
+    top = _Module(NO_MODULE)
+    every = [top]
+    for path, own in figures.items():
+        module = top
+        for depth, name in enumerate(path, start=1):
+            if name not in module.children:
+                module.children[name] = _Module(path[:depth], types.get(path[:depth], ""))
+                every.append(module.children[name])
+            module = module.children[name]
+        module.own += own
+    shapes: dict[object, int] = {}
+    for module in sorted(
+        every, key=lambda one: -len(one.path)
+    ):  # what is inside comes before what is around it
+        module.figures = sum((child.figures for child in module.children.values()), module.own)
+        inside = tuple((name, child.shape) for name, child in module.children.items())
+        module.shape = shapes.setdefault((module.type, inside), len(shapes))
+    return top
+
+
+def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
+    """Yield the rows of a module and of all that is in it. A model may be deeper than Python's
+    stack.
+    """
+    pending: list[tuple[_Module | list[_Module], int]] = [(module, depth)]
+    while pending:
+        one, at = pending.pop()
+        if isinstance(one, list):
+            yield _fold(one, at)
+            pending += [(member, at + 1) for member in reversed(one)]
+            continue
+        yield ModuleRow(one.path, at, one.path[-1], one.type, one.figures, one.own)
+        pending += [(part, at + 1) for part in reversed(list(_parts(one)))]
+
+
+def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
+    """Yield what is in a module: numbered layers of one class that follow one another as a list."""
+    for key, run in groupby(
+        module.children.values(), key=lambda one: (one.path[-1].isdecimal(), one.type)
+    ):
+        members = list(run)
+        if key[0] and len(members) > 1:
+            yield members
+        else:
+            yield from members
+
+
+def _fold(members: list[_Module], depth: int) -> ModuleRow:
+    first, last = members[0], members[-1]
+    name = f"{first.path[-1]}{' … ' if len(members) > 2 else ', '}{last.path[-1]}"
+    figures = sum((one.figures for one in members), NOTHING)
+    return ModuleRow(
+        first.path, depth, name, first.type, figures, NOTHING, len(members), _difference(members)
+    )
+
+
+def _difference(members: list[_Module]) -> str:
+    """Say in what modules differ: ``kernel calls (6 to 7)``. Times differ always, and tell nothing."""
+    told = [_range(members, "breaks", "breaks"), _range(members, "operations", "operations")]
+    told += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
+    if len({one.shape for one in members}) > 1:
+        told.append("the modules in them")
+    return listed([one for one in told if one], limit=5)
+
+
+def _range(members: list[_Module], figure: str, name: str) -> str:
+    values = [getattr(one.figures, figure) for one in members]
+    least, most = min(values), max(values)
+    if least == most:
+        return ""
+    write = size if figure == "saved_bytes" else "{:,}".format
+    return f"{name} ({write(least)} to {write(most)})"
+
+
+def explained(row: ModuleRow) -> list[str]:
+    """Return what a row says, in sentences."""
+    if row.is_fold:
+        if row.difference:
+            rest = f"differ in {row.difference}"
+        else:
+            rest = "are alike: the same modules in them, the same figures"
+        return [f"{counted(row.count, 'layer')} of {in_words(row.path[:-1])} {rest}."]
+    if not row.path:
+        return [
+            (
+                "What was compiled outside of every module: code of the function, its "
+                "inputs, and what torch added."
+            )
+        ]
+    own = row.own
+    parts = [
+        counted(own.operations, "operation") if own.operations else "",
+        counted(own.calls, "kernel call") if own.calls else "",
+        counted(own.breaks, "graph break") if own.breaks else "",
+        f"{size(own.saved_bytes)} saved" if own.saved_bytes else "",
+    ]
+    told = [part for part in parts if part]
+    what = f"{in_words(row.path)}{f', a {row.type}' if row.type else ''}"
+    if own == row.figures:
+        return [f"{what}: there is no module in it."]
+    return [
+        f"{what}: {listed(told, limit=4)} of these are its own, the rest is in its modules."
+        if told
+        else f"{what}: all of it is in its modules."
+    ]
+
+
+def times_in_words(tree: ModuleTree, *, has_gpu: bool) -> str:
+    """Say how the times of kernels are known."""
+    kinds = tree.time_kinds - {""}
+    if not kinds:
+        return (
+            "Kernel times are not known: --gpu h100 estimates them, and 0 shows how a call "
+            "is measured."
+        )
+    if kinds == {"estimated"} and has_gpu:
+        return "Nothing ran: kernel times are the least that the data sheet allows."
+    if "in a profile" in kinds:
+        return (
+            "Kernel times are those of the profile: all steps that it recorded, and only "
+            "what ran in them."
+        )
+    rest = ", others are the least that the data sheet allows" if "estimated" in kinds else ""
+    return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."

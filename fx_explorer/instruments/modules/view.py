@@ -1,0 +1,200 @@
+"""The view of the user's modules: a tree with what torch.compile made of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.analysis.module_paths import in_words
+from fx_explorer.analysis.regions.module_regions import belongs, is_module, path_of, region_of
+from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.words import bar, counted, seconds, size
+from fx_explorer.drawing.trees import Tree, folded_to_fit
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.kernels.roofline import microseconds
+from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures
+from fx_explorer.instruments.modules.tree import (
+    NO_MODULES,
+    ModuleRow,
+    ModuleTree,
+    explained,
+    module_tree,
+    times_in_words,
+)
+from fx_explorer.session import SessionReader
+
+BAR_CELLS = 8
+
+FIRST_ROWS = 24
+"""About so many rows are unfolded at first: as many as a small terminal shows."""
+
+MODULE = TableColumn("module", "strong", min_width=22, max_width=60, keeps="name")
+TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)
+DIFFERENCE = TableColumn("layers differ in", "warning", min_width=12, max_width=60, priority=10)
+
+
+def modules_table(reader: SessionReader) -> ViewTable:
+    tree = module_tree(reader)
+    shown = _Shown(tree)
+    return ViewTable(
+        shows="Your modules, each with all that is in it. Enter narrows every view to one; ← "
+        "folds, → unfolds.",
+        notice=_notice(reader, tree),
+        origin="the modules that Dynamo was in when it made a node, and links from there",
+        columns=shown.columns,
+        rows=shown,
+        empty=NO_MODULES
+        if reader.meta("outcome") is not None
+        else "Nothing so far: modules are known when Dynamo is through.",
+        tree=Tree(
+            [row.depth for row in tree.rows],
+            [_key(row) for row in tree.rows],
+            [row.title for row in tree.rows],
+            _folded(tree.rows),
+            shown.totals,
+        ),
+        within=lambda _, region: _within(tree.rows, region),
+    )
+
+
+def _key(row: ModuleRow) -> str:
+    return ".".join(row.path) + f"×{row.count}" * row.is_fold
+
+
+def _folded(rows: Sequence[ModuleRow]) -> frozenset[int]:
+    """Return what is folded at first: repeated layers, and so much that the rest is seen at once."""
+    repeated = frozenset(at for at, row in enumerate(rows) if row.is_fold)
+    return folded_to_fit([row.depth for row in rows], repeated, FIRST_ROWS)
+
+
+def _within(rows: Sequence[ModuleRow], region: RegionKey) -> list[int] | None:
+    """Return the rows of a module and of all that is in it."""
+    if not is_module(region):
+        return None
+    path, is_there = path_of(region), belongs(region)
+    # A row of several layers stands for all of them, and is in what is around them.
+    return [
+        at
+        for at, row in enumerate(rows)
+        if is_there(row.path) and not (row.is_fold and row.path == path)
+    ]
+
+
+class _Shown(Sequence[TableRow]):
+    """The rows, each made when it is asked for: there may be 10,000 modules."""
+
+    def __init__(self, tree: ModuleTree) -> None:
+        self._tree = tree
+        whole = tree.whole
+        self._figures: list[tuple[str, str]] = [
+            (title, name)
+            for title, name, _ in _FIGURES
+            if getattr(whole, name) or name in ("operations", "calls", "breaks")
+        ]
+        self._has_difference = any(row.difference for row in tree.rows)
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        found = [MODULE, TYPE]
+        priorities = {name: priority for _, name, priority in _FIGURES}
+        for title, name in self._figures:
+            width = max(8 if name in _IN_UNITS else 6, len(title))
+            found.append(
+                TableColumn(title, is_number=True, min_width=width, priority=priorities[name])
+            )
+            if getattr(self._tree.whole, name):
+                found.append(self._bar(title, name, priorities[name]))
+        return (*found, *([DIFFERENCE] if self._has_difference else []))
+
+    def _bar(self, title: str, name: str, priority: int) -> TableColumn:
+        """Return the column with the bars of a figure. Those of the most telling one are seen on
+        every screen.
+        """
+        is_first = name == next((one for one in _TELLING if getattr(self._tree.whole, one)), "")
+        priority = BAR_PRIORITY if is_first else MORE_BARS + priority
+        heading = _bar_title(title)
+        cells = max(BAR_CELLS, len(heading))
+        return TableColumn(
+            heading, "good", is_bar=True, bar_of=title, min_width=cells, priority=priority
+        )
+
+    def totals(self, shown: Sequence[int]) -> str:
+        """Return what rows that stand beside each other add up to."""
+        figures = sum((self._tree.rows[at].figures for at in shown), NOTHING)
+        told = [f"{title} {write(figures, name)}" for title, name in self._figures]
+        return " · ".join(["all together", *told])
+
+    def __len__(self) -> int:
+        return len(self._tree.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> TableRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TableRow]: ...
+    def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
+        rows = self._tree.rows[at]
+        return self._row(rows) if isinstance(rows, ModuleRow) else [self._row(one) for one in rows]
+
+    def _row(self, row: ModuleRow) -> TableRow:
+        name = in_words(row.path) or row.name
+        cells = [f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else name, row.type]
+        values: dict[str, float] = {}
+        for title, figure in self._figures:
+            value, most = getattr(row.figures, figure), getattr(self._tree.whole, figure)
+            cells.append(write(row.figures, figure) if value else "")
+            values[title] = value
+            if most:
+                cells.append(bar(value, most, BAR_CELLS))
+                values[_bar_title(title)] = value
+        cells += [row.difference] if self._has_difference else []
+        return TableRow(
+            tuple(cells),
+            detail=lambda: Detail("\n".join(explained(row))),
+            values=values,
+            narrows_to=None if row.is_fold else region_of(row.path),
+        )
+
+
+_FIGURES: tuple[tuple[str, str, int], ...] = (
+    ("breaks", "breaks", 3),
+    ("operations", "operations", 5),
+    ("calls", "calls", 4),
+    ("time", "time_s", 0),
+    ("saved", "saved_bytes", 1),
+    ("≈ compile", "compile_s", 6),
+)
+"""(title, name in ModuleFigures, priority of the column)."""
+
+_IN_UNITS = ("time_s", "saved_bytes", "compile_s")
+"""Figures that are written with a unit."""
+
+_TELLING = ("time_s", "saved_bytes", "operations")
+"""Figures whose bars come first."""
+
+BAR_PRIORITY, MORE_BARS = 1, 11
+"""Columns of bars are left out before those of numbers, all but one."""
+
+
+def _bar_title(title: str) -> str:
+    return f"of {title.removeprefix('≈ ')}"
+
+
+def write(figures: ModuleFigures, name: str) -> str:
+    """Write one figure as every view does."""
+    value = getattr(figures, name)
+    if name == "time_s":
+        return microseconds(value)
+    if name == "compile_s":
+        return seconds(value)
+    return size(value) if name == "saved_bytes" else f"{value:,}"
+
+
+def _notice(reader: SessionReader, tree: ModuleTree) -> str:
+    if not tree.rows:
+        return ""
+    shared = "Compile time is shared out by operations (≈)."
+    return (
+        f"{counted(tree.module_count, 'module')}. "
+        f"{times_in_words(tree, has_gpu=session_gpu(reader) is not None)} {shared}"
+    )

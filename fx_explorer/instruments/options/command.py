@@ -1,0 +1,215 @@
+"""``fx-explorer options X``: what the options of torch.compile do, their values in force in X, and
+what other values change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import difflib
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fx_explorer.argument_types import option
+from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
+from fx_explorer.command_line.given_session import answer_from
+from fx_explorer.command_line.trusting import check_program
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.terminal import tell, width_for
+from fx_explorer.session import SessionReader
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.whole_session import SessionFigures
+    from fx_explorer.instruments.options.explained_options import ExplainedOption
+
+EPILOG = """\
+Without X, what the options do; with it, their values in force too, and who set them: the default, the program (where), an
+option of fx-explorer, the environment. --try captures X once more by a worker of its own and says what is different.
+
+examples:
+  fx-explorer options                                          what there is
+  fx-explorer options --name compile.mode                      all that is known about one
+  fx-explorer options model.py                                 what is in force
+  fx-explorer options model.py --name compile.mode             all about one
+  fx-explorer options model.py --try compile.dynamic=True --try compiler.stance=fail_on_recompile
+"""
+
+
+NO_LIST = (
+    "this session has no list of options: the program did not get as far as compiling "
+    "(or an old version of fx-explorer captured it)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "target",
+        metavar="X",
+        nargs="?",
+        default="",
+        help="a session (file.fxs), or a target, captured first",
+    )
+    what = parser.add_argument_group("what to tell")
+    what.add_argument(
+        "--format", choices=["text", "json"], default="text", help="text (default), or json"
+    )
+    what.add_argument(
+        "--name", default="", help="everything about one option, e.g. compile.dynamic"
+    )
+    what.add_argument(
+        "--try",
+        dest="trying",
+        metavar="NAME=V",
+        action="append",
+        default=[],
+        type=option,
+        help="capture again with this value, and say what changed; several are tried together",
+    )
+    add_allow_argument(parser)
+    add_capture_arguments(parser)
+
+
+@dataclass
+class SessionOptions:
+    """The options of a session and what a trial of them needs, kept when the session is closed."""
+
+    options: list[ExplainedOption]
+    request: CaptureRequest | None
+    before: SessionFigures | None
+    ending: Outcome | None
+    """How its program ended; None while it has not."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.target:
+        return _known(arguments)
+    sessions: list[SessionOptions] = []
+    arguments.all_settings = bool(arguments.name)
+    ended = answer_from(arguments, lambda reader: sessions.append(_found(reader))) or 0
+    for found in sessions:
+        if arguments.trying:
+            return asyncio.run(_try(found, arguments))
+        if not found.options:
+            tell(NO_LIST, sys.stderr)
+        _tell(_chosen(found.options, arguments.name), arguments)
+    return ended
+
+
+def _known(arguments: argparse.Namespace) -> int:
+    from fx_explorer.instruments.options.option_words import WORDS
+    from fx_explorer.instruments.options.section import known_options
+    from fx_explorer.instruments.options.text import known_text
+
+    if arguments.trying:
+        raise UsageError("--try needs a target or a session: something to capture")
+    _check_name(arguments.name, list(WORDS), OF_CONSOLE)
+    if arguments.format == "json":
+        sys.stdout.write(json_text(known_options(arguments.name)))
+    else:
+        sys.stdout.write(known_text(arguments.name, width_for(sys.stdout)))
+    return 0
+
+
+def _found(reader: SessionReader) -> SessionOptions:
+    from fx_explorer.instruments.options.explained_options import all_options
+    from fx_explorer.instruments.options.trial import figures_to_compare_with
+
+    ending = reader.meta("outcome")
+    before = figures_to_compare_with(reader)
+    return SessionOptions(
+        all_options(reader),
+        reader.request(),
+        before,
+        Outcome.from_json(ending) if ending else None,
+    )
+
+
+def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
+    """Return the options of this name, with or without its group; without a name, those that are
+    explained. Raises UsageError when there is none.
+    """
+    from fx_explorer.instruments.options.explained_options import OTHERS, is_called
+
+    if not name:
+        return [one for one in options if one.group != OTHERS]
+    lists_all = any(one.group == OTHERS for one in options)
+    if options:
+        _check_name(name, [one.name for one in options], "" if lists_all else OF_CONSOLE)
+    return [one for one in options if is_called(one.name, name)]
+
+
+OF_CONSOLE = (
+    "; only the options that fx-explorer explains are listed here: give a target, "
+    "and every option of its torch is known"
+)
+
+
+def _check_name(name: str, known: list[str], remark: str) -> None:
+    """Raise UsageError, which ends with ``remark``, for an option that is not known."""
+    from fx_explorer.instruments.options.explained_options import is_called
+
+    if not any(is_called(one, name) for one in known):
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        raise UsageError(
+            f"there is no option {name}"
+            f"{'; did you mean ' + ' or '.join(near) + '?' if near else ''}{remark}"
+        )
+
+
+def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
+    from fx_explorer.instruments.options.section import compile_option
+    from fx_explorer.instruments.options.text import option_text, options_text
+
+    if arguments.format == "json":
+        listed = [
+            {**compile_option(one), "at_start": json.loads(one.setting.value)} for one in options
+        ]
+        sys.stdout.write(json_text(listed))
+    elif arguments.name:
+        width = width_for(sys.stdout)
+        sys.stdout.write("\n".join(option_text(option, width) for option in options))
+    else:
+        sys.stdout.write(options_text(options, width_for(sys.stdout)))
+
+
+async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
+    """Try the values. Returns 1 when the changed program did not come to its end."""
+    from fx_explorer.instruments.options.text import figures_text
+    from fx_explorer.instruments.options.trial import (
+        ended_in_words,
+        figures_of,
+        settings_in_words,
+        try_options,
+    )
+    from fx_explorer.trials.recapture import TrialWorker
+
+    if found.request is None:
+        raise UsageError(
+            "the session does not say how it was captured, so nothing can be tried; give "
+            "its target instead"
+        )
+    check_program(arguments)
+    settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)
+    trial = await try_options(found.request, settings, found.before, worker)
+    if trial.outcome.kind == "not_started":
+        raise UsageError(trial.outcome.message)
+    figures = figures_of(trial)
+    if arguments.format == "json":
+        changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
+        sys.stdout.write(
+            json_text(
+                {"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}
+            )
+        )
+    else:
+        tell(printable(settings_in_words(settings)))
+        if trial.outcome.message or trial.outcome.kind != "finished":
+            tell(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
+        sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
+    return int(trial.outcome.kind != "finished")

@@ -1,0 +1,130 @@
+"""Options explained as plain text: what each does, its values in a session, and the result of
+trying others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from fx_explorer.analysis.compared_figure import Figure
+from fx_explorer.instruments.options.explained_options import (
+    OTHERS,
+    ExplainedOption,
+    choices_in_order,
+    is_called,
+    meaning,
+    origins,
+)
+from fx_explorer.instruments.options.option_words import GROUPS
+from fx_explorer.model.setting_values import as_python
+from fx_explorer.output.terminal import Hanging, Line
+from fx_explorer.output.text import text_of
+
+FULL = 56
+"""Characters of a line of torch's after which its next line continues with the sentence."""
+
+_ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
+
+
+def options_text(options: Sequence[ExplainedOption], width: int | None = None) -> str:
+    """Return the options by group; below an option stands who set what is not the default. Lines
+    have at most ``width`` cells here and below, None where a program reads.
+    """
+    lines: list[Line] = []
+    for group, found in groupby(options, key=lambda option: option.group):
+        lines += ["", group] if lines else [group]
+        for option in found:
+            lines += _lines(option)
+    return text_of(lines, width)
+
+
+def _lines(option: ExplainedOption) -> Iterator[str]:
+    yield (
+        f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(as_python(option.values))}"
+    )
+    yield f"      {option.words.does}"
+    if option.is_changed:
+        yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
+
+
+def option_text(option: ExplainedOption, width: int | None = None) -> str:
+    """Return everything about one option."""
+    lines: list[Line] = [option.name]
+    if option.group != OTHERS:
+        lines += _indented(f"{option.words.does} {option.words.more}".strip(), "  ")
+    elif not option.setting.help:
+        lines += ["  torch does not document this option."]
+    lines += [""]
+    lines += [Hanging("  in force   ", origin) for origin in origins(option, Path.cwd())]
+    if not option.in_force:
+        values = as_python(option.values)
+        lines += [Hanging("  value      ", f"{one}: when the capture began") for one in values]
+    lines += [Hanging("  default    ", one) for one in as_python((option.setting.default,))]
+    choices = choices_in_order(option)
+    means = (meaning(option, value) for value in choices)
+    lines += _side_by_side("  choice     ", as_python(choices), [*means])
+    if option.setting.help:
+        lines += ["", "  torch says", *_indented(_reflowed(option.setting.help), "    ")]
+    return text_of(lines, width)
+
+
+def known_text(wanted: str = "", width: int | None = None) -> str:
+    """Return what is known without a session, of all or of one option."""
+    lines: list[Line] = []
+    for group, every in GROUPS.items():
+        options = {one: words for one, words in every.items() if is_called(one, wanted)}
+        if options:
+            lines += ["", group] if lines else [group]
+        for name, words in options.items():
+            lines += [
+                f"  {name}",
+                *_indented(f"{words.does} {words.more}".strip(), "      "),
+                *_side_by_side(" " * 8, as_python(words.values), [*words.values.values()]),
+            ]
+    return text_of(lines, width)
+
+
+def figures_text(figures: Sequence[Figure], width: int | None = None) -> str:
+    """Return what differs, before and after; a line for all that is as before."""
+    differing = [figure for figure in figures if figure.differs]
+    same = [figure.what for figure in figures if not figure.differs]
+    lines: list[Line] = [
+        Hanging(f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} ", figure.change)
+        if figure.change
+        else f"  {figure.what:<28} {figure.left:>10} → {figure.right}"
+        for figure in differing
+    ]
+    lines += [f"  as before: {', '.join(same)}"] if same else []
+    return text_of(lines, width)
+
+
+def _indented(text: str, indent: str) -> list[str]:
+    return [f"{indent}{paragraph}".rstrip() for paragraph in text.splitlines()]
+
+
+def _reflowed(text: str) -> str:
+    """Return what torch says of an option with a line for each paragraph: torch breaks full lines,
+    and begins new ones for what it lists.
+    """
+    lines: list[str] = []
+    was_full = False
+    for line in (" ".join(line.split()) for line in text.splitlines()):
+        if was_full and line and not _ITEM.match(line):
+            lines[-1] += f" {line}"
+        else:
+            lines.append(line)
+        was_full = len(line) >= FULL
+    return "\n".join(lines)
+
+
+def _side_by_side(before: str, values: Sequence[str], means: Sequence[str]) -> list[Line]:
+    """Return what each value means beside it, below each other."""
+    wide = max(map(len, values), default=0)
+    lines: list[Line] = []
+    for value, effect in zip(values, means, strict=True):
+        head = f"{before}{value:<{wide}}  "
+        lines.append(Hanging(head, effect) if effect else head.rstrip())
+    return lines

@@ -1,0 +1,114 @@
+"""The same program captured with other options, and what another value of an option changes, figure
+by figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.compared_figure import Figure, Wanted, count_figure, one_timing_figure
+from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.model import CaptureRequest, Outcome
+from fx_explorer.model.setting_values import python_text
+from fx_explorer.session import SessionReader
+from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTrial:
+    settings: Mapping[str, object]
+    """The values that were tried, by full name of the option."""
+    outcome: Outcome
+    before: SessionFigures
+    after: SessionFigures
+    took_s: float
+
+
+async def try_options(
+    request: CaptureRequest,
+    settings: Mapping[str, object],
+    before: SessionFigures | None,
+    worker: TrialWorker = HERE,
+) -> OptionTrial:
+    """Capture the program with other options. ``request`` is what was captured with, ``before``
+    the result; None: the program is captured as it was, too. Raises SessionWriteError when
+    there is no room for a session, and nothing for what the program does.
+    """
+    took_s = 0.0
+    if before is None:
+        as_it_was = await recapture(changed_request(request, {}), worker, session_figures)
+        before, took_s = as_it_was.found, as_it_was.took_s
+    changed = await recapture(changed_request(request, settings), worker, session_figures)
+    return OptionTrial(settings, changed.outcome, before, changed.found, took_s + changed.took_s)
+
+
+def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
+    """Return the request with these settings in place of the ones before."""
+    return straight_through(request, settings={**request.settings, **settings})
+
+
+def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
+    """Return the figures of the session; None for a capture that has not ended, or that somebody
+    changed on the way: it has to be made once more.
+    """
+    is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
+    has_variants = any(variant.variant_of for variant in reader.rows(model.Compilation))
+    return session_figures(reader) if is_whole and not has_variants else None
+
+
+# in words
+
+_WORDS = {
+    "graphs": "graphs",
+    "graph_breaks": "places with a graph break",
+    "graph_break_hits": "graph breaks, each hit",
+    "eager_functions": "functions in eager mode",
+    "recompiles": "recompiles",
+    "guards": "guards",
+    "free_sizes": "dynamic sizes",
+    "operations": "operations captured",
+    "kernels": "kernels",
+}
+
+_WANTED: dict[str, Wanted] = dict.fromkeys(
+    ("graph_breaks", "graph_break_hits", "eager_functions", "recompiles"), "less"
+)
+"""Figures of which fewer are better, whatever the program is."""
+
+
+def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
+    rows = [
+        count_figure(
+            words, getattr(before, name), getattr(after, name), wanted=_WANTED.get(name, "")
+        )
+        for name, words in _WORDS.items()
+    ]
+    return [*rows, one_timing_figure("compiling took", before.compile_s, after.compile_s)]
+
+
+def figures_of(trial: OptionTrial) -> list[Figure]:
+    """Return the figures before and after. Nothing is better in a program that did not come to its
+    end: fewer breaks are those it had not come to.
+    """
+    figures = compared(trial.before, trial.after)
+    if trial.outcome.kind in ("finished", "exited"):
+        return figures
+    return [replace(one, verdict="other") if one.differs else one for one in figures]
+
+
+def ended_in_words(after: Outcome, before: Outcome | None) -> str:
+    """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
+    ended, None when that is not known.
+    """
+    if before and (before.kind, before.message) == (after.kind, after.message):
+        again = " (as before)"
+    else:
+        again = ""
+    return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
+
+
+def settings_in_words(settings: Mapping[str, object]) -> str:
+    """Return settings as text: ``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
+    return ", ".join(f"{name} = {python_text(value)}" for name, value in settings.items())

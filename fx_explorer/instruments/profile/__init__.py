@@ -1,0 +1,1 @@
+"""A profile of torch.profiler beside a session: what its times belong to."""

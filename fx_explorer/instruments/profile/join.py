@@ -1,0 +1,298 @@
+"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is reported
+as what it is otherwise. The times of all rows add up to those of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fx_explorer import model
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.profile.alignment import align
+from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, graphs_of
+from fx_explorer.instruments.profile.gaps import DeviceTime, device_time
+from fx_explorer.instruments.profile.graph_calls import (
+    US,
+    Calls,
+    ProfiledGraphCall,
+    Ran,
+    around,
+    graph_calls,
+)
+from fx_explorer.instruments.profile.names import key_of_event
+from fx_explorer.instruments.profile.outside import kind_of, line_of, operator_of, region_of
+from fx_explorer.readers.kineto.trace import NONE, Trace
+
+CPU = "cpu"
+
+NO_GPU = (
+    "It has no events of a GPU: times are those of operators on the CPU, and generated "
+    "C++ kernels, which torch does not "
+    "record one by one, are not in it (torch._inductor.config.cpp.enable_kernel_profile "
+    "makes torch record them)."
+)
+NO_GRAPHS = (
+    "No call of a compiled graph is in it: either nothing compiled ran while it was "
+    "recorded, or it was recorded without "
+    "the CPU (ProfilerActivity.CPU), whose events say what launched each kernel."
+)
+ONLY_NAMES = (
+    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of "
+    "some releases of torch: kernels that Inductor "
+    "generated are known by their names and counted as compiled; what else compiled "
+    "graphs ran is not known."
+)
+OTHER_PROGRAM = (
+    "None of the compiled graphs in it is one of this session: it is a profile of "
+    "another program, or of other code, and "
+    "nothing was joined."
+)
+OTHER_CODE = (
+    "Some of the generated code that it ran is not quite that of this session, as where "
+    "torch chooses by measuring: kernels "
+    "were matched by their names and order (≈), and what has no counterpart is joined to nothing."
+)
+
+SEVERAL_PROCESSES = (
+    "It was merged of {processes} processes. {works} of the GPUs have numbers that "
+    "several of them gave to a launch, so that "
+    "nothing tells what launched them: export one trace for each process."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The rows of a profile, with ``profile`` still 0."""
+
+    profile: model.Profile
+    times: tuple[model.ProfileTime, ...]
+    others: tuple[model.ProfileOther, ...]
+    gaps: tuple[model.ProfileGap, ...]
+
+
+def join(trace: Trace, graphs: list[CompiledGraph], file: str) -> Joined:
+    """Join a trace to the graphs of a session."""
+    return _Joining(trace, graphs, graph_calls(trace)).joined(file)
+
+
+class _Joining:
+    def __init__(self, trace: Trace, graphs: list[CompiledGraph], calls: Calls) -> None:
+        self._trace, self._graphs, self._calls = trace, graphs, calls
+        self._times: dict[tuple[int, int], model.ProfileTime] = {}
+        self._others: dict[tuple[object, ...], model.ProfileOther] = {}
+        self._kernel_of_work: dict[int, int] = {}
+        self._joined_calls = 0
+        self._has_other_code = False
+        self._shared_runs = 0
+
+    def joined(self, file: str) -> Joined:
+        for call in self._calls.graphs:
+            self._join_call(call)
+        for work, thread, event in self._calls.outside:
+            self._add_outside(work, thread, event)
+        busy = device_time(self._trace)
+        return Joined(
+            self._profile(file, busy),
+            tuple(self._times.values()),
+            tuple(self._others.values()),
+            tuple(self._gaps(busy)) if busy else (),
+        )
+
+    # compiled graphs
+
+    def _join_call(self, call: ProfiledGraphCall) -> None:
+        is_unmarked = call is self._calls.unmarked
+        graphs = [] if is_unmarked else graphs_of(call, self._graphs)
+        self._joined_calls += bool(graphs)
+        named = [one.named for one in call.ran]
+        matched = [(graph, align(named, graph.calls)) for graph in graphs]
+        for at, ran in enumerate(call.ran):
+            ids = [
+                (graph.ids[one], found[at].how)
+                for graph, found in matched
+                if at in found
+                for one in found[at].calls
+            ]
+            if not ids:
+                self._has_other_code |= bool(graphs)
+                self._add_other(
+                    "unjoined",
+                    self._name_of(ran),
+                    call.compilation,
+                    ran.seconds,
+                    self._stacks_of(ran),
+                )
+            for place, ((kernel, kernel_call), how) in enumerate(ids):
+                runs = int(
+                    place == self._shared_runs % len(ids)
+                )  # several share the time, and one of them the run
+                self._add_time(
+                    kernel,
+                    kernel_call,
+                    "shared" if len(ids) > 1 else how,
+                    ran.seconds,
+                    len(ids),
+                    runs,
+                )
+            self._shared_runs += len(ids) > 1
+            if len(ids) == 1:
+                self._kernel_of_work.update(dict.fromkeys(ran.work, ids[0][0][0]))
+
+    def _add_time(
+        self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int, runs: int
+    ) -> None:
+        part = seconds / among
+        self._has_other_code |= how == "similar"
+        known = self._times.get((kernel, call)) or model.ProfileTime(
+            0, 0, kernel, call, how, 0.0, 0
+        )
+        self._times[(kernel, call)] = replace(
+            known,
+            how=max(known.how, how, key=("order", "similar", "shared").index),
+            seconds=known.seconds + part,
+            runs=known.runs + runs,
+            shared_s=known.shared_s + (part if among > 1 else 0.0),
+        )
+
+    def _name_of(self, ran: Ran) -> str:
+        return ran.named.key if ran.operator[1] == NONE else self._name(*ran.operator)
+
+    def _name(self, thread: int, event: int) -> str:
+        return self._trace.name(self._trace.threads[thread].names[event])
+
+    def _stacks_of(self, ran: Ran) -> Sequence[str]:
+        thread, event = ran.operator
+        stack = self._stack_around(thread, event)
+        kernels = [one for work in ran.work for one in self._trace.gpu_stacks.get(work, ())]
+        return [stack] if stack else kernels
+
+    def _stack_around(self, thread: int, event: int) -> str:
+        """Return the stack of an operator, or of the nearest around it that has one; empty for
+        none.
+        """
+        if thread == NONE:
+            return ""
+        events = self._trace.threads[thread]
+        known = (
+            self._trace.stacks.get((thread, events.starts[one])) for one in events.outwards(event)
+        )
+        return next((stack[0] for stack in known if stack and stack[0]), "")
+
+    # elsewhere
+
+    def _add_outside(self, work: int, thread: int, event: int) -> None:
+        seconds = self._trace.gpu.durations[work] * US
+        name = self._trace.name(self._trace.gpu.names[work])
+        stacks = self._trace.gpu_stacks.get(work, ())
+        if thread == NONE:
+            self._add_other("not known", name, "", seconds, stacks)
+            return
+        names = [*around(self._trace, thread, event)]
+        stack = self._stack_around(thread, event)
+        is_known = self._calls.has_marks or self._calls.unmarked is None
+        kind = kind_of(names)
+        self._add_other(
+            kind if is_known or kind != "eager" else "not known",
+            operator_of(names) or name,
+            region_of(names),
+            seconds,
+            [stack] if stack else stacks,
+        )
+
+    def _add_other(
+        self,
+        kind: model.OutsideKind,
+        name: str,
+        compilation: str,
+        seconds: float,
+        stacks: Sequence[str],
+    ) -> None:
+        file, line = line_of(stacks)
+        key = (kind, name, compilation, file, line)
+        known = self._others.get(key) or model.ProfileOther(
+            0, 0, kind, name, compilation, 0.0, 0, file, line
+        )
+        self._others[key] = replace(known, seconds=known.seconds + seconds, runs=known.runs + 1)
+
+    # the whole
+
+    @property
+    def _marked_calls(self) -> int:
+        return len(self._calls.graphs) - (self._calls.unmarked is not None)
+
+    def _profile(self, file: str, busy: DeviceTime | None) -> model.Profile:
+        trace = self._trace
+        compiled_s = sum(call.seconds for call in self._calls.graphs)
+        work_s = sum(trace.gpu.durations) * US if len(trace.gpu) else compiled_s
+        devices = [name for at, name in enumerate(trace.devices) if busy and at == busy.device]
+        return model.Profile(
+            0,
+            file,
+            trace.digest,
+            (devices[0] if devices else "GPU") if len(trace.gpu) else CPU,
+            bool(len(trace.gpu)),
+            trace.events,
+            trace.skipped,
+            trace.problem,
+            self._marked_calls,
+            self._joined_calls,
+            work_s,
+            compiled_s,
+            sum(one.seconds for one in self._times.values()),
+            sum(one.shared_s for one in self._times.values()),
+            busy.span_s if busy else 0.0,
+            busy.busy_s if busy else 0.0,
+            busy.gap_count if busy else 0,
+            tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        trace = self._trace
+        if not len(trace.gpu):
+            yield NO_GPU
+        is_by_names = self._calls.unmarked is not None and not self._calls.has_marks
+        if not self._calls.graphs:
+            yield NO_GRAPHS
+        elif is_by_names:
+            yield ONLY_NAMES
+        elif not self._joined_calls:
+            yield OTHER_PROGRAM
+        elif self._joined_calls < (marked := self._marked_calls):
+            yield (
+                f"{marked - self._joined_calls} of {marked} calls of compiled graphs are of "
+                "no graph of this session."
+            )
+        if self._has_other_code:
+            yield OTHER_CODE
+        if trace.unclear:
+            unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
+            yield SEVERAL_PROCESSES.format(
+                processes=len({one.process for one in trace.threads}),
+                works=counted(unclear, "work"),
+            )
+        others = len({*trace.gpu.device} - {NONE}) - 1
+        if others > 0:
+            yield f"Idle times are those of the GPU that computes the longest, of {others + 1}."
+
+    def _gaps(self, busy: DeviceTime) -> Iterator[model.ProfileGap]:
+        for position, gap in enumerate(busy.longest):
+            names = [
+                key_of_event(self._trace.name(self._trace.gpu.names[work]))
+                for work in (gap.before, gap.after)
+            ]
+            kernels = [self._kernel_of_work.get(work, 0) for work in (gap.before, gap.after)]
+            doing, doing_s = [name for name, _ in gap.doing], [took for _, took in gap.doing]
+            yield model.ProfileGap(
+                0,
+                0,
+                position,
+                gap.start_s,
+                gap.seconds,
+                names[0],
+                names[1],
+                kernels[0],
+                kernels[1],
+                tuple(doing),
+                tuple(doing_s),
+            )

@@ -1,0 +1,154 @@
+"""A profile in sentences: where the time of the GPU is, what is most expensive, and what it waits
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from fx_explorer import model
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import careful_share, counted, listed, short_kernel_name
+from fx_explorer.instruments.profile.figures import ProfileFigures, module_name
+from fx_explorer.instruments.profile.outside import KIND_WORDS
+from fx_explorer.session.file_names import in_file
+
+NO_PROFILE = (
+    "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and "
+    "fx-explorer SESSION --profile FILE "
+    "shows it beside this session."
+)
+
+MOST_KINDS = 4
+
+MOSTLY = 0.9
+"""Share of the time in compiled graphs. Where less is joined, the overview says why."""
+
+
+def verdict(figures: ProfileFigures) -> list[str]:
+    """Return the sentences, the most telling first."""
+    return [*_where(figures), *_most_expensive(figures), *_idle(figures), *_doubts(figures)]
+
+
+def in_short(figures: ProfileFigures) -> list[str]:
+    """Return what the overview says: where the time is, what is most expensive, and for how long
+    the GPU is idle. Where little was joined, why.
+    """
+    is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
+    doubts = [] if is_joined else figures.profile.notes
+    return [
+        *islice(_where(figures), 1),
+        *_most_expensive(figures),
+        *islice(_idle(figures), 1),
+        *doubts,
+    ]
+
+
+def _where(figures: ProfileFigures) -> Iterator[str]:
+    profile = figures.profile
+    what = "The GPU computes" if profile.is_of_gpu else "Operators in compiled graphs take"
+    told = f"{what} for {run_time(profile.work_s)} in {profile.file}"
+    if not profile.is_of_gpu:
+        yield (
+            f"{told}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
+            "generated code."
+        )
+        return
+    others = {kind: took for kind, took in figures.by_kind.items() if kind != "unjoined"}
+    elsewhere = [
+        f"{KIND_WORDS[kind]} {_part(took, profile.work_s)}" for kind, took in others.items()
+    ]
+    rest = f"; {listed(elsewhere, limit=MOST_KINDS)}" if elsewhere else ""
+    yield f"{told}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
+    if profile.compiled_s > 0:
+        yield (
+            "Of the time in compiled graphs "
+            f"{_exact(profile.joined_s, profile.compiled_s)} is joined to a kernel, "
+            f"{_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
+            f"{_exact(figures.at_line_s, profile.compiled_s)} to a line of yours."
+        )
+
+
+def _most_expensive(figures: ProfileFigures) -> Iterator[str]:
+    whole = figures.profile.work_s
+    told = []
+    if figures.lines:
+        line = figures.lines[0]
+        told.append(f"your line {in_file(*line.line)} ({_part(line.seconds, whole)})")
+    modules = sorted(
+        (row for row in figures.modules if row.own.time_s > 0 and not row.is_fold),
+        key=lambda row: -row.own.time_s,
+    )
+    if modules:
+        told.append(f"module {module_name(modules[0])} ({_part(modules[0].own.time_s, whole)})")
+    if figures.kernels:
+        kernel = figures.kernels[0]
+        name = kernel.cost.use.kernel.name
+        told.append(
+            f"kernel {name} ({_part(kernel.time.seconds, whole)}, "
+            f"{counted(kernel.time.runs, 'run')})"
+        )
+    if told:
+        yield f"Most expensive: {', '.join(told)}."
+
+
+def _idle(figures: ProfileFigures) -> Iterator[str]:
+    profile = figures.profile
+    if not profile.span_s or not figures.gaps:
+        return
+    yield (
+        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} "
+        f"of {run_time(profile.span_s)} "
+        f"({_part(figures.idle_s, profile.span_s)}), in {counted(profile.gaps, 'gap')}."
+    )
+    gap = figures.gaps[0]
+    doing = f"; meanwhile: {doing_in_words(gap)}" if gap.doing else ""
+    yield f"It waits longest {between(gap)}: {run_time(gap.seconds)}{doing}."
+
+
+def _doubts(figures: ProfileFigures) -> Iterator[str]:
+    profile = figures.profile
+    if profile.shared_s > 0:
+        yield (
+            f"{run_time(profile.shared_s)} are shared out among calls of one name that their "
+            "order does not tell apart (~)."
+        )
+    yield from profile.notes
+    if profile.problem:
+        yield f"The profile is not whole: {profile.problem}. What comes before that is told."
+    if profile.skipped:
+        yield (
+            f"{counted(profile.skipped, 'event')} of {profile.events:,} could not be read, "
+            "and was left out."
+        )
+    if figures.profiles > 1:
+        yield f"The session has {figures.profiles} profiles; this is the one that was read last."
+
+
+def between(gap: model.ProfileGap) -> str:
+    """Say between what a gap is."""
+    return f"between {kernel_name(gap.before)} and {kernel_name(gap.after)}"
+
+
+def kernel_name(name: str) -> str:
+    """Return a kernel's name without its types."""
+    return short_kernel_name(name.replace("(anonymous namespace)::", ""))
+
+
+def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:
+    """Say what the program did in a gap, the longest first."""
+    return listed(
+        [f"{what} {run_time(took)}" for what, took in zip(gap.doing, gap.doing_s, strict=False)],
+        limit=limit,
+    )
+
+
+def _part(part: float, whole: float) -> str:
+    return careful_share(part, whole)
+
+
+def _exact(part: float, whole: float) -> str:
+    """Return a percentage that is 100 only where nothing is missing."""
+    percent = 100 * part / whole if whole else 0.0
+    return "100 %" if part >= whole * (1 - 1e-9) else f"{min(percent, 99.9):.1f} %"

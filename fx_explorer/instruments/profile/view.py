@@ -1,0 +1,165 @@
+"""A view of a profile of torch.profiler beside the session: where the GPU's time went, in which
+gaps it was idle and what the program did meanwhile, and what each line of the user's took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, place_of_kernel
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import bar, careful_share
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.profile.figures import LineShare, ProfileFigures, profile_figures
+from fx_explorer.instruments.profile.outside import KIND_WORDS
+from fx_explorer.instruments.profile.verdict import NO_PROFILE, doing_in_words, kernel_name, verdict
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+BAR_CELLS = 12
+
+COLUMNS = (
+    TableColumn("of", "muted", min_width=6),
+    TableColumn("what", "strong", min_width=24, max_width=70),
+    TableColumn("time", is_number=True, min_width=8),
+    TableColumn("share", "muted", is_number=True, priority=2),
+    TableColumn("of the longest", "good", is_bar=True, min_width=BAR_CELLS, priority=4),
+    TableColumn("begins at", "muted", is_number=True, min_width=9, priority=3),
+    TableColumn("meanwhile", min_width=24, max_width=110, priority=1),
+)
+
+
+def profile_table(reader: SessionReader) -> ViewTable:
+    figures = profile_figures(reader)
+    return ViewTable(
+        shows="Where the GPU's time went in a profile, when it was idle and what your program "
+        "did meanwhile.",
+        notice=verdict(figures)[0] if figures else "",
+        origin="torch.profiler; joined by the launch, the compiled graph around it, and the "
+        "order of its calls",
+        columns=COLUMNS,
+        rows=[*_Rows(reader, figures).all()] if figures else [],
+        empty=NO_PROFILE,
+    )
+
+
+class _Rows:
+    """Makes the rows: what there is in all, then the gaps, then the user's lines, then what is
+    joined to no kernel.
+    """
+
+    def __init__(self, reader: SessionReader, figures: ProfileFigures) -> None:
+        self._reader, self._figures = reader, figures
+        self._files = {row.path: row.id for row in reader.rows(model.SourceFile)}
+        self._told = Detail("\n".join(verdict(figures)))
+
+    def all(self) -> Iterator[TableRow]:
+        profile = self._figures.profile
+        yield self._sum("in compiled graphs, joined to kernels", profile.joined_s)
+        for kind, seconds in self._figures.by_kind.items():
+            yield self._sum(KIND_WORDS[kind], seconds)
+        if self._figures.gaps:
+            yield self._heading(
+                "idle", f"idle in {profile.gaps:,} gaps, the longest first", self._figures.idle_s, 1
+            )
+            yield from map(self._gap, self._figures.gaps)
+        if self._figures.lines:
+            yield self._heading("line", "your lines", self._figures.at_line_s, 2)
+            yield from map(self._line, self._figures.lines)
+        if self._figures.others:
+            elsewhere = sum(one.seconds for one in self._figures.others)
+            yield self._heading("else", "joined to no kernel, by operator", elsewhere, 3)
+            yield from map(self._other, self._figures.others)
+
+    def _sum(self, what: str, seconds: float) -> TableRow:
+        whole = self._figures.profile.work_s
+        cells = (
+            "sum",
+            what,
+            run_time(seconds),
+            careful_share(seconds, whole),
+            bar(seconds, whole, BAR_CELLS),
+            "",
+            "",
+        )
+        return TableRow(
+            cells, detail=lambda: self._told, values={"time": seconds, "of the longest": seconds}
+        )
+
+    def _heading(self, kind: str, what: str, seconds: float, part: int) -> TableRow:
+        return TableRow(
+            (kind, what, run_time(seconds), "", "", "", ""),
+            detail=lambda: self._told,
+            part=part,
+            is_heading=True,
+        )
+
+    def _gap(self, gap: model.ProfileGap) -> TableRow:
+        longest, span = self._figures.gaps[0].seconds, self._figures.profile.span_s
+        cells = (
+            "idle",
+            f"before {kernel_name(gap.after)}",
+            run_time(gap.seconds),
+            careful_share(gap.seconds, span),
+            bar(gap.seconds, longest, BAR_CELLS),
+            run_time(gap.start_s),
+            doing_in_words(gap),
+        )
+        kernel = gap.after_kernel or gap.before_kernel
+        return TableRow(
+            cells,
+            detail=lambda: Detail(_about_gap(gap)),
+            values={"time": gap.seconds, "of the longest": gap.seconds, "begins at": gap.start_s},
+            part=1,
+            find_place=(lambda: self._place_of(kernel)) if kernel else None,
+        )
+
+    def _place_of(self, kernel: int) -> Place | None:
+        found = self._reader.by_ids(model.Kernel, [kernel])
+        return place_of_kernel(self._reader, found[0]) if found else None
+
+    def _line(self, one: LineShare) -> TableRow:
+        whole, most = self._figures.profile.work_s, self._figures.lines[0].seconds
+        parts = [(one.forward_s, "forward"), (one.backward_s, "backward")]
+        told = " · ".join(f"{run_time(seconds)} {name}" for seconds, name in parts if seconds)
+        shares = (careful_share(one.seconds, whole), bar(one.seconds, most, BAR_CELLS))
+        file = self._files.get(one.line[0])
+        return TableRow(
+            ("line", in_file(*one.line), run_time(one.seconds), *shares, "", told),
+            Place(Document("source", file), one.line[1] - 1) if file else None,
+            values={"time": one.seconds, "of the longest": one.seconds},
+            part=2,
+        )
+
+    def _other(self, one: model.ProfileOther) -> TableRow:
+        whole, most = self._figures.profile.work_s, self._figures.others[0].seconds
+        where = [f"[{one.compilation}]"] if one.compilation else []
+        where += [in_file(one.file, one.line)] if one.line else []
+        told = f"{KIND_WORDS[one.kind]}, {one.runs:,}×" + "".join(f", {part}" for part in where)
+        shares = (careful_share(one.seconds, whole), bar(one.seconds, most, BAR_CELLS))
+        values = {"time": one.seconds, "of the longest": one.seconds}
+        return TableRow(
+            ("else", one.name, run_time(one.seconds), *shares, "", told), values=values, part=3
+        )
+
+
+def _about_gap(gap: model.ProfileGap) -> str:
+    """Say of a gap what was before and after it, and all that the program did meanwhile."""
+    told = [
+        (
+            f"The GPU is idle for {run_time(gap.seconds)}, {run_time(gap.start_s)} after its "
+            "first work."
+        ),
+        f"before: {gap.before}",
+        f"after:  {gap.after}",
+    ]
+    if gap.doing:
+        told.append("What the thread that launches what comes after does meanwhile:")
+        told += [
+            f"  {run_time(took):>8}  {what}"
+            for what, took in zip(gap.doing, gap.doing_s, strict=False)
+        ]
+    else:
+        told.append("The profile does not say which thread launched what comes after.")
+    return "\n".join(told)

@@ -1,0 +1,81 @@
+"""``fx-explorer ranks DIR``: where the ranks of a job agree, and where they first diverge."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fx_explorer.highlight import printable
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.terminal import terminal_width, width_for
+from fx_explorer.output.text import text_lines
+
+EPILOG = """\
+examples:
+  fx-explorer ranks /tmp/trace                           the directory that TORCH_TRACE was set to in the job
+  fx-explorer ranks rank_0.log.gz rank_7.log.gz          two of its logs
+  fx-explorer ranks train.rank*.fxs                      sessions that torchrun … -m fx_explorer run train.py wrote
+  fx-explorer ranks /tmp/trace --check                   exit code 1 when the ranks diverge
+  fx-explorer ranks /shared/trace --engine dask://host:8786    read by the workers of a Dask cluster
+
+Which rank a file is of is told by its name (rank_3) and by its records. Compared are: which functions were compiled and in
+which order, the operations of the graphs (not their names), sizes and types, breaks, guards, why functions were compiled again,
+what torch's caches answered, collectives, and how it ended. Of a log that is cut off, what is there is compared.
+
+exit codes: 0 compared · 1 with --check: they diverge, or it cannot be said of a rank · 2 and 5 as everywhere
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "paths", metavar="DIR|FILE", nargs="+", help="directories, logs or sessions"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "markdown", "json"],
+        default="text",
+        help="text (default), or another with the same facts",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit code 1 when the ranks diverge, and when one is missing, cannot be read, or "
+        "has an end that is unknown",
+    )
+    add_engine_argument(parser)
+
+
+def add_engine_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        metavar="ADDRESS",
+        default="",
+        help="have the logs read by a Dask cluster that sees the same files and has "
+        "fx-explorer: dask://HOST:PORT",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fx_explorer.command_line.ranks import ReadingProgress
+    from fx_explorer.instruments.ranks.as_json import ranks_json
+    from fx_explorer.instruments.ranks.compared import compare
+    from fx_explorer.instruments.ranks.sentences import gaps
+    from fx_explorer.instruments.ranks.text import ranks_markdown, ranks_text
+
+    with ReadingProgress(sys.stderr) as progress:
+        found = compare([Path(one) for one in arguments.paths], arguments.engine, progress.tell)
+    if arguments.format == "json":
+        sys.stdout.write(json_text(ranks_json(found)))
+    elif arguments.format == "markdown":
+        for line in ranks_markdown(found):
+            print(printable(line))
+    else:
+        lines = ranks_text(found, terminal_width(100))
+        print("\n".join(text_lines(lines, width_for(sys.stdout))))
+    if not arguments.check:
+        return 0
+    return int(
+        found.first is not None or bool(gaps(found)) or any(one.is_unread for one in found.left_out)
+    )

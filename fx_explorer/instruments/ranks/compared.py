@@ -1,0 +1,360 @@
+"""A directory of logs becomes an answer: which ranks are alike, and where the others first went
+another way.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.instruments.ranks.assigned import assigned, is_mixed
+from fx_explorer.instruments.ranks.divergence import differing_ranks, findings, first_divergence
+from fx_explorer.instruments.ranks.explaining import explained
+from fx_explorer.instruments.ranks.finding import RankFinding
+from fx_explorer.instruments.ranks.found_files import FoundFile, OtherFile, find_files, rank_in_name
+from fx_explorer.instruments.ranks.groups import RankGroup, alike, without_differing_records
+from fx_explorer.instruments.ranks.reading import ReadFile, opened, read_file
+from fx_explorer.instruments.ranks.summary import RankSummary
+from fx_explorer.instruments.ranks.taken_apart import taken_apart
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import FileNames, begin_showing
+from fx_explorer.temporary_folder import temporary_folder
+
+Progress = Callable[[int, int], None]
+"""Called with how many files are read, and how many there are."""
+
+TOLD_EVERY_S = 1.0
+"""How often it is told how many files are read, also where none of them ends."""
+
+MOST_EXPLAINED = 24
+"""Findings that are explained from the sessions of two ranks; of the others there is what the
+summaries say.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRanks:
+    """All that is said of the ranks of a job."""
+
+    summaries: tuple[RankSummary, ...]
+    groups: tuple[RankGroup, ...]
+    """Ranks that did the same. The others are compared with the first group."""
+    findings: tuple[RankFinding, ...]
+    """The earliest first."""
+    left_out: tuple[OtherFile, ...]
+    notes: tuple[str, ...]
+    file_names: FileNames = field(default_factory=FileNames, repr=False, compare=False)
+    """How files of one name are told apart, as long as this is there: the sessions they are of are
+    closed.
+    """
+
+    @property
+    def first(self) -> RankFinding | None:
+        """Return where ranks first diverged; None where they did not."""
+        return first_divergence(self.findings)
+
+    @property
+    def differing(self) -> tuple[int, ...]:
+        return differing_ranks(self.findings)
+
+
+def compare(
+    given: Sequence[Path], address: str = "", progress: Progress = lambda done, of: None
+) -> ComparedRanks:
+    """Read what is given and compare it. ``address`` is that of an engine.
+
+    Raises SessionError where no log or session is among the files, or none can be read.
+    """
+    files = find_files(given)
+    if not files.found:
+        raise SessionError(_no_logs(given, files.others))
+    read, notes = _without_mixed(_read(files.found, address, progress))
+    read, other_kind = _of_one_kind(read)
+    ranks = assigned(read)
+    if not ranks.summaries:
+        told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
+        raise SessionError(f"no rank can be compared: {told}")
+    names = FileNames()
+    for summary in ranks.summaries:
+        names.add(summary.files_of_one_name)
+    begin_showing(names)
+    groups = alike(ranks.summaries)
+    groups = without_differing_records(groups, differing_ranks(findings(groups)))
+    found = _explained(groups, ranks.summaries)
+    left_out = (*ranks.left_out, *other_kind, *files.others)
+    all_notes = (*notes, *ranks.notes)
+    return ComparedRanks(ranks.summaries, tuple(groups), found, left_out, all_notes, names)
+
+
+def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:
+    """Put the logs of the ranks in the place of a file that several of them wrote into, and say so.
+    They are in a temporary directory until this process ends, since the session of each may be
+    opened.
+    """
+    found: list[ReadFile] = []
+    notes = []
+    folder: Path | None = None
+    for one in read:
+        if not is_mixed(one):
+            found.append(one)
+            continue
+        folder = folder or _kept_to_the_end()
+        try:
+            apart = taken_apart(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
+        except (SessionError, OSError):
+            found.append(one)  # of which it is told why it is left out
+            continue
+        found += _read(
+            [FoundFile(path, rank_in_name(path.name)) for path in apart.logs],
+            "",
+            lambda done, of: None,
+        )
+        told = (
+            f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
+            "which were taken apart"
+        )
+        nobodys = (
+            f"; {counted(apart.nobodys, 'line')} of it "
+            f"{'is' if apart.nobodys == 1 else 'are'} of no rank"
+        )
+        notes.append(told + nobodys * bool(apart.nobodys))
+    return found, notes
+
+
+def _kept_to_the_end() -> Path:
+    """Make a folder that is gone when this process ends; where it is killed, at the next start."""
+    until = contextlib.ExitStack()
+    atexit.register(until.close)
+    return until.enter_context(temporary_folder())
+
+
+def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
+    """Return the sessions or the logs, whichever there are more of, and why the others are left
+    out: a capture names a function as its program does (``Net.forward``), and a log as torch does
+    (``forward``), so that ranks of either kind would differ in every function.
+    """
+    logs, sessions = (
+        [one for one in read if one.summary and one.is_log is kind] for kind in (True, False)
+    )
+    if not logs or not sessions:
+        return list(read), []
+    fewer, what, others = (
+        (logs, "log", "sessions")
+        if len(logs) <= len(sessions)
+        else (sessions, "session", "logs of torch's")
+    )
+    why = (
+        f"is a {what}, and the others are {others}: they name functions otherwise, and are "
+        "not compared with one another"
+    )
+    kept = [one for one in read if one not in fewer]
+    ranks = {rank_in_name(Path(one.path).name) for one in kept}
+    left = [
+        OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks)
+        for one in fewer
+    ]
+    return kept, left
+
+
+def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:
+    total_bytes = sum(_size(one.path) for one in found)
+    with engine(address, total_bytes, len(found)) as executor:
+        return _read_with(executor, [str(one.path.absolute()) for one in found], progress)
+
+
+def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> list[ReadFile]:
+    progress(0, len(paths))
+    ended: queue.SimpleQueue[Future[ReadFile]] = queue.SimpleQueue()
+    futures = []
+    for path in paths:
+        future = executor.submit(read_file, path)
+        future.add_done_callback(ended.put)
+        futures.append(future)
+        progress(ended.qsize(), len(paths))  # an executor may do the work where it is asked for
+    for done in range(1, len(paths) + 1):
+        while True:
+            with contextlib.suppress(queue.Empty):
+                ended.get(timeout=TOLD_EVERY_S)
+                break
+            progress(done - 1, len(paths))
+        progress(done, len(paths))
+    return [future.result() for future in futures]
+
+
+def _explained(
+    groups: Sequence[RankGroup], summaries: Sequence[RankSummary]
+) -> tuple[RankFinding, ...]:
+    """Return the findings, the first of them with what the sessions of one rank of either side
+    tell.
+    """
+    found = findings(groups)
+    paths = {one.rank: one.path for one in summaries}
+    wanted = {id(one) for one in _to_explain(found)}
+    with contextlib.ExitStack() as stack:
+        readers: dict[int, SessionReader] = {}
+
+        def reader(rank: int) -> SessionReader:
+            if rank not in readers:
+                readers[rank] = stack.enter_context(opened(Path(paths[rank])))
+            return readers[rank]
+
+        return tuple(
+            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries))
+            if id(one) in wanted
+            else one
+            for one in found
+        )
+
+
+def _to_explain(found: Sequence[RankFinding]) -> list[RankFinding]:
+    """Return the first divergence of each group, and then the others, up to a limit."""
+    seen: set[tuple[int, ...]] = set()
+    firsts = []
+    for one in found:
+        if one.is_divergence and one.ranks not in seen:
+            seen.add(one.ranks)
+            firsts.append(one)
+    rest = [one for one in found if one not in firsts]
+    return [*firsts, *rest][:MOST_EXPLAINED]
+
+
+def _no_logs(given: Sequence[Path], others: Sequence[OtherFile]) -> str:
+    where = ", ".join(map(str, given[:3]))
+    seen = f": {others[0].path.name} {others[0].why}" if others else ""
+    more = f", and {len(others) - 1:,} more" if len(others) > 1 else ""
+    if others and others[0].is_unread:
+        return f"{where} cannot be compared{seen}{more}. Make it readable"
+    return (
+        f"{where} holds no TORCH_TRACE log and no session{seen}{more}. Set TORCH_TRACE to a "
+        "directory in the job, and give that"
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    return size * 8 if path.suffix == ".gz" else size
+
+
+# Executors: the work for each file is done in this process, in others, or on a Dask cluster.
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+FEW_BYTES = 4_000_000
+"""Bytes of files that are read sooner than other processes have started."""
+
+PARENT_LOOKED_FOR_S = 1.0
+"""A process that waits for work does not see that nobody is left to give it any."""
+
+_DASK = "dask://"
+
+
+class SameProcess(Executor):
+    """Does the work at once, where it is asked for."""
+
+    def submit(
+        self, work: Callable[P, ResultT], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[ResultT]:
+        future: Future[ResultT] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 it is raised where the result is asked for, as by any executor
+            future.set_exception(error)
+        return future
+
+
+@contextlib.contextmanager
+def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
+    """Give an executor: for ``dask://HOST:PORT`` that of a Dask scheduler, for an empty address one
+    of this machine.
+
+    Raises UsageError for an address that is none, and where Dask is not installed or does not
+    answer.
+    """
+    if address:
+        with _dask(address) as executor:
+            yield executor
+        return
+    processes = min(files, os.cpu_count() or 1)
+    if processes < 2 or total_bytes < FEW_BYTES:
+        yield SameProcess()
+        return
+    with temporary_folder() as folder:
+        begin = partial(_begin_process, str(folder), os.getpid())
+        with ProcessPoolExecutor(processes, _context(), begin) as pool:
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in multiprocessing.active_children():
+                    process.kill()
+                    process.join()
+                raise
+
+
+def _begin_process(folder: str, parent: int) -> None:
+    """Begin a process of the pool: it ends when its parent ends, however that is, and leaves
+    nothing outside of ``folder``, which the parent removes.
+    """
+    tempfile.tempdir = folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(
+        target=_end_with, args=(parent,), name="ends with its parent", daemon=True
+    ).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_LOOKED_FOR_S)
+    os._exit(1)
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """Return how processes are started: forked where nothing else runs in this one, which takes a
+    few ms.
+    """
+    is_alone = threading.active_count() == 1 and sys.platform == "linux"
+    return multiprocessing.get_context("fork" if is_alone else "spawn")
+
+
+@contextlib.contextmanager
+def _dask(address: str) -> Iterator[Executor]:
+    if not address.startswith(_DASK) or address == _DASK:
+        raise UsageError(
+            f"{address} is no engine. Give the address of a Dask scheduler: --engine "
+            "dask://HOST:PORT"
+        )
+    try:
+        from distributed import Client  # type: ignore[import-not-found] # an extra, which few need
+    except ImportError as error:
+        raise UsageError(
+            "--engine dask:// needs Dask, which is not installed: pip install 'fx-explorer[dask]'"
+        ) from error
+    try:
+        client = Client(f"tcp://{address.removeprefix(_DASK)}", timeout=10)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers at {address.removeprefix(_DASK)}: {error}"
+        ) from error
+    with client:
+        yield client.get_executor()

@@ -1,0 +1,373 @@
+"""Where a group of ranks first did something else than the others, and all that followed, from
+their summaries alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from fx_explorer.analysis.naming.functions import RESUME, called_function
+from fx_explorer.analysis.words import listed, seconds
+from fx_explorer.instruments.ranks.finding import ASPECTS, Aspect, RankFinding
+from fx_explorer.instruments.ranks.groups import (
+    Pair,
+    RankGroup,
+    aligned,
+    have_one_role,
+    have_other_parts,
+    is_other_part,
+    may_be_a_part,
+    noted_parts,
+)
+from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_words
+from fx_explorer.instruments.ranks.summary import CompilationSummary
+from fx_explorer.session.file_names import in_file
+from fx_explorer.torch_texts.failure import own_error
+
+MOST_OF_AN_ERROR = 160
+
+_ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
+
+
+def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
+    """Return in what each group differs from the first one of its role, the earliest first.
+    ``groups`` are as ``alike`` returns them.
+    """
+    among = sum(len(group.members) for group in groups)
+    found: list[RankFinding] = []
+    firsts = list(groups[:1])
+    """The first group of each role."""
+    for group in groups[1:]:
+        of_role = (one for one in firsts if have_one_role(one.first, group.first))
+        reference = next(of_role, None)
+        if reference is None:
+            firsts.append(group)
+        found += _Comparison(reference or groups[0], group, among).findings()
+    found += [one for group in groups for one in _noted_within(group, among)]
+    return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
+
+
+def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
+    return next((one for one in found if one.is_divergence), None)
+
+
+def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
+    """Return the ranks that diverge from those they are compared with."""
+    return tuple(sorted({rank for one in found if one.is_divergence for rank in one.ranks}))
+
+
+def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
+    """Yield in what ranks that are alike differ by design: each aspect once, at the first
+    compilation in which they do.
+    """
+    for aspect, parts in noted_parts(group).items():
+        one, two = (RankGroup(part) for part in parts[:2])
+        found = [
+            finding
+            for finding in _Comparison(one, two, among).findings()
+            if finding.aspect == aspect
+        ]
+        yield from found[:1]
+
+
+class _Comparison:
+    """One group compared with the first one."""
+
+    def __init__(self, reference: RankGroup, group: RankGroup, among: int) -> None:
+        self._reference = reference
+        self._group = group
+        self._these = rank_words(group.ranks)
+        self._those = others_in_words(reference.ranks, group.ranks, among)
+        self._has_other_part = False
+
+    def findings(self) -> Iterator[RankFinding]:
+        reference, group = self._reference.first, self._group.first
+        if (
+            (reference.torch, reference.python) != (group.torch, group.python)
+            and group.torch
+            and reference.torch
+        ):
+            versions = [f"torch {one.torch} and Python {one.python}" for one in (group, reference)]
+            yield self._finding(
+                "torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}"
+            )
+        pairs = aligned(reference.compilations, group.compilations)
+        self._has_other_part = have_other_parts(pairs)
+        ends = [
+            _last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)
+        ]
+        has_shifted, position = False, 0
+        for at, pair in enumerate(pairs):
+            if pair.reference and pair.other:
+                yield from self._of_pair(pair, position, has_shifted)
+            elif pair.reference and at < ends[1]:
+                yield self._missing(pair.reference, position)
+            elif pair.other and at < ends[0]:
+                yield self._extra(pair.other, position)
+            has_shifted = has_shifted or pair.is_moved or not (pair.reference and pair.other)
+            position += pair.reference is not None
+        has_order = bool(reference.executed and group.executed) and not self._has_other_part
+        if has_order and reference.executed != group.executed:
+            words = f"{self._these} ran the compiled graphs in another order than {self._those}"
+            yield self._finding("executed", position, words)
+
+    def _missing(self, one: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(one):
+            words = (
+                f"{self._those} compiled {_function(one)} for a part of the model that is not "
+                f"on {self._these}"
+            )
+            return self._finding("parts", position, words, reference=one)
+        again = " again" if _is_recompile(one) else ""
+        words = f"{self._these} did not compile {_function(one)}{again}, as {self._those} did"
+        return self._finding("missing", position, words, reference=one)
+
+    def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(one):
+            words = (
+                f"{self._these} compiled {_function(one)} for a part of the model that is not "
+                f"on {self._those}"
+            )
+            return self._finding("parts", position, words, other=one)
+        verb = "recompiled" if _is_recompile(one) else "compiled"
+        if one.has_collectives:
+            took = f" (in {seconds(one.duration_s)}, which its collectives wait for)"
+        else:
+            took = ""
+        words = f"{self._these} {verb} {_function(one)}{took}, which {self._those} did not"
+        return self._finding("extra", position, words, other=one)
+
+    def _of_pair(self, pair: Pair, position: int, has_shifted: bool) -> Iterator[RankFinding]:
+        one, two = pair.reference, pair.other
+        assert one is not None
+        assert two is not None
+        if is_other_part(one, two):
+            for aspect, words in self._of_parts(one, two):
+                yield self._finding(aspect, position, words, one, two)
+            return
+        function = _function(two)
+        told: list[tuple[Aspect, str]] = []
+        if pair.is_moved or (one.name != two.name and not has_shifted):
+            told += [
+                (
+                    "order",
+                    (
+                        f"{self._these} compiled {function} as [{two.name}], {self._those} as "
+                        f"[{one.name}]"
+                    ),
+                )
+            ]
+        is_other_graph = bool(
+            one.graph != two.graph and (two.graph or two.has_ended) and (one.graph or one.has_ended)
+        )
+        if (one.has_failed and not one.graph) or (two.has_failed and not two.graph):
+            is_other_graph = False  # it failed before there was any
+        if is_other_graph:
+            told += [
+                ("graph", f"the graph of {function} on {self._these} is not that of {self._those}")
+            ]
+        told += self._of_tensors(one, two, is_other_graph)
+        if one.has_failed != two.has_failed and not (one.has_ended and two.has_ended):
+            told.append(("status", self._statuses(one, two)))
+        if one.has_ended and two.has_ended:
+            told += self._of_ended(one, two, is_other_graph)
+        for aspect, words in told:
+            yield self._finding(aspect, position, words, one, two)
+
+    def _of_parts(
+        self, one: CompilationSummary, two: CompilationSummary
+    ) -> Iterator[tuple[Aspect, str]]:
+        """Yield what differs where the graphs are of different parts of the model, and differ by
+        design.
+        """
+        part = (
+            f"{_function(two)} is another part of the model on {self._these} than on {self._those}"
+        )
+        yield "parts", f"{part}: their graphs are not compared"
+        if one.has_failed != two.has_failed:
+            yield "status", self._statuses(one, two)
+        elif one.breaks != two.breaks and one.has_ended and two.has_ended:
+            yield (
+                "breaks",
+                _BREAKS.format(these=self._these, those=self._those, function=_function(two)),
+            )
+
+    def _is_part(self, one: CompilationSummary) -> bool:
+        is_first = not _is_recompile(one) and not one.function.startswith(RESUME)
+        return self._has_other_part and is_first and may_be_a_part(one)
+
+    def _of_tensors(
+        self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
+    ) -> list[tuple[Aspect, str]]:
+        if one.inputs != two.inputs and one.inputs and two.inputs:
+            words = (
+                f"{self._these} compiled {_function(two)} for inputs of other sizes or types "
+                f"than {self._those}"
+            )
+            return [("inputs", words)]
+        if one.tensors != two.tensors and not is_other_graph and one.tensors and two.tensors:
+            words = (
+                f"values in the graph of {_function(two)} have other sizes or types on "
+                f"{self._these} than on {self._those}"
+            )
+            return [("tensors", words)]
+        return []
+
+    def _of_ended(
+        self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
+    ) -> Iterator[tuple[Aspect, str]]:
+        if one.status != two.status:
+            yield "status", self._statuses(one, two)
+        if one.cache != two.cache:
+            yield "cache", self._caches(one, two)
+        if is_other_graph or one.status != two.status:
+            return  # what follows can be no other than different
+        if _are_collectives_other(one, two):
+            yield (
+                "collectives",
+                (
+                    f"{self._these} order the collectives of {_function(two)} otherwise than "
+                    f"{self._those}"
+                ),
+            )
+        for aspect, read, words in _OF_EQUAL_GRAPHS:
+            is_told_by_both = bool(read(one) and read(two))
+            if read(one) != read(two) and (is_told_by_both or aspect not in ("results", "guards")):
+                yield (
+                    aspect,
+                    words.format(these=self._these, those=self._those, function=_function(two)),
+                )
+
+    def _statuses(self, one: CompilationSummary, two: CompilationSummary) -> str:
+        these, those = (STATUS_WORDS.get(row.status, row.status) for row in (two, one))
+        stage = f" in {two.failed_in}" if two.failed_in else ""
+        file, line = two.failed_at
+        is_known = bool(file) and (file, line) != (two.file, two.line)
+        at = f" ({in_file(file, line)})" if is_known else ""
+        because = f": {_short(two.error)}{at}" if two.error else ""
+        words = f"{self._these} {these} {_function(two)}{stage}, {self._those} {those} it{because}"
+        if one.error and not two.error:
+            return f"{words} (on {self._those}: {_short(one.error)})"
+        return words
+
+    def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
+        these, those = (
+            listed(map(cache_in_words, row.cache)) if row.cache else "asked none"
+            for row in (two, one)
+        )
+        return (
+            f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, "
+            f"where {self._those} {those}"
+        )
+
+    def _finding(
+        self,
+        aspect: Aspect,
+        position: int,
+        words: str,
+        reference: CompilationSummary | None = None,
+        other: CompilationSummary | None = None,
+    ) -> RankFinding:
+        place = other or reference
+        return RankFinding(
+            aspect,
+            self._group.ranks,
+            self._reference.ranks,
+            position,
+            words,
+            other.name if other else "",
+            reference.name if reference else "",
+            *((place.function, place.file, place.line) if place else ("", "", 0)),
+        )
+
+
+_BREAKS = "{function} has other graph breaks on {these} than on {those}"
+
+_OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str], ...] = (
+    (
+        "reasons",
+        lambda one: one.reasons,
+        "{these} compiled {function} again for another reason than {those}",
+    ),
+    (
+        "breaks",
+        lambda one: one.breaks,
+        _BREAKS,
+    ),
+    (
+        "guards",
+        lambda one: one.guards,
+        "{these} check other things before {function} runs than {those}",
+    ),
+    (
+        "results",
+        lambda one: one.results,
+        "the code made of {function} returns other sizes or types on {these} than on {those}",
+    ),
+    (
+        "numbers",
+        lambda one: one.numbers,
+        "{these} compute {function} with other numbers than {those}",
+    ),
+    (
+        "guard_values",
+        lambda one: one.guard_values,
+        "{these} check for other numbers before {function} runs than {those}",
+    ),
+)
+"""What is compared where the operations are the same."""
+
+
+def _are_collectives_other(one: CompilationSummary, two: CompilationSummary) -> bool:
+    """Return whether the collectives differ, as Inductor orders them where it told so on both
+    ranks.
+    """
+    if one.scheduled_collectives and two.scheduled_collectives:
+        return one.scheduled_collectives != two.scheduled_collectives
+    return one.traced_collectives != two.traced_collectives
+
+
+STATUS_WORDS = {
+    "ok": "compiled",
+    "broke": "compiled up to a graph break",
+    "failed": "failed to compile",
+    "skipped": "not compiled, runs in eager mode",
+    "running": "was still compiling",
+}
+
+_CACHE_EVENTS = {"hit": "hit", "miss": "missed", "bypass": "passed by", "saved": "wrote to"}
+
+_CACHES = {
+    "fx_graph": "the cache of graphs",
+    "aotautograd": "AOTAutograd's cache",
+    "dynamo": "Dynamo's cache",
+}
+
+
+def cache_in_words(event: str) -> str:
+    """Return ``missed the cache of graphs`` for ``fx_graph_cache_miss``."""
+    cache, _, answer = event.rpartition("_cache_")
+    return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}" if cache else event
+
+
+def _function(one: CompilationSummary) -> str:
+    told = called_function(one.function) if one.function else "a function"
+    return f"{told} at {in_file(one.file, one.line)}" if one.file else f"[{one.name}]"
+
+
+def _short(error: str) -> str:
+    error = own_error(error)
+    return error if len(error) <= MOST_OF_AN_ERROR else f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
+
+
+def _is_recompile(one: CompilationSummary) -> bool:
+    return one.name.partition("#")[0].rpartition("/")[2] not in ("", "0")
+
+
+def _last_of_both(pairs: Sequence[Pair]) -> int:
+    """Return how many pairs there are up to the last that both sides have: a log that was cut off
+    says nothing of later ones.
+    """
+    return max(
+        (at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0
+    )

@@ -1,0 +1,380 @@
+"""A difference between ranks with the user's line and the reason, from the sessions of one rank of
+either group.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import called_function
+from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.naming.values import InputNames
+from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.words import listed
+from fx_explorer.instruments.ranks.finding import Aspect, RankFinding
+from fx_explorer.instruments.ranks.fingerprints import (
+    checked,
+    is_collective,
+    short_target,
+    without_identities,
+)
+from fx_explorer.instruments.ranks.path_taken import (
+    OtherPath,
+    nodes_of,
+    other_path,
+    path_of_another_part,
+)
+from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_words
+from fx_explorer.instruments.ranks.summarising import Texts
+from fx_explorer.instruments.recompiles.causes import causes
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+
+class Sides(NamedTuple):
+    """The two sessions, the compilations (row ids, 0 for none), and what the ranks are called."""
+
+    reader: SessionReader
+    compilation: int
+    reference: SessionReader
+    other: int
+    these: str
+    those: str
+
+    def of_both(self) -> tuple[tuple[SessionReader, int], tuple[SessionReader, int]]:
+        return (self.reader, self.compilation), (self.reference, self.other)
+
+
+def explained(
+    finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int
+) -> RankFinding:
+    """Return the finding with its reason and the line of the user's that it comes from, where the
+    sessions tell them.
+
+    ``reader`` is the session of one of its ranks, ``reference`` that of one of the others;
+    ``among`` how many ranks there are.
+    """
+    explain = _EXPLAIN.get(finding.aspect)
+    sides = Sides(
+        reader,
+        _row(reader, finding.compilation),
+        reference,
+        _row(reference, finding.other_compilation),
+        rank_words(finding.ranks),
+        others_in_words(finding.others, finding.ranks, among),
+    )
+    return (explain(finding, sides) or finding) if explain else finding
+
+
+def _row(reader: SessionReader, name: str) -> int:
+    found = reader.rows(model.Compilation, name=name, limit=1) if name else []
+    return found[0].id if found else 0
+
+
+def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    path = other_path(sides.reader, sides.compilation, sides.reference, sides.other, sides.those)
+    return _took(path, finding, sides) if path else None
+
+
+def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    """Look for what differs though the graphs are of different parts of a model: that is a
+    divergence.
+    """
+    if not sides.compilation or not sides.other:
+        return None
+    path = path_of_another_part(
+        sides.reader, sides.compilation, sides.reference, sides.other, sides.those
+    )
+    return replace(_took(path, finding, sides), aspect="graph") if path else None
+
+
+def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
+    way = "branch" if path.is_branch else "path"
+    at = f" at {path.at}" if path.at else ""
+    decided = f", where {sides.those} had {path.decided_by}" if path.decided_by else ""
+    if path.decided_by and path.decided_at != path.line:
+        at = f" at {in_file(path.file, path.decided_at)}"
+        words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words} ({path.at})"
+    else:
+        words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words}"
+    place = (path.file, path.decided_at or path.line) if path.file else (finding.file, finding.line)
+    return replace(finding, words=words, file=place[0], line=place[1])
+
+
+def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (_inputs_by_name(reader, compilation) for reader, compilation in sides.of_both())
+    differing = [
+        (name, ours[name], theirs[name])
+        for name in ours
+        if name in theirs and ours[name] != theirs[name]
+    ]
+    if not differing:
+        return None
+    told = listed(
+        f"{name} is {one} on {sides.these} and {two} on {sides.those}"
+        for name, one, two in differing
+    )
+    return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {told}")
+
+
+def _inputs_by_name(reader: SessionReader, compilation: int) -> dict[str, str]:
+    inputs = [node for node in nodes_of(reader, compilation) if node.op == "placeholder"]
+    names = InputNames(reader).of(inputs)
+    return {names[node.id].name: value_text(node) for node in inputs}
+
+
+def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    pairs = zip(
+        *(nodes_of(reader, compilation) for reader, compilation in sides.of_both()), strict=False
+    )
+    differing = next(((one, two) for one, two in pairs if value_text(one) != value_text(two)), None)
+    if differing is None:
+        return None
+    one, two = differing
+    file = sides.reader.get(model.SourceFile, one.file).path if one.file else ""
+    at = f" at {in_file(file, one.line)}" if file else ""
+    told = (
+        f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on "
+        f"{sides.these} and {value_text(two)}"
+    )
+    words = f"{told} on {sides.those}"
+    return replace(
+        finding, words=words, file=file or finding.file, line=one.line if file else finding.line
+    )
+
+
+def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    """Say why a function was compiled again, on the side that did."""
+    reader, name = sides.reader, finding.compilation
+    if finding.aspect == "missing":
+        reader, name = sides.reference, finding.other_compilation
+    why = next((one for one in causes(reader) if one.compilation == name), None)
+    if why is None:
+        return None
+    place = (why.file, why.line) if why.file else (finding.file, finding.line)
+    at = f" ({in_file(*place)})" if why.file and why.line else ""
+    return replace(
+        finding,
+        words=f"{finding.words}: {without_identities(why.in_words)}{at}",
+        file=place[0],
+        line=place[1],
+    )
+
+
+def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (
+        {
+            (row.file, row.line, row.registry_id): row
+            for row in reader.rows(model.GraphBreak, compilation=compilation)
+        }
+        for reader, compilation in sides.of_both()
+    )
+    for who, whom, only in (
+        (sides.these, sides.those, ours.keys() - theirs.keys()),
+        (sides.those, sides.these, theirs.keys() - ours.keys()),
+    ):
+        if only:
+            row = {**theirs, **ours}[min(only)]
+            reason = row.reason.strip().partition("\n")[0]
+            words = (
+                f"{who} had a graph break at {in_file(row.file, row.line)} that {whom} had "
+                f"not: {reason}"
+            )
+            return replace(finding, words=words, file=row.file, line=row.line)
+    return None
+
+
+def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (
+        Counter(
+            (checked(row), row.kind, row.source, str(row.code))
+            for row in reader.rows(model.GuardCheck, compilation=compilation)
+        )
+        for reader, compilation in sides.of_both()
+    )
+    of_ours, of_theirs = (
+        reader.get(model.Compilation, compilation) for reader, compilation in sides.of_both()
+    )
+    for who, whom, only in (
+        (sides.these, sides.those, _only(ours, theirs, of_ours)),
+        (sides.those, sides.these, _only(theirs, ours, of_theirs)),
+    ):
+        if only:
+            words = (
+                f"before {_function(finding)} runs, {who} checked {listed(only)}, which "
+                f"{whom} did not"
+            )
+            return replace(finding, words=words)
+    return None
+
+
+def _only(
+    one: Counter[tuple[str, str, str, str]],
+    other: Counter[tuple[str, str, str, str]],
+    of: model.Compilation,
+) -> list[str]:
+    known = {key[0] for key in other}
+    return [
+        plain_code(without_identities(code), of) for what, _, _, code in one if what not in known
+    ]
+
+
+def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (
+        {
+            row.source: plain_code(str(row.code), reader.get(model.Compilation, compilation))
+            for row in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH")
+        }
+        for reader, compilation in sides.of_both()
+    )
+    differing = [source for source in ours if source in theirs and ours[source] != theirs[source]]
+    if not differing:
+        return None
+    told = listed(
+        f"{ours[source]} on {sides.these}, {theirs[source]} on {sides.those}"
+        for source in differing
+    )
+    return replace(finding, words=f"{_function(finding)} was compiled for {told}")
+
+
+def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (_collectives_of(reader, compilation) for reader, compilation in sides.of_both())
+    if not ours or not theirs:
+        who, has, what = (
+            (sides.these, sides.those, theirs) if not ours else (sides.those, sides.these, ours)
+        )
+        words = f"{_function(finding)} has no collective on {who}, and on {has} {listed(what)}"
+        return replace(finding, words=words)
+    at = next(
+        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
+        min(len(ours), len(theirs)),
+    )
+    one, two = (names[at] if at < len(names) else "nothing more" for names in (ours, theirs))
+    if len(ours) != len(theirs):
+        count = f"{len(ours)} against {len(theirs)}"
+    else:
+        count = f"{len(ours)} each"
+    told = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
+    return replace(
+        finding, words=f"the collectives of {_function(finding)} part ways: {told} ({count})"
+    )
+
+
+def _collectives_of(reader: SessionReader, compilation: int) -> list[str]:
+    scheduled = Texts(reader).collectives.get(compilation)
+    if scheduled:
+        return scheduled
+    return [
+        short_target(node.target)
+        for node in nodes_of(reader, compilation)
+        if is_collective(node.target)
+    ]
+
+
+def _executed(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (Texts(reader).executed for reader in (sides.reader, sides.reference))
+    at = next(
+        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
+        min(len(ours), len(theirs)),
+    )
+    one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
+    words = (
+        f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on "
+        f"{sides.these} and {two} on {sides.those}"
+    )
+    return replace(finding, words=words)
+
+
+_COMPONENT = re.compile(r"\[(?P<hash>\w+)\] (?P<name>[^:]+): ?(?P<value>.*)", re.S)
+
+
+def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    """Name the first component of the key in which the two sides differ."""
+    ours, theirs = (_key_components(reader, compilation) for reader, compilation in sides.of_both())
+    for title in ours:
+        for name, (digest, value) in ours[title].items():
+            known = theirs.get(title, {}).get(name)
+            if known and known[0] != digest:
+                told = (
+                    f"{name}: {_short(value)} on {sides.these}, {_short(known[1])} on {sides.those}"
+                )
+                return replace(finding, words=f"{finding.words}. What differs in the key is {told}")
+    return None
+
+
+def _key_components(
+    reader: SessionReader, compilation: int
+) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists
+    them.
+    """
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    listings = reader.rows(model.Artifact, compilation=compilation, kind="listing", language="json")
+    of_caches = [artifact for artifact in listings if "_cache_" in artifact.title]
+    for artifact, text in reader.texts_of(of_caches):
+        cache = artifact.title.partition("_cache_")[0]
+        if not cache:
+            continue
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            continue  # a record that is cut off: the session counts it
+        components = record.get("components") if isinstance(record, dict) else None
+        for component in components if isinstance(components, list) else ():
+            part = _COMPONENT.match(str(component))
+            if part:
+                found.setdefault(cache, {})[part["name"]] = (part["hash"], part["value"])
+    return found
+
+
+def _short(text: str) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= 60 else f"{one_line[:59]}…"
+
+
+def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:
+    ours, theirs = (
+        Texts(reader).results.get(compilation, []) for reader, compilation in sides.of_both()
+    )
+    differing = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
+    if differing is None:
+        return None
+    names = [one.partition(" ")[0] for one in differing]
+    if names[0] != names[1]:
+        what = f"{names[0]} and {names[1]} stand at the same place"
+    else:
+        what = f"{names[0]} is the first"
+    return replace(
+        finding, words=f"{finding.words}: {what} ({len(ours)} calls against {len(theirs)})"
+    )
+
+
+def _function(finding: RankFinding) -> str:
+    name = called_function(finding.function) if finding.function else ""
+    if name and finding.file:
+        return f"{name} at {in_file(finding.file, finding.line)}"
+    return name or "the compiled code"
+
+
+_EXPLAIN: dict[Aspect, Callable[[RankFinding, Sides], RankFinding | None]] = {
+    "graph": _graph,
+    "parts": _parts,
+    "inputs": _inputs,
+    "tensors": _tensors,
+    "extra": _again,
+    "missing": _again,
+    "reasons": _again,
+    "breaks": _breaks,
+    "guards": _guards,
+    "guard_values": _guard_values,
+    "collectives": _collectives,
+    "executed": _executed,
+    "cache": _cache,
+    "results": _results,
+}

@@ -1,0 +1,295 @@
+"""Ranks that are alike, together: 256 of them make a few groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fx_explorer.instruments.ranks.finding import ASPECTS, NOTED, Aspect
+from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
+from fx_explorer.model.bounded_matching import BoundedMatcher
+
+# Which compilation of one rank is which of another: by function and graph, since torch numbers
+# each rank's by itself.
+
+
+class Pair(NamedTuple):
+    """The same compilation on two ranks, or one that only one of them has."""
+
+    reference: CompilationSummary | None
+    other: CompilationSummary | None
+    is_moved: bool = False
+    """Whether one rank has it before another compilation, and the other rank after it."""
+
+
+def aligned(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> list[Pair]:
+    """Pair the compilations of two ranks, in the order of the reference."""
+    pairs = list(_in_order(reference, other))
+    lacking = [pair.reference for pair in pairs if pair.reference and not pair.other]
+    extra = [pair.other for pair in pairs if pair.other and not pair.reference]
+    moved = {id(one): two for one, two in _same(lacking, extra)}
+    taken = {id(two) for two in moved.values()}
+    return [
+        Pair(pair.reference, moved[id(pair.reference)], is_moved=True)
+        if id(pair.reference) in moved
+        else pair
+        for pair in pairs
+        if pair.reference or id(pair.other) not in taken
+    ]
+
+
+def _in_order(
+    reference: Sequence[CompilationSummary], other: Sequence[CompilationSummary]
+) -> Iterator[Pair]:
+    matcher = BoundedMatcher(list(map(_key, reference)), list(map(_key, other)), autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield from map(Pair, reference[start:end], other[other_start:other_end])
+        else:
+            yield from _by_function(reference[start:end], list(other[other_start:other_end]))
+
+
+def _by_function(
+    reference: Sequence[CompilationSummary], other: list[CompilationSummary]
+) -> Iterator[Pair]:
+    """Pair those of one function that became another graph; what is left, only one of the ranks
+    has.
+    """
+    for one in reference:
+        found = next((two for two in other if _function(two) == _function(one)), None)
+        if found is not None:
+            other.remove(found)
+        yield Pair(one, found)
+    yield from (Pair(None, two) for two in other)
+
+
+def _same(
+    lacking: Sequence[CompilationSummary], extra: Sequence[CompilationSummary]
+) -> Iterator[tuple[CompilationSummary, CompilationSummary]]:
+    left = list(extra)
+    for one in lacking:
+        found = next((two for two in left if _key(two) == _key(one)), None)
+        if found is not None:
+            left.remove(found)
+            yield one, found
+
+
+def _key(one: CompilationSummary) -> str:
+    return "\n".join((*_function(one), one.graph))
+
+
+def _function(one: CompilationSummary) -> tuple[str, str]:
+    return one.file, one.function
+
+
+# Which part of a model a rank has. The stages of a pipeline compile different graphs by design;
+# the ranks of one stage, and those that hold the same model, do not.
+
+
+def is_other_part(one: CompilationSummary, two: CompilationSummary) -> bool:
+    """Return whether two compilations of one function are of different parts of a model: what they
+    compute with are other modules, or, under a pipeline's schedule, other collectives.
+
+    Ranks that share one model (DDP, FSDP, DTensor, collectives in the graph) have no parts of their
+    own: there another module is a divergence.
+    """
+    is_pipeline = one.is_of_pipeline or two.is_of_pipeline
+    is_other_module = bool(one.modules and two.modules and one.modules != two.modules)
+    if is_pipeline:
+        return is_other_module or one.traced_collectives != two.traced_collectives
+    return is_other_module and not (one.is_of_shared_model or two.is_of_shared_model)
+
+
+def may_be_a_part(one: CompilationSummary) -> bool:
+    """Return whether a compilation that only one rank has may be its part of a model."""
+    return bool(one.modules) and (one.is_of_pipeline or not one.is_of_shared_model)
+
+
+def have_other_parts(pairs: Sequence[Pair]) -> bool:
+    """Return whether two ranks have different parts of a model, by their compilations side by side."""
+    for one, two, _ in pairs:
+        if one and two and is_other_part(one, two):
+            return True
+    lacking = [pair.reference for pair in pairs if pair.reference and not pair.other]
+    extra = [pair.other for pair in pairs if pair.other and not pair.reference]
+    return any(map(may_be_a_part, lacking)) and any(map(may_be_a_part, extra))
+
+
+def have_one_role(one: RankSummary, two: RankSummary) -> bool:
+    return not have_other_parts(aligned(one.compilations, two.compilations))
+
+
+# Ranks that did the same, as groups.
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Ranks that did the same, in all that counts as a divergence."""
+
+    members: tuple[RankSummary, ...]
+    """In the order of their numbers."""
+
+    @property
+    def first(self) -> RankSummary:
+        """Return the member that stands for all."""
+        return self.members[0]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(one.rank for one in self.members)
+
+
+def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
+    """Return the groups. The first is the one that the others are compared with: the largest of
+    those whose end is known and of which nothing failed, and of equally large ones that with the
+    lowest rank.
+    """
+    groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
+    return sorted(
+        groups,
+        key=lambda group: (
+            group.first.has_failed,
+            bool(group.first.unknown_end),
+            -len(group.members),
+            group.first.rank,
+        ),
+    )
+
+
+def without_differing_records(
+    groups: Sequence[RankGroup], differing: Sequence[int]
+) -> list[RankGroup]:
+    """Put to the first group those that do not diverge from it: their logs only lack records that
+    the others have. What has an unknown end stays by itself, and so does another part of the model.
+    """
+    joined = [
+        group
+        for group in groups[1:]
+        if not group.first.unknown_end
+        and not set(group.ranks) & set(differing)
+        and have_one_role(groups[0].first, group.first)
+    ]
+    members = sorted(
+        (one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank
+    )
+    return [RankGroup(tuple(members)), *(group for group in groups[1:] if group not in joined)]
+
+
+def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
+    """Return of each aspect which ranks have the same, whatever else they differ in. One group: all
+    agree.
+    """
+    return {
+        aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)]
+        for aspect, read in _READS.items()
+    }
+
+
+def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
+    """Return the aspects that anything is known of. A text of torch's logging has only what was
+    asked for: that nothing of it stands there says nothing.
+    """
+    if not any(one.is_text for one in summaries):
+        return set(_READS)
+    known: set[Aspect] = {"missing", "order"}
+    for aspect, field in _FIELDS.items():
+        values = [getattr(one, field) for rank in summaries for one in rank.compilations]
+        if any(values):
+            known.add(aspect)
+    return known
+
+
+def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
+    """Return of each aspect that is noted only, and in which members of a group differ, those that
+    agree; the most first.
+    """
+    aspects = [aspect for aspect in NOTED if aspect != "parts"]  # in which no group differs
+    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in aspects}
+    return {
+        aspect: sorted(map(tuple, parts), key=lambda part: (-len(part), part[0].rank))
+        for aspect, parts in found.items()
+        if len(parts) > 1
+    }
+
+
+def _grouped(
+    summaries: Iterable[RankSummary], key: Callable[[RankSummary], Hashable]
+) -> list[list[RankSummary]]:
+    found: dict[Hashable, list[RankSummary]] = {}
+    for one in sorted(summaries, key=lambda one: one.rank):
+        found.setdefault(key(one), []).append(one)
+    return list(found.values())
+
+
+def _all_that_counts(rank: RankSummary) -> Hashable:
+    return (
+        rank.torch,
+        rank.python,
+        rank.executed,
+        rank.unknown_end,
+        tuple(
+            (
+                one.name,
+                one.function,
+                one.file,
+                one.line,
+                one.status,
+                one.graph,
+                one.inputs,
+                one.tensors,
+                one.guards,
+                one.breaks,
+                one.reasons,
+                one.cache,
+                one.traced_collectives,
+                one.scheduled_collectives,
+                one.modules,
+                one.results,
+            )
+            for one in rank.compilations
+        ),
+    )
+
+
+def _of_each(read: Callable[[CompilationSummary], Hashable]) -> Callable[[RankSummary], Hashable]:
+    return lambda rank: tuple((one.name, read(one)) for one in rank.compilations)
+
+
+_FIELDS: dict[Aspect, str] = {
+    "reasons": "reasons",
+    "graph": "graph",
+    "inputs": "inputs",
+    "tensors": "tensors",
+    "breaks": "breaks",
+    "guards": "guards",
+    "collectives": "traced_collectives",
+    "numbers": "numbers",
+    "guard_values": "guard_values",
+}
+"""Aspect → what of a compilation it is read of, for those that a text may tell of."""
+
+_READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
+    "torch": lambda rank: (rank.torch, rank.python),
+    "missing": lambda rank: frozenset(one.name for one in rank.compilations),
+    "parts": _of_each(lambda one: one.modules),
+    "order": lambda rank: tuple(one.name for one in rank.compilations),
+    "reasons": _of_each(lambda one: one.reasons),
+    "graph": _of_each(lambda one: one.graph),
+    "inputs": _of_each(lambda one: one.inputs),
+    "tensors": _of_each(lambda one: one.tensors),
+    "breaks": _of_each(lambda one: one.breaks),
+    "guards": _of_each(lambda one: one.guards),
+    "cache": _of_each(lambda one: one.cache),
+    "collectives": _of_each(lambda one: one.scheduled_collectives or one.traced_collectives),
+    "results": _of_each(lambda one: one.results),
+    "status": _of_each(lambda one: one.status),
+    "executed": lambda rank: rank.executed,
+    "numbers": _of_each(lambda one: one.numbers),
+    "guard_values": _of_each(lambda one: one.guard_values),
+}
+"""Aspect → what is equal on ranks that agree in it."""
+
+assert set(_READS) | {"extra"} == set(ASPECTS)

@@ -1,0 +1,216 @@
+"""The answer about ranks in sentences, the same for every format and for the app."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from fx_explorer.analysis.words import counted, listed, seconds
+from fx_explorer.instruments.ranks.compared import ComparedRanks
+from fx_explorer.instruments.ranks.finding import ASPECTS, RankFinding
+from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
+from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_numbers, rank_words
+from fx_explorer.instruments.ranks.summary import began_together
+from fx_explorer.session.file_names import in_file
+
+MOST_FURTHER = 40
+"""Differences after which no more are written out."""
+
+MOST_OF_A_KIND = 3
+"""Findings of one kind about the same ranks that are told one by one."""
+
+
+MOST_PARTIES = 8
+"""Ranks that agree with one another in one thing: so many sets of them are written out."""
+
+
+def headline(ranks: ComparedRanks) -> str:
+    """Return whether the ranks agree, in a sentence."""
+    count = len(ranks.summaries)
+    first = ranks.first
+    if count == 1:
+        return f"There is one rank, {ranks.summaries[0].rank}, and none to hold it against."
+    if first is None:
+        unknown = [one.rank for one in ranks.summaries if one.unknown_end]
+        silent = [one.rank for one in ranks.summaries if one.unknown_end and not one.compilations]
+        if silent:
+            its = "its log tells of" if len(silent) == 1 else "their logs tell of"
+            return (
+                f"{as_sentence(rank_words(silent))} compiled nothing that {its} before the "
+                "end of what is there."
+            )
+        if len(unknown) == count:
+            return (
+                f"{as_sentence(rank_words(unknown))} did the same, as far as what is there of "
+                "them goes."
+            )
+        if unknown:
+            told = others_in_words(
+                [one.rank for one in ranks.summaries if not one.unknown_end], unknown, count
+            )
+            return (
+                f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what "
+                "is there of it goes."
+            )
+        who = "Both ranks" if count == 2 else f"All {count:,} ranks"
+        if len(ranks.groups) > 1:
+            parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
+            return f"No rank diverges: {parts}, and those of one part compiled the same."
+        each = counted(len(ranks.summaries[0].compilations), "compilation")
+        failed = sum(one.has_failed for one in ranks.summaries[0].compilations)
+        of_which = f", of which {failed:,} failed" if failed else ""
+        if any(one.is_text for one in ranks.summaries):
+            return f"{who} did the same as far as the text goes, {each} each{of_which}."
+        return f"{who} compiled the same, {each} each{of_which}."
+    others = others_in_words(first.others, ranks.differing, count)
+    verb = "diverges" if len(ranks.differing) == 1 else "diverge"
+    diverges = f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
+    failure = first_failure(ranks)
+    return f"{as_sentence(failure.words)}. {diverges}" if failure else diverges
+
+
+def first_failure(ranks: ComparedRanks) -> RankFinding | None:
+    """Return where ranks first failed to compile what others compiled; None where none did."""
+    failed = {one.rank for one in ranks.summaries if one.has_failed}
+    statuses = (one for one in ranks.findings if one.aspect == "status")
+    return next((one for one in statuses if set(one.ranks) <= failed), None)
+
+
+def first_sentence(ranks: ComparedRanks) -> str:
+    """Return where ranks first diverged, as a sentence; empty where they did not, and where the
+    headline says it: they failed.
+    """
+    if ranks.first is None or ranks.first is first_failure(ranks):
+        return ""
+    return f"First: {first_words(ranks.first)}"
+
+
+def first_words(finding: RankFinding) -> str:
+    """Return the sentence about the first divergence."""
+    if finding.compilation or finding.other_compilation:
+        at = f" ([{finding.compilation or finding.other_compilation}])"
+    else:
+        at = ""
+    return f"{as_sentence(finding.words)}{at}."
+
+
+def place(finding: RankFinding) -> str:
+    return in_file(finding.file, finding.line) if finding.file else ""
+
+
+def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
+    """Yield what else differs. Of one kind about the same ranks, only the first few are told, and
+    how many there are.
+    """
+    rest = sorted(
+        (one for one in found if one is not first), key=lambda one: (one.position, one.ranks)
+    )
+    told = 0
+    for _, group in groupby(rest, key=lambda one: (one.aspect, one.ranks)):
+        alike = list(group)
+        if told >= MOST_FURTHER:
+            yield f"… and {len(rest) - told:,} more differences."
+            return
+        told += len(alike)
+        yield from (f"{as_sentence(one.words)}." for one in alike[:MOST_OF_A_KIND])
+        if len(alike) > MOST_OF_A_KIND:
+            what = ASPECTS[alike[0].aspect]
+            yield (
+                f"… and {len(alike) - MOST_OF_A_KIND:,} more of {rank_words(alike[0].ranks)}: "
+                f"{what}."
+            )
+
+
+def first_of_group(found: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
+    """Return where a group first diverged; None for the first group, and for one that only has an
+    unknown end.
+    """
+    return next((one for one in found if one.ranks == group.ranks and one.is_divergence), None)
+
+
+def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
+    """Return what a group is to the first one, in a few words."""
+    if group is ranks.groups[0]:
+        return "the baseline of the others" if len(ranks.groups) > 1 else "alike"
+    first = first_of_group(ranks.findings, group)
+    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
+    has_parts = any(one.aspect == "parts" for one in of_group)
+    unknown = f"its end is unknown: {group.first.unknown_end}" if group.first.unknown_end else ""
+    if first is None:
+        if unknown:
+            return f"the same up to its end, which is unknown: {group.first.unknown_end}"
+        return "another part of the model" if has_parts else "alike"
+    at = f" at {place(first)}" if first.file else ""
+    return "; ".join(filter(None, (f"differs in {ASPECTS[first.aspect]}{at}", unknown)))
+
+
+def group_figures(group: RankGroup) -> str:
+    """Return how many compilations there are, how they ended, and what they took."""
+    statuses = Counter(one.status for one in group.first.compilations)
+    told = [
+        f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]
+    ]
+    times = sorted(one.compile_s for one in group.members)
+    if times[-1]:
+        took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
+    else:
+        took = "times unknown"
+    count = counted(len(group.first.compilations), "compilation")
+    return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
+
+
+_STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "without an end"}
+
+
+def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
+    """Return the aspects in which all ranks agree, and those of the findings, with which ranks
+    agree with which.
+    """
+    same, other = [], []
+    found = {one.aspect for one in ranks.findings}
+    known = known_aspects(ranks.summaries)
+    for aspect, groups in agreement(ranks.summaries).items():
+        if aspect not in known:
+            continue
+        if len(groups) == 1:
+            same.append(ASPECTS[aspect])
+        elif aspect in found:
+            more = " | …" if len(groups) > MOST_PARTIES else ""
+            other.append(
+                f"{ASPECTS[aspect]}: {' | '.join(rank_numbers(group) for group in groups[:MOST_PARTIES])}{more}"
+            )
+    return same, other
+
+
+def gaps(ranks: ComparedRanks) -> list[str]:
+    """Return why it cannot be said of each rank what it did, in sentences; empty where all is
+    known.
+    """
+    unknown = [
+        f"{as_sentence(rank_words([one.rank]))}: its end is unknown, {one.unknown_end}."
+        for one in ranks.summaries
+        if one.unknown_end
+    ]
+    if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries):
+        apart = []
+    else:
+        apart = [_APART]
+    return [*unknown, *(f"{note}." for note in ranks.notes), *apart]
+
+
+_APART = (
+    "The ranks did not begin to compile within ten minutes of each other, or do not say "
+    "when: they may be of several jobs, and "
+    "who waits for whom is not told."
+)
+
+
+def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
+    told = [f"{one.path.name} {one.why}" for one in ranks.left_out]
+    return [*told[:most], *([f"and {len(told) - most:,} more"] if len(told) > most else [])]
+
+
+def as_sentence(words: str) -> str:
+    """Return a sentence that begins with a capital, unless it begins with a name of the program."""
+    return words[:1].upper() + words[1:] if words.partition(" ")[0].isalpha() else words

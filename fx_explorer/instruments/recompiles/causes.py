@@ -1,0 +1,375 @@
+"""Recompiles: which compilation was made again, what was different, what avoids it, and where torch
+gave up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_path
+from fx_explorer.analysis.graph_changes import graphs_in_words
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.whole_session import is_text
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
+from fx_explorer.instruments.recompiles.changes import GuardChange, change_of
+from fx_explorer.instruments.recompiles.compile_arguments import with_arguments
+from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy
+from fx_explorer.session import SessionReader
+
+KeyT = TypeVar("KeyT")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRecompile:
+    """One thing that did not fit. A recompile has one for each; the function's latest compilation
+    comes first.
+    """
+
+    compilation: str
+    of: str
+    function: str
+    reason: str
+    """torch's own words."""
+    in_words: str
+    """The reason without guards, or torch's words when there is no plainer way to put it."""
+    guard: str
+    guard_in_words: str
+    """The guard with the program's names."""
+    file: str
+    """The user's line that needs what the guard checks; for an input, the line where it is first
+    used. Empty when torch does not tell.
+    """
+    line: int
+    place: Place | None
+    """The line that needed the guard, or the function when torch does not tell the line."""
+    change: GuardChange
+    called_from: tuple[str, int]
+    """(file, line) of the call that did not fit; ("", 0) when it is not known."""
+    graphs: str
+    """How the graph differs from that of ``of``, in words; empty when there is none to compare."""
+    remedy: str
+    """What avoids the recompile, or that we know nothing that does."""
+    times: int = 1
+    """How many compilations of the function did not fit because of this."""
+    is_cause: bool = False
+    """Whether this is the cause of the recompile: its first change to a value that no compilation
+    of the function had before. Its other entries did not fit either.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """A function that was compiled too often. From then on, calls that fit no compiled code run
+    uncompiled.
+    """
+
+    compilation: str
+    """The first attempt that was refused."""
+    function: str
+    file: str
+    line: int
+    place: Place | None
+    option: str
+    """The setting that was reached: ``recompile_limit`` or ``accumulated_recompile_limit`` of
+    ``torch._dynamo.config``.
+    """
+    limit: int
+    compiled: int
+    """How many compilations of the function there are."""
+    change: str
+    """What was new in the refused call, in words; empty when it is not known."""
+    remedy: str
+    """What to do about it; empty where that is not known."""
+    is_error: bool
+    """Whether such calls raise instead: with ``fullgraph=True`` or
+    ``fail_on_recompile_limit_hit``.
+    """
+
+    @property
+    def in_words(self) -> str:
+        what = "raise an error" if self.is_error else "run uncompiled"
+        return (
+            f"{plain_function(self.function)} was compiled "
+            f"{counted(self.compiled, 'time')}, which is the limit "
+            f"(torch._dynamo.config.{self.option}); from then on, calls that fit none of "
+            f"these {what}"
+        )
+
+
+def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
+    """Return one entry per thing that did not fit, in the order of the file."""
+    session = _Compilations(reader)
+    by_compilation: dict[str, list[ExplainedRecompile]] = {}
+    for row in reader.rows(model.Recompile):
+        found = _explained(reader, session, row)
+        by_compilation.setdefault(found.compilation, []).append(found)
+    seen: set[tuple[object, ...]] = set()
+    return [one for group in by_compilation.values() for one in _with_cause(group, seen)]
+
+
+def causes(reader: SessionReader) -> list[ExplainedRecompile]:
+    """Return one entry per recompile, including those that were refused at the recompile limit."""
+    return [one for one in recompiles(reader) if one.is_cause]
+
+
+def cause_of(reader: SessionReader, compilation: model.Compilation) -> ExplainedRecompile | None:
+    """Return why one compilation was made again, of itself alone; None for a first one."""
+    rows = reader.rows(model.Recompile, compilation=compilation.id)
+    if not rows:
+        return None
+    session = _Compilations(reader)
+    group = _with_cause([_explained(reader, session, row) for row in rows], set())
+    return next(one for one in group if one.is_cause)
+
+
+def reached_limit(compilation: model.Compilation) -> bool:
+    """Return whether the compilation was refused because its function had been compiled too
+    often.
+    """
+    return _LIMIT.search(compilation.error) is not None
+
+
+def _with_cause(
+    group: list[ExplainedRecompile], seen: set[tuple[object, ...]]
+) -> list[ExplainedRecompile]:
+    """Return the group with its cause marked. ``seen`` has the values that were compiled for, and
+    gets those of this group.
+    """
+    values = [_value(one, one.change.new) for one in group]
+    seen |= {_value(one, one.change.old) for one in group}
+    # With several versions, each call fails in all of them, mostly at values that another version
+    # has. A value that none had is why torch compiles.
+    cause = next((i for i, value in enumerate(values) if value not in seen), 0)
+    seen |= set(values)
+    return [replace(one, is_cause=i == cause) for i, one in enumerate(group)]
+
+
+def _value(one: ExplainedRecompile, value: str) -> tuple[object, ...]:
+    return one.function, one.change.name, one.change.index, value
+
+
+def limit_hits(reader: SessionReader) -> list[LimitHit]:
+    """List where torch gave up, one entry per function."""
+    session = _Compilations(reader)
+    refused = [one for one in session.rows if reached_limit(one)]
+    # Reversed twice: of each function the first one stays, and the order is that of the session.
+    first = {session.siblings(one)[0].id: one for one in reversed(refused)}
+    return [_limit_hit(reader, session, one) for one in reversed(first.values())]
+
+
+_LIMIT = re.compile(
+    r"(?:exceeding the |hit config\.)(?P<option>\w{0,40}(?:recompile|cache_size)_limit)\b\D{1,200}(?P<limit>\d+)"
+    r"|FailOnRecompileLimitHit"
+)
+"""Matches the messages of ``torch/_dynamo/convert_frame.py``, _compile, and the first line of its
+warning. The exception is raised with ``fullgraph=True``.
+"""
+
+
+class _Compilations:
+    """Finds the compilations of a session by torch's names, which torch uses again after
+    ``torch._dynamo.reset()``.
+    """
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+
+    @cached_property
+    def rows(self) -> list[model.Compilation]:
+        return [
+            row
+            for row in self._reader.rows(model.Compilation, variant_of="")
+            if row.status != "restarted"
+        ]
+
+    @cached_property
+    def _by_id(self) -> dict[int, model.Compilation]:
+        return {row.id: row for row in self.rows}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[model.Compilation]]:
+        return _grouped(self.rows, lambda row: row.name.partition("#")[0])
+
+    @cached_property
+    def _by_frame(self) -> dict[int, list[model.Compilation]]:
+        return _grouped(self.rows, lambda row: row.frame)
+
+    def of_recompile(self, row: model.Recompile) -> model.Compilation | None:
+        return self._by_id.get(row.compilation)
+
+    def before(self, row: model.Recompile) -> model.Compilation | None:
+        """Return the compilation whose guard failed: the latest earlier one of that name."""
+        named = [one for one in self._by_name.get(row.of, ()) if one.id < row.compilation]
+        return named[-1] if named else None
+
+    def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
+        """Return all compilations of the same function up to this one, since the last reset."""
+        same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
+        first = max((i for i, one in enumerate(same) if one.recompile == 0), default=0)
+        return same[first:]
+
+    def function(self, compilation: model.Compilation | None) -> model.Compilation | None:
+        """Return the row that knows the function. A compilation that was refused at the recompile
+        limit has no name in torch's records.
+        """
+        if compilation is None or compilation.function:
+            return compilation
+        return next((one for one in self.siblings(compilation) if one.function), compilation)
+
+
+def _grouped(
+    rows: list[model.Compilation], key: Callable[[model.Compilation], KeyT]
+) -> dict[KeyT, list[model.Compilation]]:
+    groups: dict[KeyT, list[model.Compilation]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _explained(
+    reader: SessionReader, session: _Compilations, row: model.Recompile
+) -> ExplainedRecompile:
+    """Explain one recompile: which function it is, what changed, where, who called it, and what
+    avoids it.
+    """
+    compilation, before = session.of_recompile(row), session.before(row)
+    function = session.function(compilation) or before
+    change = change_of(
+        row.guard or row.reason,
+        row.source,
+        row.old or _hint(reader, before, row.source),
+        row.new,
+        before or function,
+    )
+    change = with_arguments(reader, change, row.reason, function)
+    file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
+    is_shared = _is_shared(compilation, before)
+    if is_shared and compilation and before:
+        change = replace(change, words=_shared_words(before))
+    at_function = (function.file, function.line) if function else ("", 0)
+    return ExplainedRecompile(
+        compilation=compilation.name if compilation else "",
+        of=before.name if before else row.of,
+        function=function.function if function else "",
+        reason=row.reason,
+        in_words=change.words,
+        guard=row.guard,
+        guard_in_words=plain_code(row.guard, before or function),
+        file=file,
+        line=line,
+        place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
+        change=change,
+        called_from=_caller(reader, compilation),
+        graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
+        remedy=SHARED
+        if is_shared
+        else remedy(change, row.reason, sizes_then(reader, change, before, compilation))
+        or NO_REMEDY,
+        times=row.times,
+    )
+
+
+SHARED = (
+    "Nothing: each of them is compiled once. They count together against "
+    "torch._dynamo.config.recompile_limit; a function of "
+    "your own around each, given to torch.compile, is counted by itself."
+)
+
+
+def _is_shared(compilation: model.Compilation | None, before: model.Compilation | None) -> bool:
+    """Return whether torch put its own function around two callables, and so takes the second for a
+    recompile of the first.
+    """
+    if compilation is None or before is None:
+        return False
+    names = compilation.function, before.function
+    return (
+        all(names)
+        and names[0] != names[1]
+        and not any("torch_dynamo_resume_in_" in name for name in names)
+    )
+
+
+def _shared_words(before: model.Compilation) -> str:
+    return (
+        "torch calls it from a function of its own, from which it called "
+        f"{plain_function(before.function)} before"
+    )
+
+
+_SIZE_OF = re.compile(r"\.(?:size|stride)\(\)\[\d+\]$")
+
+
+def _line_of_guard(
+    reader: SessionReader,
+    before: model.Compilation | None,
+    row: model.Recompile,
+    change: GuardChange,
+) -> tuple[str, int]:
+    """Return the line that needed a guard. torch's reports on tensors have none; the compilation's
+    guards do, by their source.
+    """
+    if before is None or not change.name:
+        return "", 0
+    source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
+    guards = [
+        guard
+        for guard in reader.rows(model.Guard, compilation=before.id, source=source)
+        if guard.line > 0
+    ]
+    found = min(guards, key=lambda guard: guard.kind != "TENSOR_MATCH", default=None)
+    return (found.file, found.line) if found else ("", 0)
+
+
+def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
+    """Return what a dynamic size was when the code was compiled; empty for anything else."""
+    if before and source:
+        found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
+    else:
+        found = []
+    return found[0].hint if found else ""
+
+
+def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tuple[str, int]:
+    if compilation and compilation.stack:
+        stacks = reader.by_ids(model.Stack, [compilation.stack])
+    else:
+        stacks = []
+    frame = stacks[0].frames[-1] if stacks and stacks[0].frames else None
+    return (frame.file, frame.line) if frame else ("", 0)
+
+
+def _limit_hit(
+    reader: SessionReader, session: _Compilations, refused: model.Compilation
+) -> LimitHit:
+    """Describe a compilation that torch refused because its function had been compiled too
+    often.
+    """
+    compiled = [one for one in session.siblings(refused) if one.status in ("ok", "broke")]
+    function = session.function(refused) or refused
+    said = _LIMIT.search(refused.error)
+    limit = int((said and said["limit"]) or len(compiled))
+    count = len(compiled)
+    cause = next((one for one in causes(reader) if one.compilation == refused.name), None)
+    if is_text(reader):  # which does not have all that was compiled
+        count = max(count, limit)
+    return LimitHit(
+        compilation=refused.name,
+        function=function.function,
+        file=function.file,
+        line=function.line,
+        place=place_of_path(reader, function.file, function.line),
+        option=(said and said["option"]) or "recompile_limit",
+        limit=limit,
+        compiled=count,
+        change=cause.in_words if cause else "",
+        remedy=cause.remedy if cause else "",
+        is_error=refused.status == "failed",
+    )

@@ -1,0 +1,322 @@
+"""What avoids a recompile, with the name of the input, attribute or global that changed.
+
+Each sentence about sizes, numbers and dictionary keys was tried:
+tests/analysis/test_remedies_hold.py does what it says, and counts compilations. Where it depends on
+what the code does with the value, which a session does not tell, the sentence says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fx_explorer.analysis.naming.sources import is_unfinished
+from fx_explorer.analysis.words import listed
+from fx_explorer.instruments.recompiles.changes import KEYWORDS, GuardChange
+from fx_explorer.instruments.recompiles.reach import OutOfReach
+
+NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."
+
+BOTH_STAY = "Nothing, when there are only these two: both compilations stay in use."
+
+NOT_TRIED = "(this was not tried here)"
+
+Dimension = tuple[str, int]
+"""A tensor's name and which of its sizes: ``("x", 0)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSizes:
+    """The sizes of the two calls, as far as a session has them."""
+
+    became_dynamic: bool = False
+    """Whether torch made the size or number a symbol when it compiled again."""
+    is_specialized: bool = False
+    """Whether torch made it a symbol first, and the code turned that into a constant."""
+    varied: tuple[Dimension, ...] = ()
+    """All sizes of inputs that were fixed in the compiled code and differed in the call that did
+    not fit.
+    """
+    alike: tuple[Dimension, ...] = ()
+    """Sizes that were equal to this one in the compiled call and differ from it now."""
+    beyond: OutOfReach | None = None
+    """Where a tensor is made that would have to be marked, and that the user's code does not hold
+    before the call.
+    """
+
+
+def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
+    """Return one to three sentences. ``reason`` is torch's own words."""
+    sizes = sizes or CallSizes()
+    if change.kind in ("size", "range") and change.index is not None:
+        return _of_size(change, reason, sizes)
+    if change.kind == "number":
+        return _of_number(change, reason, sizes)
+    found = _REMEDIES.get(change.kind)
+    return found(change) if found else ""
+
+
+def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
+    """Say what avoids a recompile for another size of a tensor."""
+    where = f"{change.name}, {change.index}"
+    if {change.old, change.new} & {"0", "1"}:
+        once = "Sizes 0 and 1 are compiled apart from all others, which is once each."
+        if sizes.beyond:
+            return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
+        return (
+            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first "
+            "call avoids it, unless the code decides by that "
+            "size."
+        )
+    if change.kind == "range":
+        return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"
+    if _is_parameter(change, reason):
+        return (
+            f"Keep {change.name} at one size: the sizes of parameters and buffers are "
+            "compiled in, also with dynamic=True. For "
+            "a parameter torch._dynamo.config.force_parameter_static_shapes = False "
+            "makes them dynamic from the second "
+            "compilation on."
+        )
+    if sizes.is_specialized:
+        return (
+            f"The code needs size {change.index} of {change.name} as a number, so each "
+            "value is compiled, also with "
+            "dynamic=True (mark_dynamic raises an error there). Pad to one size, or take "
+            "out what needs the number."
+        )
+    return _marks(change, sizes)
+
+
+def _is_parameter(change: GuardChange, reason: str) -> bool:
+    """Return whether the changed attribute is a parameter, or may be one: a session of an earlier
+    version does not tell.
+    """
+    is_unknown = change.where == "attribute" and not change.source
+    return (
+        "Guard failed on a parameter" in reason
+        or is_unknown
+        or any(word in change.source for word in ("_parameters[", "_buffers["))
+    )
+
+
+def _marks(change: GuardChange, sizes: CallSizes) -> str:
+    here = (change.name, change.index or 0)
+    every = (here, *(one for one in sizes.varied if one != here))
+    marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
+    once = f"{NO_MORE} " if sizes.became_dynamic else ""
+    if sizes.beyond:
+        return f"{once}{_without_marks(sizes.beyond, sizes)}"
+    if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
+        # No line of the program can mark a value that has no name.
+        avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
+        return once.strip() if sizes.alike else f"{once}torch.compile(…, dynamic=True) {avoids}."
+    recompile = "this one" if sizes.became_dynamic else "it"
+    also = "also " if sizes.became_dynamic else ""
+    verb = also + ("avoids" if len(every) == 1 else "avoid")
+    if sizes.alike:
+        others = listed(f"size {index} of {name}" for name, index in sizes.alike)
+        return (
+            f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, "
+            f"dynamic=True) does not: {others} and size "
+            f"{change.index} of {change.name} were equal in the compiled call, and torch "
+            "then takes them for one size."
+        )
+    return (
+        f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), "
+        f"{also}avoids {recompile}."
+    )
+
+
+_NOT_HELD = "no line of your program holds it before the call, to mark it"
+
+
+def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
+    avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
+    # Sizes that were equal in the compiled call are one size to torch, also with dynamic=True.
+    always = "" if sizes.alike else f" torch.compile(…, dynamic=True) {avoids}; otherwise"
+    instead = beyond.instead if always else f"{beyond.instead[0].upper()}{beyond.instead[1:]}"
+    return f"{beyond.where}: {_NOT_HELD}.{always} {instead}."
+
+
+def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
+    """Say what avoids a recompile for another value of a number."""
+    if "allow_unspec_int_on_nn_module" in reason:
+        config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+        return (
+            f"Make {change.name} a tensor (register_buffer), or do not change it between "
+            f"calls. {config} makes it dynamic "
+            "from the second compilation on."
+        )
+    if sizes.became_dynamic:
+        return (
+            f"{NO_MORE} torch.compile(…, dynamic=True) makes {change.name} dynamic at once, "
+            "and also avoids this one."
+        )
+    if change.where == "global":
+        return (
+            f"Pass {change.name} as an argument, or make it a tensor, where the code only "
+            f"computes with it {NOT_TRIED}."
+        )
+    if is_unfinished(change.source):
+        return (
+            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise "
+            "keep it a tensor there, without "
+            f".item(), float() or int(), where the code only computes with it {NOT_TRIED}."
+        )
+    name = "it" if change.where == "input" else change.name
+    return (
+        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a "
+        f"tensor, torch.tensor({change.name}), "
+        f"where the code only computes with it {NOT_TRIED}."
+    )
+
+
+def _of_value(change: GuardChange) -> str:
+    if change.where == "attribute":
+        return (
+            f"Set {change.name} before the first call and leave it, or compile one function "
+            "for each value."
+        )
+    if change.where == "global":
+        return f"Leave {change.name} as it is after the first call: each of its values is compiled."
+    is_text = change.old.startswith("'") and change.new.startswith("'")
+    if is_text:
+        return (
+            f"{BOTH_STAY} With many values of {change.name}: decide outside the compiled function."
+        )
+    return BOTH_STAY
+
+
+def _of_dtype(change: GuardChange) -> str:
+    return f"{BOTH_STAY} Otherwise convert before the call: {change.name}.to(torch.{change.old})."
+
+
+def _of_type(change: GuardChange) -> str:
+    if change.where in ("attribute", "global"):
+        return (
+            f"Set {change.name} before the first call and leave it: each class is compiled apart."
+        )
+    kind = change.old if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old) else ""
+    example = f", for example {kind}({change.name})" if kind else ""
+    return f"Pass {change.name} always as the same type{example}."
+
+
+def _of_object(change: GuardChange) -> str:
+    if change.where in ("attribute", "global"):
+        return (
+            f"Set {change.name} before the first call and leave it: each object is compiled apart."
+        )
+    return f"{BOTH_STAY} With many: pass the same object as {change.name} each time."
+
+
+def _of_requires_grad(change: GuardChange) -> str:
+    if change.where == "attribute":
+        return (
+            f"{BOTH_STAY} Otherwise call {change.name}.requires_grad_() before the first call only."
+        )
+    return f"{BOTH_STAY} Otherwise pass {change.name}.detach(), which never requires a gradient."
+
+
+def _of_keys(change: GuardChange) -> str:
+    if change.name == KEYWORDS:
+        return (
+            "Give the same keyword arguments in each call, in the same order: which ones "
+            "there are is compiled in."
+        )
+    if change.where == "attribute":
+        return (
+            f"Let {change.name} have the same keys in each call: they are compiled in, in "
+            "their order."
+        )
+    return (
+        f"The keys of {change.name} are compiled in, in their order: use the same ones in "
+        "each call, or pass the values as a "
+        "list, whose length alone is compiled in, where the code does not need the keys."
+    )
+
+
+_REMEDIES: dict[str, Callable[[GuardChange], str]] = {
+    "rank": lambda change: (
+        f"Give {change.name} the same number of dimensions, with unsqueeze or reshape, "
+        "before the call."
+    ),
+    "stride": lambda change: f"Call {change.name}.contiguous() before the call.",
+    "dtype": _of_dtype,
+    "device": lambda change: (
+        f"{BOTH_STAY} Otherwise move it before the call: {change.name}.to({change.old!r})."
+    ),
+    "requires_grad": _of_requires_grad,
+    "training": lambda _: f"{BOTH_STAY} Otherwise do not switch between train() and eval().",
+    "value": _of_value,
+    "length": lambda change: (
+        f"Keep the length of {change.name} the same; tensors of one shape can be one "
+        f"tensor: torch.stack({change.name})."
+    ),
+    "type": _of_type,
+    "object": _of_object,
+    "function": lambda change: (
+        f"{BOTH_STAY} With many: each function with code of its own is compiled, so let "
+        "one function decide what to do."
+    ),
+    "gone": lambda _: (
+        "Keep what is passed alive between the calls: a function or object that is "
+        "created for each is another one."
+    ),
+    "same": lambda _: "Always pass the same tensor twice, or never: a clone() is another tensor.",
+    "keys": _of_keys,
+    "contains": lambda change: (
+        f"{BOTH_STAY} Otherwise let {change.name} have the same keys or members in each call."
+    ),
+    "has": lambda change: (
+        f"Give every {change.name} the same attributes before the first call: None where "
+        "there is nothing."
+    ),
+    "iterator": lambda change: (
+        f"Pass a list or tuple as {change.name}, always of the same length, or an "
+        "iterator at the same place."
+    ),
+    "relation": lambda change: _of_relation(change),
+    "marked": lambda _: (
+        "Mark the tensor of the first call (mark_dynamic and others), not one of a later call."
+    ),
+    "modes": lambda _: f"{BOTH_STAY} Otherwise enter the mode before the first call, and for each.",
+    "hooks": lambda _: (
+        f"{BOTH_STAY} Otherwise install the hooks before the first call, and keep the same ones."
+    ),
+    "kind": lambda change: (
+        f"{BOTH_STAY} Otherwise make {change.name} the same kind of tensor before each call."
+    ),
+    "grad_mode": lambda _: (
+        f"{BOTH_STAY} Otherwise call it always inside torch.no_grad(), or never."
+    ),
+    "global_state": lambda _: "Make the setting before the first call, and leave it.",
+    "arguments": lambda _: (
+        f"{BOTH_STAY} Otherwise call torch.compile once, or each time with the same arguments."
+    ),
+    "backend": lambda _: (
+        "Give torch.compile the same backend each time: of your own function one object, "
+        "not one for each call."
+    ),
+}
+
+
+def _of_relation(change: GuardChange) -> str:
+    if change.index is None or not change.other:
+        return f"The code decides by these sizes, and each way is compiled. {BOTH_STAY}"
+    marks = (
+        f"torch._dynamo.mark_dynamic({change.name}, {change.index}) and "
+        f"torch._dynamo.mark_dynamic({change.other})"
+    )
+    return (
+        f"{marks} before the first call make them two sizes, and avoid this one, unless "
+        "the code needs them equal; so does a "
+        "first call in which they differ."
+    )
+
+
+NO_REMEDY = "None that we know."
+"""Said where none of the above applies: the change is not known, or nothing general can be said of
+it.
+"""

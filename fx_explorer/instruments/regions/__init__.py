@@ -1,0 +1,1 @@
+"""Regions that are compiled by themselves: the table of them, and what a report says."""

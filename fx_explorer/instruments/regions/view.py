@@ -1,0 +1,143 @@
+"""A view of regions: which nodes carry which annotation, into which kernels they went, and what
+stayed eager.
+"""
+
+from __future__ import annotations
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import places_of_nodes
+from fx_explorer.analysis.regions.annotated_regions import (
+    EagerNodes,
+    Lowering,
+    Region,
+    eager_nodes,
+    regions,
+)
+from fx_explorer.analysis.whole_session import is_log
+from fx_explorer.analysis.words import counted
+from fx_explorer.drawing.region_colours import RegionColours, colours_of
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.session import SessionReader
+
+COLUMNS = (
+    TableColumn("region", "annotation", min_width=10),
+    TableColumn("compiled", min_width=10),
+    TableColumn("nodes by stage", min_width=20, max_width=70),
+    TableColumn("forward kernels", "function", min_width=15, priority=1),
+    TableColumn("backward kernels", "function", min_width=16, priority=2),
+    TableColumn(
+        "kept eager",
+        "warning",
+        is_number=True,
+        min_width=10,
+        priority=3,
+        total=lambda value: counted(int(value), "node"),
+    ),
+    TableColumn("configs", "muted", min_width=10, priority=4),
+    TableColumn("key", "muted", min_width=12, priority=5),
+)
+
+HOW_TO_MARK = (
+    "Nothing is marked. Press c m on a node or a line of your source, or put your lines into "
+    "a block"
+)
+OF_A_LOG = "Nothing was marked in the program. What marks lines is a block"
+ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"}):`.'
+
+
+def regions_table(reader: SessionReader) -> ViewTable:
+    colours = colours_of(reader)
+    return ViewTable(
+        shows="Parts of the program marked with annotate, in the order they first occur.",
+        notice=_notice(eager_nodes(reader)),
+        origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
+        columns=COLUMNS,
+        rows=[_row(reader, region, colours) for region in regions(reader)],
+        empty=f"{OF_A_LOG if is_log(reader) else HOW_TO_MARK} {ANNOTATE}",
+    )
+
+
+def _row(reader: SessionReader, region: Region, colours: RegionColours) -> TableRow:
+    cells = (
+        region.name,
+        compiled_in_words(region),
+        _nodes(region),
+        ", ".join(_kernels(region, backward=False)),
+        ", ".join(_kernels(region, backward=True)),
+        str(sum(eager.nodes for eager in region.eager)) if region.lowerings else "",
+        ", ".join(_configs(region)),
+        region.key,
+    )
+    place = next(iter(places_of_nodes(reader, [region.first_node])), None)
+    if region.lowerings:
+        values = {"kept eager": float(sum(eager.nodes for eager in region.eager))}
+    else:
+        values = {}
+    return TableRow(
+        cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values
+    )
+
+
+def _nodes(region: Region) -> str:
+    return ", ".join(f"{stage} {count}" for stage, count in region.nodes.items())
+
+
+def compiled_in_words(region: Region) -> str:
+    """Say how the region was compiled: on its own, with everything else, in part, or not. Colour
+    alone never tells it.
+    """
+    if not region.lowerings:
+        return "with the whole" if region.is_compiled else "no"
+    compiled = [one for one in region.lowerings if one.row.subgraph]
+    if len(compiled) == len(region.lowerings):
+        return "on its own"
+    return "in part" if compiled else "no"
+
+
+def _kernels(region: Region, *, backward: bool) -> list[str]:
+    wanted = [one for one in region.lowerings if (one.row.direction == "backward") == backward]
+    if region.lowerings:
+        return list(dict.fromkeys(name for one in wanted for name in one.kernels))
+    return list(region.backward_kernels if backward else region.forward_kernels)
+
+
+def _configs(region: Region) -> list[str]:
+    return list(
+        dict.fromkeys(
+            f"{key}={value}"
+            for one in region.lowerings
+            for key, value in (one.row.configs or {}).items()
+        )
+    )
+
+
+def _text(region: Region) -> str:
+    lines = [f"{region.name} · {region.key}: {region.value}", f"nodes: {_nodes(region)}"]
+    lines += [_lowering_line(one) for one in region.lowerings]
+    lines += [f"{one.direction}: kept eager: {_ops(one)}" for one in region.eager]
+    if not region.lowerings:
+        lines.append(f"kernels: {', '.join(region.kernels) or 'none was generated for it'}")
+    return "\n".join(lines)
+
+
+def _lowering_line(one: Lowering) -> str:
+    row: model.RegionLowering = one.row
+    where = f"[{one.compilation}] {row.direction}"
+    if not row.subgraph:
+        return f"{where}: not compiled: {row.reason}"
+    reused = ", as before" if row.is_reused else ""
+    return (
+        f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} "
+        f"s{reused}: {', '.join(one.kernels)}"
+    )
+
+
+def _ops(one: EagerNodes) -> str:
+    return ", ".join(f"{count} × {op.removesuffix('.default')}" for op, count in one.ops.items())
+
+
+def _notice(eager: list[EagerNodes]) -> str:
+    parts = [
+        f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager
+    ]
+    return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""

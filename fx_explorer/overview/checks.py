@@ -1,0 +1,314 @@
+"""Conditions that a session must meet, for CI. Each is judged by the numbers that the overview and
+the reports show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fx_explorer import model
+from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.variants.lineage import first_variants
+from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
+from fx_explorer.analysis.words import counted, first_line, listed
+from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.recompiles.causes import causes, limit_hits
+from fx_explorer.overview.children import children, finding_in_words
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.guards import check_count
+
+OTHERS_NAMED = 5
+"""How many places a failure names beside the first; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that a condition does not allow, at the user's line."""
+
+    file: str
+    """Path of the file; empty when neither torch nor the session knows it, and ``line`` is then
+    0.
+    """
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition and whether it is met."""
+
+    condition: str
+    """The condition's name on the command line: ``max-graph-breaks``."""
+    limit: int
+    measured: str
+    """``3 graph breaks, 0 allowed``."""
+    findings: tuple[CheckFinding, ...] = ()
+    """What is not allowed, in the order of the overview; empty when the condition is met."""
+    is_met: bool = True
+    allowed_by: str = ""
+    """For a condition that every check has: the option that drops it."""
+
+    @property
+    def option(self) -> str:
+        if self.allowed_by:
+            return f"if that is meant: --{self.allowed_by}"
+        return f"--{self.condition}" + (
+            "" if self.condition == "no-skipped-frames" else f" {self.limit}"
+        )
+
+    @property
+    def in_words(self) -> str:
+        """Return one line: the first place, what was measured and asked for, what is there, and the
+        other places.
+        """
+        first, *others = self.findings or (CheckFinding("", 0, ""),)
+        told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
+        elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
+        if elsewhere:
+            told += f"; also {listed(elsewhere, OTHERS_NAMED)}"
+        return f"{first.where}: {told}" if first.where else told
+
+
+Judge = Callable[[SessionReader, int], Check]
+
+
+def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
+    """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
+    judged = [
+        _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
+        for name, judge in CONDITIONS.items()
+        if name in wanted
+    ]
+    return [one if one.is_met else placed(reader, one) for one in judged]
+
+
+_SUBJECTS: dict[str, Subject] = {
+    "max-graph-breaks": "graph breaks",
+    "max-break-sites": "graph breaks",
+    "max-recompiles": "recompiles",
+    "max-guards": "guards",
+    "expect-graphs": "graphs",
+}
+"""Condition → what it is about."""
+
+
+def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
+    """Return a condition that is not met because the text that was given says nothing of it."""
+    why = why_not_in_text(reader, _SUBJECTS[condition]) if condition in _SUBJECTS else ""
+    return Check(condition, limit, why.removesuffix("."), is_met=False) if why else None
+
+
+def relative_to(check: Check, folder: Path) -> Check:
+    """Return the check with files below ``folder`` named relative to it, as compilers name them."""
+    return replace(
+        check,
+        findings=tuple(replace(f, file=relative_path(f.file, folder)) for f in check.findings),
+    )
+
+
+def relative_path(file: str, folder: Path) -> str:
+    path = Path(file)
+    # As they are first, so that a file that is a link keeps its own name; resolved, where a link
+    # leads to the folder.
+    for child, parent in ((path, folder), (path.resolve(), folder.resolve())):
+        if path.is_absolute() and child.is_relative_to(parent):
+            return str(child.relative_to(parent))
+    return file
+
+
+# what is asked for
+
+
+def _graph_breaks(reader: SessionReader, limit: int) -> Check:
+    hits = totals(reader).graph_break_hits + children(reader).graph_breaks
+    measured = f"graph breaks hit {counted(hits, 'time')}" if hits else "0 graph breaks"
+    return _at_most("max-graph-breaks", limit, hits, measured, _break_findings(reader))
+
+
+def _break_sites(reader: SessionReader, limit: int) -> Check:
+    """Judge the number of lines with breaks. A line that breaks in the program and in a child
+    process is one place.
+    """
+    there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
+    own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
+    sites = totals(reader).graph_breaks + len(there - own)
+    return _at_most(
+        "max-break-sites",
+        limit,
+        sites,
+        f"graph breaks in {counted(sites, 'place')}",
+        _break_findings(reader),
+    )
+
+
+def _recompiles(reader: SessionReader, limit: int) -> Check:
+    number = totals(reader).recompiles + children(reader).recompiles
+    return _at_most(
+        "max-recompiles", limit, number, counted(number, "recompile"), _recompile_findings(reader)
+    )
+
+
+def _guards(reader: SessionReader, limit: int) -> Check:
+    """Count guards by compilation: they are checked at each call of the function, and each
+    compilation has its own.
+    """
+    own = [
+        (CheckFinding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
+        for one in first_variants(reader)
+        if (size := check_count(reader, one.id))
+    ]
+    there = [
+        (
+            CheckFinding(one.file, one.line, f"{plain_function(one.text)} in a child process"),
+            one.count,
+        )
+        for one in children(reader).of("guards")
+    ]
+    sizes = sorted([*own, *there], key=lambda pair: -pair[1])
+    most = sizes[0][1] if sizes else 0
+    over = [
+        replace(one, text=f"{one.text} has {counted(size, 'guard')}")
+        for one, size in sizes
+        if size > limit
+    ]
+    return _at_most(
+        "max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over)
+    )
+
+
+def _skipped_frames(reader: SessionReader, limit: int) -> Check:
+    if is_log(reader):
+        told = (
+            "a log does not record every function that runs in eager mode: capture the "
+            "program to check it"
+        )
+        return Check("no-skipped-frames", limit, told, is_met=False)
+    left = list(_left_findings(reader))
+    measured = f"{counted(len(left), 'function')} not compiled"
+    return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
+
+
+def _graphs(reader: SessionReader, expected: int) -> Check:
+    graphs = totals(reader).graphs + children(reader).graphs
+    measured = f"{counted(graphs, 'graph')}, {expected:,} expected"
+    if graphs == expected:
+        return Check("expect-graphs", expected, measured)
+    # Fewer graphs: something was run in eager mode. More: something was cut, or compiled again.
+    if graphs < expected:
+        findings = list(_left_findings(reader))
+    else:
+        compiled = (
+            CheckFinding(one.file, one.line, f"{plain_function(one.function)} was compiled")
+            for one in first_variants(reader)
+        )
+        findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
+    return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
+
+
+def _at_most(
+    condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]
+) -> Check:
+    said = f"{measured}, {limit:,} allowed"
+    if number <= limit:
+        return Check(condition, limit, said)
+    return Check(condition, limit, said, tuple(findings), is_met=False)
+
+
+CONDITIONS: dict[str, Judge] = {
+    "max-graph-breaks": _graph_breaks,
+    "max-break-sites": _break_sites,
+    "max-recompiles": _recompiles,
+    "max-guards": _guards,
+    "no-skipped-frames": _skipped_frames,
+    "expect-graphs": _graphs,
+}
+"""Name → the function that judges the condition."""
+
+
+# where it is
+
+
+def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
+    for one in distinct_breaks(reader):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield CheckFinding(one.file, one.line, first_line(one.in_words) + times)
+    yield from _findings_of_children(reader, "break")
+
+
+def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[CheckFinding]:
+    found = children(reader)
+    for one in found.left if kind == "left" else found.of(kind):
+        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+        yield CheckFinding(one.file, one.line, finding_in_words(one) + times)
+
+
+def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
+    for one in causes(reader):
+        yield CheckFinding(
+            one.file,
+            one.line,
+            f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}",
+        )
+    yield from _findings_of_children(reader, "recompile")
+
+
+def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
+    """Yield the functions that run uncompiled, including those that failed to compile. Functions
+    without anything to compile are left out.
+    """
+    limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
+    left = distinct_fallbacks(reader)
+    for one in left:
+        said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
+        if not one.has_nothing_to_compile:
+            yield CheckFinding(
+                one.file,
+                one.line,
+                limits.get((one.file, one.line), said) if one.kind == "limit" else said,
+            )
+    # The same function may be a row of both tables.
+    told = {(one.file, one.line) for one in left}
+    seen: set[CheckFinding] = set()
+    for row in first_variants(reader):
+        found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
+        if found and found not in seen and (found.file, found.line) not in told:
+            seen.add(found)
+            yield found
+    yield from _findings_of_children(reader, "left")
+
+
+def _skipped(reader: SessionReader, one: model.Compilation) -> CheckFinding:
+    hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
+    if hit:
+        return CheckFinding(hit.file, hit.line, hit.in_words)
+    text = (
+        f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: "
+        f"{first_line(one.error)}"
+    )
+    return CheckFinding(one.file, one.line, text.removesuffix(": "))
+
+
+def placed(reader: SessionReader, check: Check) -> Check:
+    """Return the check with a line for a failure: where torch names none, that of the first
+    compiled function, else the target.
+    """
+    somewhere = _somewhere(reader)
+    findings = check.findings or (CheckFinding("", 0, ""),)
+    return replace(
+        check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings)
+    )
+
+
+def _somewhere(reader: SessionReader) -> CheckFinding:
+    compiled = next((one for one in first_variants(reader) if one.file and one.line), None)
+    if compiled:
+        return CheckFinding(compiled.file, compiled.line, "")
+    file = (reader.meta("target") or {}).get("file") or ""
+    return CheckFinding(file, 1 if file else 0, "")

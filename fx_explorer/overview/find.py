@@ -1,0 +1,152 @@
+"""Find anything: nodes, kernels, source lines, lines of what a backend published, and graph breaks
+that contain what was typed, best first; and lines by their place, as ``model.py:12``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    Document,
+    Place,
+    document_of,
+    lines_of,
+    place_of_kernel,
+    read_sources,
+    source_documents,
+)
+from fx_explorer.analysis.published import published_stages
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graph.nodes import nodes_beginning, nodes_containing
+
+MatchKind = Literal["break", "kernel", "node", "line"]
+
+LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    kind: MatchKind
+    text: str
+    detail: str
+    place: Place
+    rank: int
+    """0: the name is what was typed; 1: it begins with it; 2: it contains it."""
+
+
+def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
+    """Search for ``typed`` and return at most ``limit`` matches. Every word must occur (upper and
+    lower case alike); no words match nothing. A file's name, with a line or without, matches that
+    line.
+    """
+    words = typed.casefold().split()
+    if not words:
+        return []
+    kinds: list[Iterator[Match]] = [
+        _named_lines(reader, typed.strip().casefold()),
+        _breaks(reader, words),
+        _kernels(reader, words),
+        _nodes(reader, words, limit),
+        _lines(reader, words, read_sources(reader)),
+        _lines(
+            reader,
+            words,
+            [one.document for one in published_stages(reader) if one.document.kind == "artifact"],
+        ),
+    ]
+    found = [match for kind in kinds for match in islice(kind, limit)]
+    return sorted(found, key=lambda match: match.rank)[:limit]
+
+
+def _rank(name: str, words: list[str]) -> int:
+    name = name.casefold()
+    return 0 if name == words[0] else 1 if name.startswith(words[0]) else 2
+
+
+def _contains(texts: Iterable[str], words: list[str]) -> bool:
+    whole = " ".join(texts).casefold()
+    return all(word in whole for word in words)
+
+
+_PLACE = re.compile(r"(.+?)(?::(\d{0,9}))?")
+"""A file and a line, as the screen writes them: ``model.py:12``, also before the line is typed to
+its end.
+"""
+
+
+def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
+    """Yield the line that ``typed`` names, of each file with that name: its first, where no line is
+    named.
+    """
+    named = _PLACE.fullmatch(typed)
+    if named is None:
+        return
+    name, number = named[1], int(named[2] or 1)
+    for document in source_documents(reader):
+        title = document.title.casefold()
+        lines = lines_of(reader, document) if title == name or title.endswith(f"/{name}") else []
+        if 1 <= number <= len(lines):
+            place = f"{document.title}:{number}"
+            yield Match(
+                "line", lines[number - 1].strip() or place, place, Place(document, number - 1), 0
+            )
+
+
+def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
+    for one in distinct_breaks(reader):
+        if one.place and _contains(
+            (one.reason, one.code, one.registry_id, one.file, "graph break"), words
+        ):
+            yield Match("break", one.reason, f"{one.place.document.title}:{one.line}", one.place, 1)
+
+
+def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
+    matching = (
+        k for k in reader.rows(model.Kernel) if _contains((k.name, k.language, k.direction), words)
+    )
+    for kernel in sorted(matching, key=lambda k: _rank(k.name, words)):
+        place = place_of_kernel(reader, kernel)
+        if place:
+            yield Match("kernel", kernel.name, kernel.direction, place, _rank(kernel.name, words))
+
+
+def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
+    """Yield the nodes that contain the words, those whose names begin with them first."""
+    ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
+    ids += nodes_containing(reader, words, limit)
+    nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
+    documents = {
+        graph: document_of(reader, "graph", graph)
+        for graph in {node.graph for node in nodes.values()}
+    }
+    for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
+        document = documents[node.graph]
+        where = f"[{document.owner}] {document.title}" if document.owner else document.title
+        yield Match(
+            "node",
+            node.name,
+            f"{node.target} · {where}",
+            Place(document, node.position),
+            _rank(node.name, words),
+        )
+
+
+def _lines(
+    reader: SessionReader, words: list[str], documents: Iterable[Document]
+) -> Iterator[Match]:
+    for document in documents:
+        for number, line in enumerate(lines_of(reader, document)):
+            if _contains((line,), words):
+                yield Match(
+                    "line",
+                    line.strip(),
+                    f"{document.title}:{number + 1}",
+                    Place(document, number),
+                    2,
+                )

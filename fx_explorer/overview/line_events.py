@@ -1,0 +1,40 @@
+"""Events at lines of the user's source: where a graph broke, and what made a function be compiled
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.words import first_line
+from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.recompiles.causes import recompiles
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class LineEvent:
+    """One thing that happened at a line."""
+
+    what: Literal["graph break", "recompile"]
+    text: str
+
+
+def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
+    """Return line (from 0) of a source file → what happened there, breaks first."""
+    found: dict[int, list[LineEvent]] = {}
+    if document.kind != "source":
+        return found
+    for one in distinct_breaks(reader):
+        if one.place and one.place.document == document:
+            found.setdefault(one.place.line, []).append(
+                LineEvent("graph break", f"graph break: {first_line(one.in_words)}")
+            )
+    for again in recompiles(reader):
+        if again.place and again.place.document == document:
+            event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")
+            if event not in found.setdefault(again.place.line, []):
+                found[again.place.line].append(event)
+    return found

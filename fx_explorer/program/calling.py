@@ -1,0 +1,174 @@
+"""Compile the target, call it once, and go backward through what it returns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.program.backends import use_backend
+from fx_explorer.program.guard_filters import with_guard_filter
+from fx_explorer.program.inputs import moved, with_grad
+from fx_explorer.program.loss import find_loss
+from fx_explorer.program.stances import in_stance, stances_of_calls
+from fx_explorer.program.target import Target
+
+
+class CallingJob(Protocol):
+    """The job that a target is called for: its request, and who hears what happens."""
+
+    request: CaptureRequest
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def describe(self, target: Target, train: bool) -> None: ...
+
+
+@dataclass
+class SilentJob:
+    """A job that tells nothing, for calling something once more."""
+
+    request: CaptureRequest
+
+    def say(self, activity: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def describe(self, target: Target, train: bool) -> None: ...
+
+
+def call_target(
+    target: Target,
+    job: CallingJob,
+    before: Callable[[Target], object] = lambda target: None,
+    forward_ended: Callable[[object], object] = lambda loss: None,
+) -> None:
+    """Compile the target, call it, and go backward. ``before`` is given the target as it is called,
+    ``forward_ended`` is called while what the target returned is held, with the loss where there is
+    to be a backward.
+
+    Raises whatever the target raises, and TargetError when the request asks for what the target
+    cannot do.
+    """
+    request = job.request
+    target, train = prepared(target, request)
+    before(target)
+    job.describe(target, train)
+    compiled = compile_target(target, job)
+    job.say(
+        f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
+    )
+    # Without an option, the grad mode is the program's own affair.
+    with torch.no_grad() if request.train is False else contextlib.nullcontext():
+        for stance in stances_of_calls(request.stance_wanted):
+            if stance:
+                job.say(f"calling {target.name} in the stance {stance}")
+            with in_stance(stance):
+                output = compiled(*target.arguments.args, **target.arguments.keywords)
+                forward_ended(find_loss(output) if train else None)
+    if train:
+        go_backward(target, output, job)
+
+
+def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:
+    """Return the target on its device and ready for a backward, and whether there is to be one."""
+    return prepare_training(on_device(target, request.device), request.train)
+
+
+def on_device(target: Target, device_name: str) -> Target:
+    if not device_name:
+        return target
+    device = check_device(device_name)
+    if isinstance(target.callable, torch.nn.Module):
+        target.callable.to(device)
+    return target.with_arguments(target.arguments.changed(lambda tensor: moved(tensor, device)))
+
+
+def check_device(name: str) -> torch.device:
+    """Return the device. Raises TargetError when this machine has none of that name."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
+        raise TargetError(
+            f"--device {name} cannot be used here: {_first_line(error)} "
+            "Leave --device out to use the device that the target chooses by itself."
+        ) from error
+    return device
+
+
+def prepare_training(target: Target, wanted: bool | None) -> tuple[Target, bool]:
+    """Return the target and whether to go backward; when that is asked for (``--train``), with
+    inputs made ready for it.
+    """
+    can_train = torch.is_grad_enabled() and any(t.requires_grad for t in target.differentiable())
+    if wanted and not can_train:
+        target = target.with_arguments(target.arguments.changed(with_grad))
+        if not any(t.requires_grad for t in target.differentiable()):
+            raise TargetError(
+                f"--train: neither a parameter nor an input of {target.name} can have a gradient "
+                f"(inputs are {target.arguments.describe()}). Use --no-train, or give "
+                "inputs with floating-point tensors."
+            )
+        return target, True
+    return target, can_train and wanted is not False
+
+
+def compile_target(target: Target, job: CallingJob) -> Callable[..., Any]:
+    """Apply torch.compile as the request says. What the user's own code has compiled already stays
+    as it is.
+    """
+    if is_compiled(target.callable):
+        job.note(
+            f"{target.name} was compiled by the target itself; --backend, --mode, "
+            "--option and --dynamic do not change it"
+        )
+        return target.callable
+    from fx_explorer.capture.recorder import compile_arguments
+
+    use_backend(job.request.backend)
+    compiled: Callable[..., Any] = torch.compile(
+        target.callable, **with_guard_filter(compile_arguments(job.request))
+    )
+    return compiled
+
+
+def is_compiled(function: object) -> bool:
+    """Return whether ``torch.compile`` made it, or it is a module whose ``compile()`` was
+    called.
+    """
+    if isinstance(function, torch.nn.Module):
+        return (
+            isinstance(function, torch._dynamo.OptimizedModule)
+            or function._compiled_call_impl is not None
+        )
+    # torch.compiler.disable leaves the original in the same place.
+    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
+        function, "_torchdynamo_disable", False
+    )
+
+
+def go_backward(target: Target, output: object, job: CallingJob) -> None:
+    loss = find_loss(output)
+    if loss is None:
+        text = f"nothing that {target.name} returned has a gradient, so there is no backward"
+        if job.request.train:
+            raise TargetError(
+                f"--train: {text}. Return a loss or the tensors that lead to it, or use --no-train."
+            )
+        job.describe(target, False)
+        job.note(text)
+        return
+    job.say(f"running the backward of {target.name}")
+    loss.backward()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,217 @@
+"""Load the user's code: a file or module to look into, or a script to run as ``python script.py``
+would.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from fx_explorer.errors import TargetError
+from fx_explorer.program import overlay
+
+
+def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
+    """Run the file as ``__main__``, with argv, ``sys.path`` and ``__main__`` as under ``python``.
+    Raises whatever it raises.
+
+    ``typed`` is the path as the user wrote it: that is what ``sys.argv[0]`` holds.
+    """
+    main = new_module("__main__", path)
+    # As under ``python``: with a spec, multiprocessing would import ``__main__`` by its name in a
+    # child.
+    main.__spec__ = None
+    sys.modules["__main__"] = main
+    place(path, [typed, *arguments])
+    exec(compile_file(path), main.__dict__)
+
+
+def load_file(path: Path, arguments: Sequence[str]) -> ModuleType:
+    """Execute the file as a module (not as ``__main__``) and return it. Raises whatever it
+    raises.
+    """
+    place(path, [str(path), *arguments])
+    name = path.stem
+    if name in sys.modules or name in sys.stdlib_module_names:
+        name = (
+            f"fx_explorer_target_{name}"  # a target called types.py must not replace the real one
+        )
+    module = new_module(name, path)
+    # Before it runs, as an import does: dataclasses and pickle look for a class's module there.
+    sys.modules[name] = module
+    try:
+        exec(compile_file(path), module.__dict__)
+    except ImportError as error:
+        if "attempted relative import" not in str(error):
+            raise
+        root, dotted = package_of(path)
+        raise TargetError(
+            f"{path.name} imports relative to its package ({error}). Start in {root} and "
+            f"name it as a module: {dotted}:OBJECT."
+        ) from error
+    return module
+
+
+def package_of(path: Path) -> tuple[Path, str]:
+    """Return the directory that holds the file's outermost package, and the file's dotted name from
+    there.
+    """
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def load_module(name: str, arguments: Sequence[str]) -> ModuleType:
+    """Import a module by its dotted name, the working directory first. Raises TargetError when
+    there is none.
+    """
+    sys.argv[:] = [name, *arguments]
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Only the target itself: a module that the target fails to import is the program's own
+        # error.
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise _no_module(error.name) from error
+        raise
+
+
+def check_package(module: str) -> None:
+    """Raise TargetError where there is no package of a module, before torch is imported, which
+    takes seconds. Nothing is imported.
+    """
+    package = module.partition(".")[0]
+    if package in sys.modules or PathFinder.find_spec(package, [os.getcwd()]):
+        return
+    if not any(finder.find_spec(package, None) for finder in sys.meta_path):
+        raise _no_module(package)
+
+
+def _no_module(name: str) -> TargetError:
+    return TargetError(
+        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path "
+        f"of {sys.executable}. "
+        "Give a file (path/to/model.py), start in the directory that holds the package, "
+        "or choose --python."
+    )
+
+
+def new_module(name: str, path: Path) -> ModuleType:
+    module = ModuleType(name)
+    loader = importlib.machinery.SourceFileLoader(name, str(path))
+    module.__dict__.update(
+        __file__=str(path), __loader__=loader, __cached__=None, __builtins__=__builtins__
+    )
+    module.__spec__ = importlib.machinery.ModuleSpec(name, loader, origin=str(path))
+    return module
+
+
+def place(path: Path, argv: list[str]) -> None:
+    """Set ``sys.argv`` and ``sys.path[0]`` as Python does for a script (not to the directory of a
+    symbolic link itself).
+    """
+    sys.argv[:] = argv
+    # ``python -P`` and PYTHONSAFEPATH ask Python to leave it out.
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, str(path.resolve().parent))
+
+
+def compile_file(path: Path) -> CodeType:
+    text = overlay.text_of(str(path))
+    # Not inherited: our ``from __future__ import annotations`` is none of the user's.
+    return compile(
+        path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True
+    )
+
+
+def top_level_names(path: Path) -> dict[str, type[ast.AST]]:
+    """Return the names that importing the file would bind, with the kind of statement. The file is
+    parsed and not run.
+
+    The result is empty on a syntax error: running the file will report it better.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # the last two: nested deeper than the parser goes
+        return {}
+    return dict(_bound(tree.body))
+
+
+def parameters_of(path: Path, name: str) -> list[str]:
+    """Return the parameters without a default of a function of the file, or of the ``forward`` of a
+    class; none where they are not known.
+    """
+    try:
+        body: Sequence[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    own = [one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+    found = next((one for one in own if one.name == name), None)
+    if isinstance(found, ast.ClassDef):
+        methods = [one for one in found.body if isinstance(one, ast.FunctionDef)]
+        found = next((one for one in methods if one.name == "forward"), None)
+        skipped = 1
+    else:
+        skipped = 0
+    if found is None:
+        return []
+    every = [*found.args.posonlyargs, *found.args.args]
+    return [one.arg for one in every[skipped : len(every) - len(found.args.defaults)]]
+
+
+def names_bound(text: str) -> set[str]:
+    """Return the names that a file of this text binds when it is imported. Raises SyntaxError."""
+    return {name for name, _ in _bound(ast.parse(text).body)}
+
+
+def members_bound(text: str) -> set[str]:
+    """Return what the classes of a file of this text bind: ``Net.forward``. Raises SyntaxError."""
+    classes = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef)]
+    return {f"{one.name}.{name}" for one in classes for name, _ in _bound(one.body)}
+
+
+def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:
+    """Yield (name, kind of statement) for each name that the statements bind at the level of the
+    module. What a test of ``__name__`` guards is left out.
+    """
+    for statement in statements:
+        kind = type(statement)
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield statement.name, kind
+            case ast.Import() | ast.ImportFrom():
+                yield from (
+                    (alias.asname or alias.name.partition(".")[0], kind)
+                    for alias in statement.names
+                )
+            case ast.If() if _is_main_guard(statement.test):
+                yield from _bound(statement.orelse)
+            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+                for block in ("body", "orelse", "finalbody"):
+                    yield from _bound(getattr(statement, block, []))
+                for handler in getattr(statement, "handlers", []):
+                    yield from _bound(handler.body)
+            case ast.Assign() | ast.AnnAssign():
+                names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+                yield from ((name.id, kind) for name in names if isinstance(name.ctx, ast.Store))
+            case _:
+                pass
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))

@@ -1,0 +1,1 @@
+"""Calls of the target with other inputs than its own."""

@@ -1,0 +1,134 @@
+"""Call a captured target once more, and put the program's state back afterwards.
+
+Inputs are copies. Buffers, plain attributes and globals, and random numbers are put back. Whatever
+else the call may have changed (the inside of a list, a file) is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fx_explorer.model import CaptureRequest
+from fx_explorer.program.calling import SilentJob, compile_target
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.other_calls.fresh_inputs import copied
+from fx_explorer.program.target import Target
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class CalledOnce:
+    """A target that is being called, which can be called again (recording/hook_notes.py,
+    CallAgain). It is made before the first call.
+    """
+
+    def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:
+        """``modules`` are the user's own; their plain globals are put back."""
+        self.inputs = target.arguments.describe()
+        self._target = target
+        self._request = request
+        self._modules = modules
+        # The first call may write to its inputs. They may be large, so they are copied only where a
+        # second call is sure.
+        self._arguments = copied(target.arguments) if request.record_bytecode else target.arguments
+        self._versions = _versions(self._arguments)
+
+    def __call__(self, watching: AbstractContextManager[object]) -> list[str]:
+        arguments = copied(self._arguments)
+        remarks = _written(self._arguments, self._versions)
+        compiled = compile_target(self._target, SilentJob(self._request))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(state_kept(self._target, self._modules, remarks))
+            if self._request.train is False:
+                stack.enter_context(torch.no_grad())
+            stack.enter_context(watching)
+            compiled(*arguments.args, **arguments.keywords)
+        return remarks
+
+
+@contextlib.contextmanager
+def state_kept(target: Target, modules: list[ModuleType], remarks: list[str]) -> Iterator[None]:
+    """Put random numbers, plain values and buffers of the program back after the block. ``remarks``
+    gets sentences on what could not be put back.
+    """
+    named = (value for module in modules for value in vars(module).values())
+    networks = [one for one in (target.network, *named) if isinstance(one, torch.nn.Module)]
+    inner = (module for network in networks for module in network.modules())
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_random_numbers_kept())
+        stack.enter_context(_plain_values_kept([vars(one) for one in (*modules, *inner)]))
+        stack.enter_context(_buffers_kept(networks, remarks))
+        yield
+
+
+def _versions(arguments: Arguments) -> list[int]:
+    return [tensor._version for tensor in arguments.tensors() if not tensor.is_inference()]
+
+
+def _written(arguments: Arguments, before: list[int]) -> list[str]:
+    if _versions(arguments) == before:
+        return []
+    return ["The first call wrote to its inputs: this one began with what it left."]
+
+
+@contextlib.contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    state = random.getstate()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(state)
+
+
+@contextlib.contextmanager
+def _plain_values_kept(namespaces: list[dict[str, Any]]) -> Iterator[None]:
+    """Put numbers, texts and flags back after the block: they are what Dynamo's guards look at
+    most.
+    """
+    before = [
+        {name: value for name, value in names.items() if type(value) in _PLAIN}
+        for names in namespaces
+    ]
+    try:
+        yield
+    finally:
+        for names, kept in zip(namespaces, before, strict=True):
+            for name, value in kept.items():
+                if name not in names or names[name] is not value:
+                    names[name] = value
+
+
+@contextlib.contextmanager
+def _buffers_kept(networks: list[torch.nn.Module], remarks: list[str]) -> Iterator[None]:
+    """Put buffers back after the block. Parameters are not copied, which would take the model's
+    size again: one that was written is named.
+    """
+    buffers = [
+        buffer for network in networks for buffer in network.buffers() if not buffer.is_inference()
+    ]
+    before = [(buffer, buffer._version, buffer.detach().clone()) for buffer in buffers]
+    parameters = [
+        (name, one, one._version)
+        for network in networks
+        for name, one in network.named_parameters()
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, version, kept in before:
+                if buffer._version != version:
+                    buffer.copy_(kept)
+        remarks += [
+            f"It wrote to the parameter {name}, which stays so."
+            for name, parameter, version in parameters
+            if parameter._version != version
+        ]

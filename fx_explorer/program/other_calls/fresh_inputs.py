@@ -1,0 +1,289 @@
+"""More inputs with the shapes and types of the example inputs, to compare a changed program with
+the original.
+
+A change may hold for the example inputs alone. Negated, larger and smaller inputs, NaN and the
+largest integers make a branch that depends on a tensor's content go the other way, and show what
+overflows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fx_explorer.errors import TargetError
+from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.other_calls.other_sizes import with_twice_the_batch, without_a_batch
+
+SEEDS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """One call that both programs make."""
+
+    words: str
+    """The inputs, in words."""
+    arguments: Arguments
+    goes_on: bool = False
+    """Whether the call begins with the state that the one before left, instead of the first
+    state.
+    """
+    has_other_sizes: bool = False
+    unlike_example: str = ""
+    """In words, in what the call is unlike the example beside its values: gradients, a mode."""
+    training: bool | None = None
+    """The mode that modules are put into; None leaves each in its own."""
+
+    @property
+    def compiled_anew_for(self) -> str:
+        """Return in words for what a compiled program may be recompiled; empty for nothing."""
+        return self.unlike_example or ("other sizes" if self.has_other_sizes else "")
+
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _first_elements(*values: float) -> Change:
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        changed = tensor.clone(memory_format=torch.contiguous_format)
+        count = min(len(values), tensor.numel())
+        changed.view(-1)[:count] = torch.tensor(
+            values[:count], dtype=tensor.dtype, device=tensor.device
+        )
+        return changed
+
+    return change
+
+
+_OF_FLOATS: dict[str, Change] = {
+    "the example inputs negated": lambda tensor: -tensor,
+    "the example inputs, 100 times as large": lambda tensor: tensor * 100,
+    "the example inputs, a million times as large": lambda tensor: tensor * 1e6,
+    "the example inputs negated, a million times as large": lambda tensor: tensor * -1e6,
+    "one large number in all places": lambda tensor: torch.full_like(
+        tensor, _large_number(tensor.dtype)
+    ),
+    "the example inputs with a NaN": _first_elements(float("nan")),
+    "the example inputs with infinities": _first_elements(float("inf"), float("-inf")),
+}
+"""Changes for floating-point tensors only, because an index must stay in its range.
+
+One large number in all places shows a sum that is made in another order: the difference of two of
+them is 0, and a small term that is added to it is lost in the other order.
+"""
+
+
+def _large_number(dtype: torch.dtype) -> float:
+    """Return a number far beyond those that the dtype can tell from the next integer. Its square
+    does not overflow in float32.
+    """
+    return min(1e10, torch.finfo(dtype).max / 8)
+
+
+_OF_ALL: dict[str, Change] = {
+    "the example inputs as zeros": torch.zeros_like,
+    "the example inputs as ones": torch.ones_like,
+    "zeros but for one element": lambda tensor: _first_elements(1)(torch.zeros_like(tensor)),
+    "the smallest element in all places but one": lambda tensor: _all_but_one(
+        tensor, torch.amin, torch.amax
+    ),
+    "the largest element in all places but one": lambda tensor: _all_but_one(
+        tensor, torch.amax, torch.amin
+    ),
+}
+"""Changes for all tensors. With the last three a condition chooses a single element: a graph for
+any size may treat that size like the others.
+"""
+
+
+def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
+    """Return ``common`` of the tensor in all places and ``single`` of it in the first. A comparison
+    that tells elements of the example apart tells the first one from the others, whatever its
+    threshold.
+    """
+    if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
+        return tensor
+    wide = tensor.to(
+        torch.float64 if tensor.is_floating_point() else torch.int64
+    )  # not every dtype has a minimum in torch
+    changed = torch.empty_like(tensor, memory_format=torch.contiguous_format).copy_(common(wide))
+    changed.view(-1)[:1] = single(wide)
+    return changed
+
+
+LARGEST = "the largest and smallest integers"
+
+ALL_LARGE = "large integers"
+
+_LARGE_BITS = 40
+"""Bits of a large integer: a sum of a few such numbers still fits into 64 bits, but its square does
+not.
+"""
+
+ALL_HALF = "an integer of which two are too many for the dtype, in all places"
+
+MODERATE = "integers that sum to hundreds"
+
+_MODERATE = 100
+"""A moderate integer: used as an exponent it overflows 64 bits, but a Python loop that counts so
+far still ends at once.
+"""
+
+_OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "flags the other way": lambda value: not value if isinstance(value, bool) else value,
+    "numbers one larger": lambda value: value if isinstance(value, bool) else value + 1,
+    "numbers negated": lambda value: value if isinstance(value, bool) else -value,
+    "numbers as zeros": lambda value: value if isinstance(value, bool) else type(value)(0),
+    "integers of 2**62": lambda value: 2**62 if type(value) is int else value,
+}
+"""Changes for Python's numbers and flags among the arguments."""
+
+
+def calls(arguments: Arguments) -> Iterator[PlannedCall]:
+    """Yield the calls that both programs make. They are the same in every process.
+
+    The first has the example inputs themselves; those with other sizes come last.
+    """
+    yield PlannedCall("the example inputs", copied(arguments))
+    yield from (PlannedCall(words, given) for words, given in _other_content(arguments))
+    yield PlannedCall(
+        "the example inputs once more, from what the call before has left",
+        copied(arguments),
+        goes_on=True,
+    )
+    yield PlannedCall("the example inputs a third time, likewise", copied(arguments), goes_on=True)
+    yield from (
+        PlannedCall(words, given, has_other_sizes=True) for words, given in _other_sizes(arguments)
+    )
+
+
+def _other_content(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
+    """Yield (words, inputs) with the same sizes and another content: special values, large
+    integers, random values, other numbers.
+    """
+    tensors = list(arguments.tensors())
+    if any(tensor.is_floating_point() for tensor in tensors):
+        for words, change in _OF_FLOATS.items():
+            yield words, arguments.changed(lambda tensor, change=change: _float(tensor, change))  # type: ignore[misc]
+    for words, change in _OF_ALL.items() if tensors else ():
+        yield (
+            words,
+            arguments.changed(lambda tensor, change=change: _like(change(tensor.detach()), tensor)),  # type: ignore[misc]
+        )
+    if any(_is_integer(tensor) for tensor in tensors):
+        yield LARGEST, arguments.changed(_largest)
+        yield ALL_LARGE, arguments.changed(_all_large)
+        yield ALL_HALF, arguments.changed(_all_half)
+        yield MODERATE, arguments.changed(_moderate)
+    for seed in SEEDS if tensors else ():
+        generator = torch.Generator().manual_seed(seed)
+        yield (
+            f"random inputs (seed {seed})",
+            arguments.changed(lambda tensor, using=generator: _random(tensor, using)),  # type: ignore[misc]
+        )
+    for words, changed in _OF_NUMBERS.items():
+        given = copied(arguments).with_numbers(changed)
+        if given is not None:
+            yield words, given
+
+
+def _other_sizes(arguments: Arguments) -> Iterator[tuple[str, Arguments]]:
+    with contextlib.suppress(TargetError):  # there is no batch
+        yield "twice the batch", copied(with_twice_the_batch(arguments))
+        yield "an empty batch", copied(without_a_batch(arguments))
+
+
+def copied(arguments: Arguments) -> Arguments:
+    """Return the same values in new tensors, because a call may change its inputs."""
+    return arguments.changed(lambda tensor: _like(tensor, tensor))
+
+
+def _is_integer(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _largest(tensor: torch.Tensor) -> torch.Tensor:
+    if not _is_integer(tensor):
+        return _like(tensor, tensor)
+    of_dtype = torch.iinfo(tensor.dtype)
+    return _like(_first_elements(of_dtype.max, of_dtype.min)(tensor.detach()), tensor)
+
+
+def _all_large(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the example's integers moved far from zero, so that they do not cancel each other out
+    in a sum as the largest and the smallest would.
+    """
+    if not _is_integer(tensor):
+        return _like(tensor, tensor)
+    bits = torch.iinfo(tensor.dtype).bits
+    return _like(tensor.detach() + (1 << min(bits - 2, _LARGE_BITS)), tensor)
+
+
+def _all_half(tensor: torch.Tensor) -> torch.Tensor:
+    """Return integers whose sum wraps in a tensor but not in Python."""
+    if not _is_integer(tensor):
+        return _like(tensor, tensor)
+    return _like(torch.full_like(tensor, torch.iinfo(tensor.dtype).max // 2 + 1), tensor)
+
+
+def _moderate(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the example's integers made larger: the first by 100, the others by so much that their
+    sum stays below about 1,000.
+
+    A loop that would not end with large integers ends with these. They still show where a Python
+    integer differs from one of 64 bits.
+    """
+    if not _is_integer(tensor) or tensor.numel() == 0:
+        return _like(tensor, tensor)
+    example = tensor.detach().clone(memory_format=torch.contiguous_format).view(-1)
+    moved = example + min(_MODERATE, 9 * _MODERATE // tensor.numel())
+    moved[0] = example[0] + _MODERATE
+    return _like(moved.view(tensor.shape), tensor)
+
+
+def _float(tensor: torch.Tensor, change: Change) -> torch.Tensor:
+    return _like(change(tensor.detach()) if tensor.is_floating_point() else tensor, tensor)
+
+
+def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return random values. They are drawn on the CPU, so that every device gets the same; integers
+    stay within the example's range.
+    """
+    if tensor.layout != torch.strided or tensor.numel() == 0:
+        return _like(tensor, tensor)
+    if tensor.is_floating_point() or tensor.is_complex():
+        drawn = torch.randn(
+            tensor.shape,
+            generator=generator,
+            dtype=torch.promote_types(tensor.dtype, torch.float32),
+        )
+    elif tensor.dtype == torch.bool:
+        drawn = torch.randint(0, 2, tensor.shape, generator=generator)
+    else:
+        low, high = _range(tensor)
+        drawn = torch.randint(low, high + 1, tensor.shape, generator=generator)
+    return _like(drawn.to(tensor), tensor)
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the range to draw from. A single number may be a count that a branch depends on, so it
+    varies more than the example shows.
+    """
+    low, high = int(tensor.min()), int(tensor.max())
+    return (min(low, 0), 2 * max(high, 1)) if tensor.numel() == 1 else (low, high)
+
+
+def _like(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return ``value`` as a new tensor with the strides of ``tensor``, requiring grad where
+    ``tensor`` does.
+    """
+    is_strided = all(one.layout == torch.strided and not one.is_nested for one in (value, tensor))
+    if is_strided and value.shape == tensor.shape and value.stride() != tensor.stride():
+        value = torch.empty_like(tensor, requires_grad=False).copy_(value)
+    made = value.detach().clone()
+    return made.requires_grad_() if tensor.requires_grad else made

@@ -1,0 +1,171 @@
+"""Call the compiled target again and again, to measure what a call spends at each graph break
+(``measure_breaks``).
+
+Every call is made with the same example inputs, in the grad mode of the capture; no backward is
+run. What the program changes in its inputs and state stays changed, because this process ends
+afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch._dynamo.utils import counters
+
+from fx_explorer.capture.dynamo.breaks.break_times import CallSeconds, spent
+from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.errors import TargetError
+from fx_explorer.model import BreakTime, CallTime, GraphBreak
+from fx_explorer.program import calling
+from fx_explorer.program.target import Target
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.spread import interquartile_range
+
+WARM_UP_CALLS = 3
+"""The first call compiles; the second may compile again, for what has changed by then."""
+
+MEASURE_S = 2.0
+MIN_CALLS = 5
+MAX_CALLS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCall:
+    took_s: float
+    spent: CallSeconds
+
+
+def call_and_time(
+    target: Target,
+    job: calling.CallingJob,
+    recording: Recording,
+    stop_recording: Callable[[], None],
+) -> None:
+    """Call the target, and record the times in the session.
+
+    Raises whatever the target raises, and TargetError when it is recompiled at every call.
+    """
+    target, train = calling.prepared(target, job.request)
+    job.describe(target, train)
+    device = _accelerator(target)
+    clock = FrameClock(recording, torch.accelerator.synchronize if device else None)
+    call = _call_of(target, job)
+    with clock.installed():
+        for number in range(1, WARM_UP_CALLS + 1):
+            job.say(f"building it, and calling it to warm up ({number} of {WARM_UP_CALLS})")
+            call()
+    # What is measured must not hold the time that recording takes.
+    stop_recording()
+    job.say(f"measuring {target.name} on {target.arguments.describe()}")
+    whole, at_breaks = _rows(
+        _timed_calls(call, clock), _hits(clock, Path(job.request.session)), device or "cpu"
+    )
+    with recording.writer.transaction():
+        number = recording.writer.add(whole)
+        recording.writer.add_all(replace(row, call=number) for row in at_breaks)
+
+
+def _call_of(target: Target, job: calling.CallingJob) -> Callable[[], object]:
+    compiled, arguments = calling.compile_target(target, job), target.arguments
+
+    def call() -> object:
+        with torch.no_grad() if job.request.train is False else contextlib.nullcontext():
+            return compiled(*arguments.args, **arguments.keywords)
+
+    return call
+
+
+def _timed_calls(call: Callable[[], object], clock: FrameClock) -> list[MeasuredCall]:
+    """Call again and again, and return the calls that ran compiled code and compiled nothing."""
+    calls: list[MeasuredCall] = []
+    until, tries = time.perf_counter() + MEASURE_S, 0
+    while tries < MIN_CALLS or (tries < MAX_CALLS and time.perf_counter() < until):
+        tries += 1
+        # The ticks of what ran before belong to no timed call.
+        clock.take()
+        compiled, began = _compiled(), time.perf_counter()
+        call()
+        took_s = time.perf_counter() - began
+        ticks = clock.take()
+        if ticks and _compiled() == compiled:
+            calls.append(MeasuredCall(took_s, spent(ticks, clock.frames)))
+    if not calls:
+        raise TargetError(
+            "It is recompiled at every call, or was until torch gave it up, so there is "
+            "no run time to measure. "
+            "Called twice, the program shows what changes: in the view of breaks, a row "
+            "with ↻ for each."
+        )
+    return calls
+
+
+def _compiled() -> int:
+    """Return how often torch has compiled a frame, or tried to."""
+    return int(counters["frames"]["total"])
+
+
+def _rows(
+    calls: list[MeasuredCall], hits: dict[int, int], device: str
+) -> tuple[CallTime, list[BreakTime]]:
+    took = [one.took_s for one in calls]
+    whole = CallTime(
+        0,
+        median(took),
+        interquartile_range(took),
+        median(one.spent.graphs_s for one in calls),
+        len(calls),
+        device,
+    )
+    at_breaks = [_by_break(one.spent, hits) for one in calls]
+    met = sorted({hit for one in at_breaks for hit in one})
+    each = {hit: [one.get(hit, 0.0) for one in at_breaks] for hit in met}
+    return whole, [
+        BreakTime(0, 0, hit, median(times), interquartile_range(times))
+        for hit, times in each.items()
+    ]
+
+
+def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
+    """Return seconds by GraphBreak. A break that cuts its callers too has a frame of each."""
+    seconds: dict[int, float] = {}
+    for frame, passed_s in found.at_cuts_s.items():
+        if frame in hits:
+            seconds[hits[frame]] = seconds.get(hits[frame], 0.0) + passed_s
+    return seconds
+
+
+def _hits(clock: FrameClock, session: Path) -> dict[int, int]:
+    """Return frame → the first GraphBreak of the line and cause that cuts it."""
+    with SessionReader(session) as reader:
+        rows = reader.rows(GraphBreak)
+        names = compilation_names(reader)
+    # Reversed, so that of each cause the first hit stays.
+    first = {hit.cause: hit.id for hit in reversed(rows)}
+    found: dict[int, int] = {}
+    for frame, cut in clock.cuts.items():
+        own = [
+            hit
+            for hit in rows
+            if names.get(hit.compilation, "").partition("_")[0] == clock.frames[frame].compilation
+        ]
+        at_line = [hit for hit in own or rows if (hit.file, hit.line) == (cut.file, cut.line)]
+        if at_line or own:
+            found[frame] = first[(at_line or own)[-1].cause]
+    return found
+
+
+def _accelerator(target: Target) -> str:
+    """Return the name of the accelerator that the target computes on; empty for none."""
+    tensors = [*target.parameters(), *target.arguments.tensors()]
+    device = next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), None)
+    if device is None:
+        return ""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

@@ -1,1 +1,0 @@
-"""What was measured or predicted of speed and memory, as reports and pictures."""

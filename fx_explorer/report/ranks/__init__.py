@@ -1,1 +1,0 @@
-"""Ranks of a job as text, markdown and JSON."""

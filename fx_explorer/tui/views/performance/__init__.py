@@ -1,1 +1,0 @@
-"""The views of time and memory: of compiling, of one call, of a step, of a bench."""

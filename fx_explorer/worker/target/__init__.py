@@ -1,1 +1,0 @@
-"""The user's program: found, loaded, given inputs, and called."""

@@ -1,1 +1,0 @@
-"""Whether a changed program does what the original does."""

@@ -1,5 +1,5 @@
 """An ``ExportedProgram`` in a file as a target, with its example inputs. Whether it may be loaded
-was asked before (``command_line/given_files.py``, ``tui/controllers/consents.py``), because torch
+was asked before (``command_line/given_files.py``, ``tui/controllers/services.py``), because torch
 unpickles what it holds.
 """
 

@@ -28,8 +28,8 @@ from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
-from fx_explorer.tui.controllers.change import LOOK_S
-from fx_explorer.tui.controllers.consents import Consents
+from fx_explorer.tui.controllers.changes import LOOK_S
+from fx_explorer.tui.controllers.services import Consents
 from fx_explorer.tui.failures import TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
@@ -187,13 +187,13 @@ class ExplorerApp(TellsUnreadable, App[int]):
         for problem in (*self.config.problems, *self._clash_messages()):
             self.notify(problem, title="config", severity="warning", timeout=10)
         if self._session:
-            self.controllers.news.show(SessionReader(self._session))
+            self.controllers.screen_updates.show(SessionReader(self._session))
         if self.captures.begins_by_itself:
             self.controllers.capturing.begin()
         if not self.is_headless:
             self.controllers.leaving.leave_on_signals()
         self.set_interval(TICK_S, self._look_now_and_then)
-        self.set_interval(LOOK_S, self.controllers.old_findings.begin_to_look)
+        self.set_interval(LOOK_S, self.controllers.source_files.begin_to_look)
         self.look()
         if not self.is_headless:
             self._tell_leftovers()
@@ -258,7 +258,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     def look(self) -> None:
         """Bring the screen up to date with what is captured."""
-        self.controllers.news.look()
+        self.controllers.screen_updates.look()
 
     async def action_cancel(self) -> None:
         """Stop what is running on Escape, and keep what was found."""
@@ -272,9 +272,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             return
         elif self.explorer.linked_selection.region:
             self.explorer.narrow(None)
-        elif self.controllers.stop_measuring():
+        elif self.controllers.measurements.stop():
             return
-        elif self.controllers.stop_compiling():
+        elif self.controllers.kernel_levels.stop():
             self.notify("Cancelled what was being compiled.")
         elif self.captures.is_running:
             await self.controllers.capturing.stop()
@@ -373,15 +373,15 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @on(DifferenceWanted)
     async def difference_wanted(self, event: DifferenceWanted) -> None:
-        await self.controllers.since_last.show(event.aspect)
+        await self.controllers.comparisons.show_differences(event.aspect)
 
     @on(Pane.Followed)
     async def links_followed(self, event: Pane.Followed) -> None:
-        await self.controllers.selected.follow(event)
+        await self.controllers.navigation.follow_link(event)
 
     @on(BelowWanted)
     async def below_wanted(self) -> None:
-        await self.controllers.below.show()
+        await self.controllers.kernel_levels.show_levels()
 
     @on(BuildWanted)
     def build_wanted(self, event: BuildWanted) -> None:
@@ -389,11 +389,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @on(CandidatesWanted)
     def candidates_wanted(self, event: CandidatesWanted) -> None:
-        self.controllers.configurations.want(event)
+        self.controllers.kernel_levels.compile_configurations(event)
 
     @on(CopyWanted)
     def copy_wanted(self, event: CopyWanted) -> None:
-        self.controllers.copying.copy_text(event.text)
+        self.controllers.exports.copy_text(event.text)
 
     async def on_tour_panel_picked(self, event: TourPanel.Picked) -> None:
         await self.action_run_command(event.command)

@@ -4,7 +4,7 @@ not bind. These open menus, or were given by the user to commands that have none
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -102,14 +102,13 @@ def closing_bindings(*command_ids: str) -> list[BindingType]:
     ]
 
 
-def reused_bindings(*command_ids: str) -> list[BindingType]:
-    """Return bindings for a screen that is open on top, which carries out these commands itself,
-    with the same keys; for a command of a controller, with its method.
+def reused_bindings(actions: Mapping[str, str]) -> list[BindingType]:
+    """Return bindings for a screen that is open on top, which carries out some commands itself,
+    with the same keys. ``actions``: id of a command → action of that screen.
     """
-    commands = [by_id(command_id) for command_id in command_ids]
     return [
-        replace(_binding(one), action=one.action.rpartition(".")[2], priority=True)
-        for one in commands
+        replace(_binding(by_id(command_id)), action=action, priority=True)
+        for command_id, action in actions.items()
     ]
 
 

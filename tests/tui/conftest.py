@@ -102,7 +102,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return CopyDestination("tool", "test")
 
-    monkeypatch.setattr("fx_explorer.tui.controllers.looking.copying.copy", copy)
+    monkeypatch.setattr("fx_explorer.tui.controllers.exports.copy", copy)
     return texts
 
 

@@ -17,7 +17,7 @@ from fx_explorer.instruments.kernels.assembly.control_words import control_words
 from fx_explorer.instruments.kernels.assembly.instruction_parts import parts_of
 from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 from fx_explorer.tui.assembly import columns_of
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.inspector import inspect
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample

@@ -21,7 +21,7 @@ from fx_explorer.instruments.kernels.candidates_view import (
 )
 from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY_PICK
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel
 from tests.analysis.kernel_ir.samples import sample
 from tests.sessions import Hand

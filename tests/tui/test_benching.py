@@ -13,7 +13,7 @@ import torch
 from fx_explorer.errors import UsageError
 from fx_explorer.model import KernelTime
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.kernels.bench import KernelBench, Told
+from fx_explorer.tui.controllers.measurements import Measurements, Progress
 from tests.tui.conftest import OpenApp
 from tests.tui.test_below_on_a_real_gpu import session
 from tests.tui.test_stepping import messages
@@ -24,13 +24,13 @@ __all__ = ["session"]
 async def test_a_kernel_is_measured_and_told(
     session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
+    async def measure(path: Path, kernel: int, tell: Progress, python: str) -> KernelTime:
         time = KernelTime(0, kernel, 1, {}, "NVIDIA H200", 2e-6, 1e-7, 400, 1e-6)
         with SessionWriter(path) as writer:
             writer.add(time)
         return time
 
-    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(Measurements, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("6", "x", "k")
         await driver.until(lambda: "2.00 µs (median of 400 runs" in messages(driver))
@@ -43,13 +43,13 @@ async def test_escape_stops_it(
 ) -> None:
     cancelled = asyncio.Event()
 
-    async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
+    async def measure(path: Path, kernel: int, tell: Progress, python: str) -> KernelTime:
         try:
             return await asyncio.get_running_loop().create_future()
         finally:
             cancelled.set()
 
-    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(Measurements, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(120, 40)) as driver:
         await driver.press("6", "x", "k")
         await driver.until(lambda: "esc stops it" in messages(driver))
@@ -61,10 +61,10 @@ async def test_escape_stops_it(
 async def test_why_it_is_refused_is_told(
     session: Path, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def measure(path: Path, kernel: int, tell: Told, python: str) -> KernelTime:
+    async def measure(path: Path, kernel: int, tell: Progress, python: str) -> KernelTime:
         raise UsageError("There is no GPU here that torch can use")
 
-    monkeypatch.setattr(KernelBench, "measure_kernel", staticmethod(measure))
+    monkeypatch.setattr(Measurements, "measure_kernel", staticmethod(measure))
     async with open_app(session, size=(80, 24)) as driver:
         await driver.press("6", "x", "k")
         await driver.until(lambda: "There is no GPU here" in messages(driver))

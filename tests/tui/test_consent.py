@@ -39,7 +39,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Started:
         return fake
 
     monkeypatch.setattr(
-        "fx_explorer.tui.controllers.kernels.kernel_builds.KernelBuilds.make_builds",
+        "fx_explorer.tui.controllers.kernel_builds.KernelBuilds.make_builds",
         staticmethod(make),
     )
     return fake

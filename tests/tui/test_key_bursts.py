@@ -23,7 +23,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from tests.conftest import Captured

@@ -18,7 +18,7 @@ from fx_explorer.tui.commands import (
     singles,
 )
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers.looking.copying import Copying
+from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.keys import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
 from fx_explorer.tui.widgets.outline import unfolded_to_fit
@@ -208,7 +208,7 @@ async def test_keys_of_the_config_file_come_first(hand: Hand, open_app: OpenApp)
 
 async def copied_by(driver: Driver, monkeypatch: pytest.MonkeyPatch, *keys: str) -> str:
     texts: list[str] = []
-    monkeypatch.setattr(Copying, "copy_text", lambda _, text: texts.append(text))
+    monkeypatch.setattr(Exports, "copy_text", lambda _, text: texts.append(text))
     await driver.press(*keys)
     return texts[-1] if texts else ""
 

@@ -15,7 +15,7 @@ from fx_explorer.overview.outline import RANGE, outline
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from fx_explorer.tui import copying
-from fx_explorer.tui.controllers.looking.copying import Copying
+from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.dialogs import choices, choose
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.main import overview_facts
@@ -177,7 +177,7 @@ async def test_a_long_answer_is_written_beside_the_screen(
         return written(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(copying, "table_markdown", markdown)
-    monkeypatch.setattr(Copying, "copy_text", lambda _, text: texts.append(text))
+    monkeypatch.setattr(Exports, "copy_text", lambda _, text: texts.append(text))
     async with open_app(many_kernels) as driver:
         await driver.press("6")
         await driver.until(lambda: driver.explorer.table.rows.line_count == KERNELS)

@@ -14,7 +14,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ledger.trial import Ledger
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.measuring.call_ledger import CallLedger
+from fx_explorer.tui.controllers.measurements import Measurements
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.ledger.test_ledger_rows import CALL, US
@@ -76,7 +76,7 @@ async def test_a_key_measures_and_the_ledger_comes_into_the_session(
         asked.append(request)
         return LEDGER
 
-    monkeypatch.setattr(CallLedger, "account", staticmethod(account))
+    monkeypatch.setattr(Measurements, "account", staticmethod(account))
     async with open_app(session_of(tmp_path), size=(120, 40)) as driver:
         await driver.press("x", "c")
         await driver.until(lambda: "A call of Net takes 100 µs" in driver.screen)
@@ -89,7 +89,7 @@ async def test_why_nothing_was_measured_is_told(
     async def account(request: CaptureRequest, tell: object) -> Ledger:
         raise UsageError("the program raised: no such file")
 
-    monkeypatch.setattr(CallLedger, "account", staticmethod(account))
+    monkeypatch.setattr(Measurements, "account", staticmethod(account))
     async with open_app(session_of(tmp_path), size=(120, 40)) as driver:
         await driver.press("x", "c")
         await driver.until(lambda: "the program raised: no such file" in driver.screen)

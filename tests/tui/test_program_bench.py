@@ -16,7 +16,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.controllers.measuring.program_bench import ProgramBench
+from fx_explorer.tui.controllers.measurements import Measurements
 from tests.bench.test_verdict import INDUCTOR, UNCOMPILED, about, at
 from tests.tui.conftest import OpenApp
 from tests.tui.test_stepping import messages
@@ -88,7 +88,7 @@ async def test_what_is_typed_is_measured_and_the_table_fills_in(
         add(writer, (INDUCTOR, about(0.002)))
         await over.wait()
 
-    monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
+    monkeypatch.setattr(Measurements, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(120, 40)) as driver:
         await driver.press("x", "p", "ctrl+u")
         await driver.paste("--backends inductor --batch 2,4")
@@ -115,7 +115,7 @@ async def test_escape_stops_it_and_keeps_what_was_measured(
         finally:
             cancelled.set()
 
-    monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
+    monkeypatch.setattr(Measurements, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(120, 40)) as driver:
         await driver.press("x", "p", "enter")
         await driver.until(lambda: "Compiling pays: with inductor" in driver.screen)
@@ -158,7 +158,7 @@ async def test_why_it_failed_is_told(
     async def run(plan: BenchPlan, writer: SessionWriter, python: str, tell: Any) -> None:
         raise WorkerError("no_python cannot be started")
 
-    monkeypatch.setattr(ProgramBench, "run_bench", staticmethod(run))
+    monkeypatch.setattr(Measurements, "run_bench", staticmethod(run))
     async with open_app(session_of(tmp_path, kind="module"), size=(80, 24)) as driver:
         await driver.press("x", "p", "enter")
         await driver.until(lambda: "no_python cannot be started" in messages(driver))

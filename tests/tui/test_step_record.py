@@ -13,7 +13,7 @@ from fx_explorer import model
 from fx_explorer.model import Command, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.controllers.bytecode import NO_RECORD
+from fx_explorer.tui.controllers.stepping import NO_RECORD
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.step_record import StepScreen
 from tests.sessions import write_training_step

@@ -51,7 +51,7 @@ class DynamicScreen(Dialog[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
-        *reused_bindings("place.copy"),
+        *reused_bindings({"place.copy": "copy"}),
     ]
 
     def __init__(

@@ -117,7 +117,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
         *priority_bindings("fixes"),
-        *reused_bindings("place.copy"),
+        *reused_bindings({"place.copy": "copy"}),
     ]
 
     def __init__(

@@ -47,35 +47,35 @@ _LINES: tuple[HelpEntry, ...] = (
 """What every list and text answers to. Their bindings stand in widgets/lines/line_view.py."""
 
 _PLACES: tuple[HelpEntry, ...] = (
-    ("pane.next", "tab", "moving.next_pane", "next pane", "Move the focus to the next pane."),
+    ("pane.next", "tab", "navigation.next_pane", "next pane", "Move the focus to the next pane."),
     (
         "pane.previous",
         "shift+tab",
-        "moving.previous_pane",
+        "navigation.previous_pane",
         "previous pane",
         "Move the focus to the pane before.",
     ),
     (
         "outline.toggle",
         "o o",
-        "moving.toggle_outline",
+        "navigation.toggle_outline",
         "outline",
         "Show or hide the outline of compilations, graphs and kernels.",
     ),
     (
         "history.back",
         "b,alt+left,o b",
-        "moving.back",
+        "navigation.back",
         "back",
         "Go back to the place before, like a browser.",
     ),
-    ("history.forward", "B,alt+right,o f", "moving.forward", "forward", "Undo going back."),
+    ("history.forward", "B,alt+right,o f", "navigation.forward", "forward", "Undo going back."),
 )
 
 _FIND_IN_PANE: HelpEntry = (
     "find.in_pane",
     "slash",
-    "finding.in_pane",
+    "navigation.find_in_pane",
     "find",
     "Find text in the focused pane.",
 )
@@ -88,7 +88,7 @@ _MATCHES: tuple[HelpEntry, ...] = (
 _FIND_ANYTHING: HelpEntry = (
     "find.anything",
     "f",
-    "finding.anything",
+    "navigation.find_anything",
     "find anything",
     "Find a node, kernel, source line (model.py:12) or graph break, anywhere in the session.",
 )

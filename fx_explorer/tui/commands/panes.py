@@ -56,7 +56,7 @@ _PANES: tuple[HelpEntry, ...] = (
     (
         "preset.below",
         "p k",
-        "below.show",
+        "kernel_levels.show_levels",
         "below the kernel",
         (
             "Show what is under a Triton kernel: TTGIR, PTX and SASS (on AMD's GPUs AMDGCN) "
@@ -76,7 +76,7 @@ _PANES: tuple[HelpEntry, ...] = (
     (
         "pane.region",
         "p r",
-        "narrowing.turn",
+        "panes.narrow_to_region",
         "only this region",
         (
             "Show of every view only what belongs to the region or module under the cursor; "
@@ -142,14 +142,14 @@ _SELECTION: tuple[HelpEntry, ...] = (
     (
         "place.inspect",
         "i,o i",
-        "selected.inspect",
+        "navigation.inspect",
         "all facts",
         "Show everything known about the selected node, with its producers, users and links.",
     ),
     (
         "place.copy",
         "y,Y y",
-        "copying.copy",
+        "exports.copy_line",
         "copy",
         (
             "Copy the line under the cursor, or the text selected with the mouse, and say "
@@ -159,21 +159,21 @@ _SELECTION: tuple[HelpEntry, ...] = (
     (
         "copy.kernel",
         "Y k",
-        "copying.kernel",
+        "exports.copy_kernel",
         "copy the kernel",
         "Copy the code of the kernel that the cursor is on.",
     ),
     (
         "copy.node",
         "Y n",
-        "copying.node",
+        "exports.copy_node",
         "copy the node",
         "Copy everything known about what the cursor is on, a fact a line.",
     ),
     (
         "copy.answer",
         "Y a",
-        "copying.answer",
+        "exports.copy_view",
         "copy all as markdown",
         (
             "Copy the whole answer of this view as markdown: its words, its table, the "
@@ -183,7 +183,7 @@ _SELECTION: tuple[HelpEntry, ...] = (
     (
         "place.edit",
         "e",
-        "selected.edit",
+        "navigation.edit_line",
         "edit",
         "Open the line of your source that this came from in $EDITOR.",
     ),
@@ -192,7 +192,7 @@ _SELECTION: tuple[HelpEntry, ...] = (
 _PICTURE: HelpEntry = (
     "picture.save",
     "Y s",
-    "pictures.save",
+    "exports.save_picture",
     "picture as SVG",
     "Write the picture of this view to a file as SVG: the flame charts, the roofline, the bench.",
 )
@@ -209,7 +209,7 @@ _GRAPH_FORMS: tuple[HelpEntry, ...] = (
     (
         "graph.form",
         "p c",
-        "graph_forms.turn",
+        "panes.next_graph_form",
         "graph as code / table",
         (
             "Show the graph in the focused pane as the Python it stands for, then as FX's "
@@ -219,7 +219,7 @@ _GRAPH_FORMS: tuple[HelpEntry, ...] = (
     (
         "graph.script",
         "p w",
-        "graph_forms.write",
+        "exports.write_graph",
         "graph as a script",
         (
             "Write the graph in the focused pane as a script that makes inputs like the "

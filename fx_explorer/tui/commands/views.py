@@ -166,7 +166,7 @@ def _of_views() -> tuple[AppCommand, ...]:
 _CANDIDATES = (
     f"view.{KERNEL_VIEW[0]}",
     KERNEL_VIEW[1],
-    "below.candidates",
+    "kernel_levels.show_configurations",
     KERNEL_VIEW[2],
     KERNEL_VIEW[3],
 )
@@ -174,7 +174,7 @@ _CANDIDATES = (
 _PASSES = (
     "kernel.passes",
     "v i",
-    "configurations.passes",
+    "kernel_levels.show_passes",
     "MLIR passes",
     (
         "Show which passes of Triton's compiler changed the IR of the kernel under the "
@@ -185,7 +185,7 @@ _PASSES = (
 _BENCH = (
     "kernel.bench",
     "x k",
-    "bench.measure",
+    "measurements.time_kernel",
     "measure a kernel",
     (
         "Run the kernel under the cursor alone, again and again, on this machine's GPU: its "
@@ -196,7 +196,7 @@ _BENCH = (
 _COMPARE = (
     "variants.compare",
     "v v",
-    "comparing.variants",
+    "comparisons.compare_variants",
     "compare two variants",
     "Show two variants of a compilation, or two compilations, side by side, with what differs.",
 )
@@ -204,7 +204,7 @@ _COMPARE = (
 _FILTER = (
     "table.filter",
     "v f",
-    "table_rows.filter",
+    "panes.filter_rows",
     "filter rows",
     (
         "Show only the rows of the table with the words you type; escape shows all again. "
@@ -215,7 +215,7 @@ _FILTER = (
 _SORT = (
     "table.sort",
     "less_than_sign,v o",
-    "table_rows.sort",
+    "panes.sort_rows",
     "sort rows",
     "Sort the rows of the table by a column, the other way round, or not any more; a "
     "graph by its times in a profile, or as "
@@ -225,7 +225,7 @@ _SORT = (
 _FIXES = (
     "breaks.fix",
     "x x",
-    "fixes.show",
+    "trials.show_fixes",
     "fixes",
     (
         "Show edits and options that may take the graph break under the cursor away; try "
@@ -236,7 +236,7 @@ _FIXES = (
 _TRY_ALL = (
     "breaks.try_all",
     "x a",
-    "fixes.try_all",
+    "trials.try_all_fixes",
     "try all fixes",
     (
         "Try all that may take the graph break under the cursor away, the likeliest first, "
@@ -247,7 +247,7 @@ _TRY_ALL = (
 _SINCE_LAST = (
     "capture.since",
     "o d",
-    "since_last.show",
+    "comparisons.show_differences",
     "what changed",
     (
         "Show what differs from the last capture: breaks, recompiles, graphs, kernels, "
@@ -269,7 +269,7 @@ _DYNAMIC = (
 _PROGRAM_BENCH = (
     "bench.run",
     "x p",
-    "program_bench.run",
+    "measurements.bench_program",
     "does compiling pay?",
     (
         "Measure the program uncompiled, and compiled by each backend, mode and batch size "
@@ -280,7 +280,7 @@ _PROGRAM_BENCH = (
 _LEDGER = (
     "ledger.run",
     "x c",
-    "call_ledger.run",
+    "measurements.account_for_call",
     "where does a call's time go?",
     (
         "Build the program and account for the time of a call, step by step, beside the same "

@@ -13,34 +13,22 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from fx_explorer.tui.config import AfterFix
-from fx_explorer.tui.controllers.bytecode import BytecodeSteps
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.change import OldFindings, SinceLast
+from fx_explorer.tui.controllers.changes import Comparisons, SourceFiles
 from fx_explorer.tui.controllers.command_runs import CommandRuns
-from fx_explorer.tui.controllers.edits import Edits
-from fx_explorer.tui.controllers.fixes import Fixes
-from fx_explorer.tui.controllers.guided_tour import Guide
-from fx_explorer.tui.controllers.kernels.bench import KernelBench
-from fx_explorer.tui.controllers.kernels.configurations import Configurations
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.exports import Exports
+from fx_explorer.tui.controllers.guided_tour import TourGuide
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_levels import KernelLevels
 from fx_explorer.tui.controllers.leaving import Leaving
-from fx_explorer.tui.controllers.looking.below import Below
-from fx_explorer.tui.controllers.looking.comparing import Comparing
-from fx_explorer.tui.controllers.looking.copying import Copying
-from fx_explorer.tui.controllers.looking.finding import Finder
-from fx_explorer.tui.controllers.looking.graph_forms import GraphForms
-from fx_explorer.tui.controllers.looking.moving import Moving
-from fx_explorer.tui.controllers.looking.narrowing import Narrowing
-from fx_explorer.tui.controllers.looking.panes import Panes
-from fx_explorer.tui.controllers.looking.pictures import Pictures
-from fx_explorer.tui.controllers.looking.selected import Selected
-from fx_explorer.tui.controllers.looking.table_rows import TableNarrowing
-from fx_explorer.tui.controllers.measuring.call_ledger import CallLedger
-from fx_explorer.tui.controllers.measuring.program_bench import ProgramBench
-from fx_explorer.tui.controllers.news import News
+from fx_explorer.tui.controllers.measurements import Measurements
+from fx_explorer.tui.controllers.navigation import Navigation
+from fx_explorer.tui.controllers.panes import Panes
+from fx_explorer.tui.controllers.screen_updates import ScreenUpdates
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.controllers.trials import Trials
+from fx_explorer.tui.controllers.variants import Variants
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.dynamic.screen import TryDynamic
@@ -76,45 +64,39 @@ class Controllers:
         """``target`` is what the user typed; ``walk`` is the guided tour, if this is one;
         ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
         """
+        self.panes = Panes(services)
+        self.navigation = Navigation(services)
+        self.exports = Exports(services)
         self.stepping = Stepping(services)
-        self.old_findings = OldFindings(services)
-        self.since_last = SinceLast(services, self.old_findings)
+        self.variants = Variants(services, self.stepping)
+        self.source_files = SourceFiles(services)
+        self.comparisons = Comparisons(services, self.source_files)
         self.capturing = Capturing(
-            services, self.stepping, self.old_findings, lambda reader: self.news.show(reader)
+            services,
+            self.stepping,
+            self.source_files,
+            lambda reader: self.screen_updates.show(reader),
         )
-        self.edits = Edits(services, self.stepping)
-        self.fixes = Fixes(
+        self.kernel_builds = KernelBuilds(services)
+        self.kernel_levels = KernelLevels(services, self.kernel_builds)
+        self.measurements = Measurements(
+            services, self.stepping, self.kernel_builds, runners.measure_breaks
+        )
+        self.trials = Trials(
             services,
             self.capturing,
             lambda: "nothing" if self.tour.is_going_on else after_fix,
             runners.try_fix,
+            runners.try_dynamic,
         )
-        self.trials = Trials(services, self.stepping, runners.measure_breaks, runners.try_dynamic)
-        self.graph_forms = GraphForms(services)
-        self.bytecode = BytecodeSteps(services, self.stepping)
-        self.kernel_builds = KernelBuilds(services)
-        self.configurations = Configurations(services, self.kernel_builds)
-        self.bench = KernelBench(services, self.kernel_builds)
-        self.program_bench = ProgramBench(services, self.kernel_builds)
-        self.call_ledger = CallLedger(services, self.kernel_builds)
-        self.pictures = Pictures(services)
+        self.tour = TourGuide(services, self.trials, walk)
         self.leaving = Leaving(services, self.kernel_builds, target)
-        self.tour = Guide(services, self.fixes, walk)
-        self.panes = Panes(services)
-        self.below = Below(services)
-        self.narrowing = Narrowing(services)
-        self.table_rows = TableNarrowing(services)
-        self.comparing = Comparing(services)
-        self.moving = Moving(services)
-        self.finding = Finder(services)
-        self.selected = Selected(services)
-        self.copying = Copying(services)
         self.command_runs = CommandRuns(services, self.stepping, self.capturing, self.tour)
-        self.news = News(
+        self.screen_updates = ScreenUpdates(
             services,
             self.stepping,
             self.capturing,
-            self.since_last,
+            self.comparisons,
             self.kernel_builds,
             self.leaving,
             target,
@@ -128,13 +110,3 @@ class Controllers:
         done: Awaitable[None] | None = getattr(getattr(self, controller), method)(*arguments)
         if isawaitable(done):
             await done
-
-    def stop_measuring(self) -> bool:
-        """Stop a bench. Returns whether there was one; it has told so itself."""
-        stopped = [one.stop() for one in (self.bench, self.program_bench)]
-        return any(stopped)
-
-    def stop_compiling(self) -> bool:
-        """Stop what is compiled for kernels. Returns whether there was something to stop."""
-        stopped = [one.stop() for one in (self.kernel_builds, self.configurations)]
-        return any(stopped)

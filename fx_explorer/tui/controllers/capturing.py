@@ -20,7 +20,7 @@ from fx_explorer.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.capturing import MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import by_id
-from fx_explorer.tui.controllers.change import OldFindings
+from fx_explorer.tui.controllers.changes import SourceFiles
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.keys import first_key
@@ -36,13 +36,13 @@ class Capturing:
         self,
         services: Services,
         stepping: Stepping,
-        old: OldFindings,
+        source_files: SourceFiles,
         show: Callable[[SessionReader], None],
     ) -> None:
         """``show`` puts a session on screen."""
         self._services = services
         self._stepping = stepping
-        self._old = old
+        self._source_files = source_files
         self._show = show
         self._following: Worker[None] | None = None
         """What follows the capture that runs, or the last one."""
@@ -229,9 +229,9 @@ class Capturing:
         """Watch the files of the program, or stop that. What has changed already is captured at
         once.
         """
-        await self._old.look()
-        files = await asyncio.to_thread(_existing, [*self.watched, *self._old.paths])
-        old = self._old.old
+        await self._source_files.look()
+        files = await asyncio.to_thread(_existing, [*self.watched, *self._source_files.paths])
+        old = self._source_files.old
         if not self._services.captures.can_run or not files:
             self._services.notify(
                 "There is no file to watch: this is a saved session, or a target that is no file."

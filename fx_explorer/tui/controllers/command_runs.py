@@ -10,7 +10,7 @@ from pathlib import Path
 from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
 from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, by_id
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.guided_tour import Guide
+from fx_explorer.tui.controllers.guided_tour import TourGuide
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
@@ -24,7 +24,7 @@ class CommandRuns:
     """
 
     def __init__(
-        self, services: Services, stepping: Stepping, capturing: Capturing, tour: Guide
+        self, services: Services, stepping: Stepping, capturing: Capturing, tour: TourGuide
     ) -> None:
         self._services = services
         self._stepping = stepping

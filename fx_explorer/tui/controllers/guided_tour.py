@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.tui.commands import by_id
-from fx_explorer.tui.controllers.fixes import Fixes
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.trials import Trials
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fx_explorer.tui.tour.walk import GuidedTour
 
 
-def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> TourMoment:
+def moment(services: Services, trials: Trials, captures: int, target: Path) -> TourMoment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
     from fx_explorer.tui.tour.moment import TourMoment
 
@@ -38,8 +38,8 @@ def moment(services: Services, fixes: Fixes, captures: int, target: Path) -> Tou
         gate=(waiting.gate or "") if waiting else "",
         is_compiled=bool(captures) and not shown.is_running and explorer.reader is not None,
         captures=captures,
-        trials=fixes.count_trials(),
-        verdict=fixes.last_verdict() or "",
+        trials=trials.count_trials(),
+        verdict=trials.last_verdict() or "",
         saved_ns=_saved_ns(target),
     )
 
@@ -64,12 +64,12 @@ WAITS = "Wait a moment: torch.compile is at work."
 SKIPS, BACK, LEAVES = "tour.skip", "tour.back", "tour.leave"
 
 
-class Guide:
-    """Goes through the steps. Without a walk it does nothing."""
+class TourGuide:
+    """Leads through the steps of the guided tour. Without a walk it does nothing."""
 
-    def __init__(self, services: Services, fixes: Fixes, walk: GuidedTour | None) -> None:
+    def __init__(self, services: Services, trials: Trials, walk: GuidedTour | None) -> None:
         self._services = services
-        self._fixes = fixes
+        self._trials = trials
         self._walk = walk
         self._at = walk.begins_at if walk else 0
         self._began: TourMoment | None = None
@@ -93,7 +93,7 @@ class Guide:
         """
         if self._walk is None:
             return
-        now = moment(self._services, self._fixes, self.captures, self._walk.target)
+        now = moment(self._services, self._trials, self.captures, self._walk.target)
         if self._began is None:
             self._began = now
         if self.step.at(now).is_done(self._began, now):

@@ -21,7 +21,7 @@ from fx_explorer.errors import FxExplorerError, SessionWriteError, UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.state_folder import typed_path
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.dialog import Dialog

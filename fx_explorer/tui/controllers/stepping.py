@@ -1,12 +1,14 @@
-"""Stepping through the compiler from the keyboard: what can be asked of a worker that waits, and
-why it cannot be asked now.
+"""Stepping through the compiler from the keyboard, and through Dynamo's bytecode: what can be asked
+of a worker that waits, and why it cannot be asked now.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.stages.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Direction, Gate
 from fx_explorer.session import SessionReader
@@ -18,6 +20,9 @@ from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.status.live import LiveCapture, Waiting
 from fx_explorer.tui.tasks.conversation import ask, conversation
+
+if TYPE_CHECKING:
+    from fx_explorer.analysis.step_record import StepRecord
 
 REFUSED_S = 20
 """Why something was refused is read in peace."""
@@ -35,6 +40,17 @@ SAVED = (
 )
 GONE = "The worker has ended. r captures again."
 
+NO_RECORD = (
+    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or "
+    "open the target itself, and press this "
+    "key when its program has run."
+)
+
+RECORD_LOOK_S = 0.1
+"""While the worker records."""
+
+READ_S = 15
+
 OF_INDUCTOR: frozenset[Gate] = frozenset(
     ("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code")
 )
@@ -49,7 +65,9 @@ IF_IT_CALLS_INDUCTOR = "only where your backend calls Inductor"
 
 
 class Stepping:
-    """The commands for a capture that may wait at gates."""
+    """Tells a worker that waits at a gate how to continue, and shows what each stage and the
+    bytecode did.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -255,6 +273,54 @@ class Stepping:
         if live:
             live.send(command, doing)
             self._services.look()
+
+    # the bytecode
+
+    @conversation("bytecode steps", "step through the bytecode")
+    async def step_through_bytecode(self) -> None:
+        from fx_explorer.analysis.step_record import (
+            read_record,
+        )  # neither is needed for the first paint
+        from fx_explorer.tui.screens.step_record import StepScreen
+
+        explorer = self._services.explorer
+        reader = explorer.reader
+        if reader is None:
+            return
+        record = await asyncio.to_thread(read_record, reader) or await self._record(reader)
+        if record is None:
+            return
+        screen = StepScreen(reader, record, explorer.keymap, _first_step_at(record, explorer.place))
+        left = await ask(self.app, screen)
+        if left and explorer.view == "source":
+            await explorer.go(left)
+
+    async def _record(self, reader: SessionReader) -> StepRecord | None:
+        """Have the worker call the program once more, and return the record; None when it cannot be
+        made. The worker's answer is reported as any other.
+        """
+        from fx_explorer.analysis.step_record import read_record
+
+        live = self._services.captures.live
+        if live is None or live.is_over or reader is not self._services.stepped_session:
+            self._services.notify(NO_RECORD, timeout=READ_S)
+            return None
+        if self.at_rest() is None:
+            return None
+        self.send(Command("steps"), "recording what the bytecode does")
+        while live.waiting is None and not live.is_over:
+            await asyncio.sleep(RECORD_LOOK_S)
+        return None if live.is_over else await asyncio.to_thread(read_record, reader)
+
+
+def _first_step_at(record: StepRecord, place: Place | None) -> int:
+    """Return the first step at a line of the bytecode; the very first step when none is there."""
+    if place is None or place.document.kind != "artifact":
+        return 0
+    wanted = place.document.id, place.line + 1
+    return next(
+        (i for i, step in enumerate(record.steps) if (step.artifact, step.line) == wanted), 0
+    )
 
 
 # Which key continues from a pause, and to what.

@@ -1,136 +1,138 @@
-"""Trials from the keyboard: the program is run again by workers of their own, for what this capture
-cannot tell.
+"""Trials from the keyboard: the program is run again by workers of their own with something changed,
+a graph break fixed or a setting of dynamic shapes.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.words import counted
-from fx_explorer.errors import FxExplorerError
-from fx_explorer.model import TWICE_THE_BATCH, Command
+from fx_explorer.model import TWICE_THE_BATCH
 from fx_explorer.tui.availability import NO_REQUEST
+from fx_explorer.tui.config import AfterFix
+from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.instruments.dynamic.screen import TryDynamic
     from fx_explorer.instruments.dynamic.trial import DynamicTrial
-    from fx_explorer.trials.break_times import BreakTimes
-    from fx_explorer.tui.dialogs.measuring import MeasureBreaks
+    from fx_explorer.instruments.fixes import Fix, Trial, TryFix, Verdict
+    from fx_explorer.model import CaptureRequest
 
 READ_S = 15
 
-NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
+NO_BREAK = "There is nothing here to fix: this list is empty."
 
 
 class Trials:
-    """Measures variants and graph breaks, and tries settings of dynamic shapes."""
+    """Looks for fixes of graph breaks and tries them, and tries settings of dynamic shapes."""
 
     def __init__(
         self,
         services: Services,
-        stepping: Stepping,
-        measure_breaks: MeasureBreaks | None,
+        capturing: Capturing,
+        after_fix: Callable[[], AfterFix],
+        try_fix: TryFix | None,
         try_dynamic: TryDynamic | None,
     ) -> None:
-        """The callables stand in for a worker that runs the program again; where one is None, there
-        is such a worker.
+        """``after_fix`` says what is done when a fix was written. ``try_fix`` and ``try_dynamic``
+        stand in for a worker that runs the changed program; where one is None, there is such a
+        worker.
         """
         self._services = services
-        self._stepping = stepping
-        self.app = services.app
-        self._measure_breaks = measure_breaks
+        self._capturing = capturing
+        self._after_fix = after_fix
+        self._try_fix = try_fix
         self._try_dynamic = try_dynamic
+        self.app = services.app
+        self._fix_trials: dict[Path, list[Trial]] = {}
+        """The trials of fixes, by session."""
         self._dynamic_trials: dict[tuple[Path, str], list[DynamicTrial]] = {}
-        """The trials, by session and by the expression for other inputs."""
+        """The trials of dynamic shapes, by session and by the expression for other inputs."""
 
-    @conversation("measure", "choose what to build and run for its time")
-    async def measure(self) -> None:
-        """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
-        from fx_explorer.analysis.variants.measurable import (
-            measurable_breaks,
-            measurable_variants,
-        )  # not for the first paint
+    # fixes of graph breaks
 
-        waiting, reader = self._stepping.at_rest(), self._services.stepped_session
-        if waiting is None or reader is None:
+    def count_trials(self) -> int:
+        """Return how many fixes were tried to their end."""
+        return sum(map(len, self._fix_trials.values()))
+
+    def last_verdict(self) -> Verdict | None:
+        """Return the verdict of the last trial; None before one has ended."""
+        trials = [trial for of_session in self._fix_trials.values() for trial in of_session]
+        return trials[-1].verdict if trials else None
+
+    @conversation("fixes", "look for what may take a graph break away")
+    async def show_fixes(self) -> None:
+        """Show what may take the break away. This works on a saved session too: proposing runs
+        nothing.
+        """
+        await self._offer_fixes(tries_all=False)
+
+    @conversation("try all", "look for what may take a graph break away, and try it")
+    async def try_all_fixes(self) -> None:
+        """Show what may take the break away, and try all of it."""
+        await self._offer_fixes(tries_all=True)
+
+    async def _offer_fixes(self, *, tries_all: bool) -> None:
+        from fx_explorer.instruments.breaks.view import subjects
+        from fx_explorer.instruments.fixes import offer as offer_of_fixes
+        from fx_explorer.instruments.fixes import try_any
+        from fx_explorer.instruments.fixes.screen import (
+            FixScreen,
+        )  # not needed for the first paint: libcst is loaded with it
+
+        explorer = self._services.explorer
+        told = explorer.cursor.place_of_break_told
+        if explorer.view != "breaks":
+            await explorer.action_show_view("breaks")
+        found = subjects(explorer.reader) if explorer.reader else []
+        found = [one for one in found if told and one.place == told] or found[
+            explorer.cursor.row_of_breaks() :
+        ]
+        if not found or explorer.reader is None:
+            self._services.notify(NO_BREAK)
             return
-        # Before anything is compiled, but with Dynamo through all of the program, its breaks are
-        # known and can be measured.
-        if not waiting.gate or waiting == Waiting("dynamo"):
-            breaks = measurable_breaks(reader)
-        else:
-            breaks = []
-        variants = [] if waiting.gate else measurable_variants(reader)
-        if self._services.explorer.view == "breaks":
-            found = [*breaks, *variants]
-        else:
-            found = [*variants, *breaks]
-        if not found:
-            if waiting.gate:
-                await self._stepping.go_on_then("build and run it, for its time", self.measure)
-            else:
-                self._services.notify(NOTHING_TO_RUN)
-            return
-        choices = [Choice(one.words, one.detail, one) for one in found]
-        chosen = await ask(
-            self.app, Chooser("Build and run, to see how long it takes", matching(choices))
-        )
-        if chosen is None:
-            return
-        if not chosen.variants:
-            await self.measure_breaks()
-            return
-        for name in chosen.variants:
-            self._stepping.send(
-                Command("measure", compilation=name), f"building and running [{name}]"
+        offer = await asyncio.to_thread(offer_of_fixes, explorer.reader.path, found[0])
+        if offer.fixes:
+            trials = self._fix_trials.setdefault(explorer.reader.path, [])
+            try_fix = self._try_fix or partial(try_any, worker=self._services.trial_worker)
+            after: AfterFix = self._after_fix() if self._services.captures.can_run else "nothing"
+            if after == "ask" and self._capturing.is_watching:
+                after = "capture"  # as for any file that is saved
+            screen = FixScreen(
+                offer,
+                self._asking_first(try_fix),
+                trials,
+                explorer.keymap,
+                after_fix=after,
+                tries_all=tries_all,
             )
-
-    @conversation("measure breaks", "measure graph breaks")
-    async def measure_breaks(self) -> None:
-        """Measure the graph breaks with a worker of its own, and add the times to the session."""
-        from fx_explorer.trials import break_times  # not needed for the first paint
-        from fx_explorer.tui.dialogs.measuring import MeasuringScreen
-
-        reader = self._services.stepped_session
-        request = reader.request() if reader else None
-        problem = break_times.why_not_measured(request)
-        if reader is None or request is None or problem:
-            self._services.notify(problem, title="not measured", severity="warning", timeout=READ_S)
-            return
-        if not await self._agrees_to_run():
-            return
-        measure = self._measure_breaks or partial(
-            break_times.measure_breaks, worker=self._services.trial_worker
-        )
-        times = await ask(self.app, MeasuringScreen(request, measure))
-        if times is None:
-            return
-        try:
-            known = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
-        except FxExplorerError as error:
-            self._services.notify(
-                f"the times could not be kept: {error}", severity="error", timeout=READ_S
-            )
+            if await ask(self.app, screen):
+                await explorer.action_show_view("overview")  # where it will say the result
+                self._capturing.anew(pauses=False)
         else:
-            self._services.notify(_told(times, known), timeout=READ_S)
+            self._services.notify(offer.why_none, title="no fix", timeout=15)
 
-    async def _agrees_to_run(self) -> bool:
-        try:
+    def _asking_first(self, try_fix: TryFix) -> TryFix:
+        """Return ``try_fix``, asking first: a trial runs the program that the session names, with
+        source files of the session in place of those on disk.
+        """
+
+        async def try_after_asking(
+            request: CaptureRequest, fix: Fix, before: SessionFigures
+        ) -> Trial:
             await self._services.ask_to_run()
-        except FxExplorerError as error:
-            self._services.notify(str(error), title="not run", severity="warning", timeout=READ_S)
-            return False
-        return True
+            return await try_fix(request, fix, before)
+
+        return try_after_asking
+
+    # dynamic shapes
 
     @conversation("dynamic shapes", "try settings of dynamic shapes")
     async def try_dynamic(self) -> None:
@@ -138,10 +140,7 @@ class Trials:
         here.
         """
         from fx_explorer.instruments.dynamic.screen import DynamicScreen
-        from fx_explorer.instruments.dynamic.trial import (
-            A_SCRIPT,
-            try_dynamic,
-        )
+        from fx_explorer.instruments.dynamic.trial import A_SCRIPT, try_dynamic
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
@@ -153,7 +152,7 @@ class Trials:
                 timeout=READ_S,
             )
             return
-        if not await self._agrees_to_run():
+        if not await self._services.user_agrees_to_run():
             return
         words = "Which other inputs are to fit? Give them as for --inputs"
         typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
@@ -167,15 +166,3 @@ class Trials:
                 self.app,
                 DynamicScreen(request, others, try_setting, found, self._services.explorer.keymap),
             )
-
-
-def _told(times: BreakTimes, known: int) -> str:
-    call = times.call
-    whole = (
-        f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled "
-        "graphs"
-    )
-    return (
-        f"{whole}; {counted(known, 'graph break')} measured ({counted(call.runs, 'call')} on "
-        f"{call.device})."
-    )

@@ -2,7 +2,7 @@
 
 Every selection goes through it: panes and lists tell it, and it tells the linked selection, the
 inspector line and the history. What the user can ask of what is on it are controllers
-(``controllers/looking/``); capturing is the app's business.
+(``controllers/``); capturing is the app's business.
 """
 
 from __future__ import annotations

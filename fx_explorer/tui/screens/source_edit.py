@@ -45,7 +45,7 @@ class SourceEditScreen(Dialog[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
-        *reused_bindings("place.copy", "capture.save"),
+        *reused_bindings({"place.copy": "copy", "capture.save": "save"}),
     ]
 
     def __init__(self, edit: SourceEdit, folder: Path, keymap: Keymap) -> None:

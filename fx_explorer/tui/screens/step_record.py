@@ -84,7 +84,7 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *closing_bindings("app.quit"),
         *priority_bindings("steps"),
-        *reused_bindings("app.help"),
+        *reused_bindings({"app.help": "help"}),
     ]
 
     def __init__(

@@ -20,7 +20,7 @@ OLD = "old: m.py has changed since"
 
 async def look(driver: Driver) -> None:
     """Look at the files now; the app does it once a second."""
-    await driver.app.controllers.old_findings.look()
+    await driver.app.controllers.source_files.look()
     await driver.settle()
 
 
@@ -85,7 +85,7 @@ async def test_an_unchanged_file_and_one_that_was_only_touched_are_not_old(
         await look(driver)
         os.utime(session.with_name("m.py"), (1, 1))
         await look(driver)
-        assert driver.app.controllers.old_findings.paths == [session.with_name("m.py")]
+        assert driver.app.controllers.source_files.paths == [session.with_name("m.py")]
         assert "old" not in driver.header
         assert {fact.topic for fact in driver.explorer.facts.facts}.isdisjoint({"old"})
         session.with_name("m.py").write_text(SOURCE + "\n# more\n")
@@ -115,7 +115,7 @@ async def test_files_that_a_session_of_somebody_else_names_are_not_looked_at(
     session.with_name("m.py").write_text(WITHOUT_PRINT)
     async with open_app(session, trusts_sessions=False) as driver:
         await look(driver)
-        assert driver.app.controllers.old_findings.paths == []
+        assert driver.app.controllers.source_files.paths == []
         assert "old" not in driver.header
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.capturing import Capturing
-from fx_explorer.tui.controllers.change import SinceLast
-from fx_explorer.tui.controllers.kernels.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.changes import Comparisons
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
@@ -27,7 +27,7 @@ REST = 4
 """Between two looks at a growing session passes at least this many times what a look costs."""
 
 
-class News:
+class ScreenUpdates:
     """Looks at the capture again and again, and shows what is new of it."""
 
     def __init__(
@@ -35,7 +35,7 @@ class News:
         services: Services,
         stepping: Stepping,
         capturing: Capturing,
-        since_last: SinceLast,
+        comparisons: Comparisons,
         kernel_builds: KernelBuilds,
         leaving: Leaving,
         target: str,
@@ -45,7 +45,7 @@ class News:
         self._explorer = services.explorer
         self._stepping = stepping
         self._capturing = capturing
-        self._since_last = since_last
+        self._comparisons = comparisons
         self._kernel_builds = kernel_builds
         self._leaving = leaving
         self._target = target
@@ -113,7 +113,7 @@ class News:
             if reader:
                 self._look_into(reader, version)
                 self._stepping.show_finished_stage()
-                self._since_last.look()
+                self._comparisons.renew_card()
                 capturing.offer_build()
         self._stepping.do_what_waited()
         capturing.go_on_without_pause()

@@ -1,8 +1,8 @@
-"""After a change of the program: what differs from the last capture, and what on screen is older
-than the files.
+"""What has changed: from the last capture to this one, from one variant to another, and in the files
+since they were captured.
 
-The differences are a card on the overview, and tables that its lines lead to. Both are made beside
-the screen.
+The differences from the last capture are a card on the overview, and tables that its lines lead to.
+Both are made beside the screen.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer import model
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
@@ -20,6 +21,7 @@ from fx_explorer.source_edit.captured_files import ChangedFile, FilesNow, captur
 from fx_explorer.source_edit.on_disk import read
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.dialogs.choose import Chooser, matching
 from fx_explorer.tui.earlier import Earlier
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
@@ -31,7 +33,10 @@ from fx_explorer.tui.views.reads import OVERVIEW_READS
 if TYPE_CHECKING:
     from fx_explorer.instruments.diff.since_last.differences import Differences
 
-
+NO_OTHER = (
+    "There is only one variant so far. Go again from a stage (c a) to have another one to "
+    "compare it with."
+)
 NOTHING_BEFORE = "There is no capture before this one to compare it with: {key} captures again."
 COMPARING = "Comparing this capture with the last one …"
 SAVED = (
@@ -40,17 +45,19 @@ SAVED = (
 )
 
 
-class SinceLast:
-    """Makes the card when a capture is there, and opens the differences."""
+class Comparisons:
+    """Shows what differs: from the last capture, on a card and in tables, and between two
+    variants.
+    """
 
-    def __init__(self, services: Services, old: OldFindings) -> None:
+    def __init__(self, services: Services, files: SourceFiles) -> None:
         self._services = services
-        self._old = old
+        self._files = files
         self.app = services.app
         self._made_of: tuple[object, ...] = ()
         """What the card on screen was made of."""
 
-    def look(self) -> None:
+    def renew_card(self) -> None:
         """Make the card again where the session on screen is another one, or has come further."""
         captures, reader = self._services.captures, self._services.explorer.reader
         earlier = captures.earlier_of(reader.path) if reader else None
@@ -79,7 +86,7 @@ class SinceLast:
                 explorer.show_of_app("since", card)
 
     @conversation("differences", "show what changed since the last capture")
-    async def show(self, aspect: str = "") -> None:
+    async def show_differences(self, aspect: str = "") -> None:
         """Show the differences, those of one line of the card first."""
         reader = self._services.explorer.reader
         earlier = self._services.captures.earlier_of(reader.path) if reader else None
@@ -88,7 +95,7 @@ class SinceLast:
             return
         if aspect == OF_FILES:
             heading, before = "Your files: as they were captured, and as they are now", reader.path
-            found = await read_beside(reader.path, partial(_of_files, self._old.old.changed))
+            found = await read_beside(reader.path, partial(_of_files, self._files.old.changed))
         else:
             assert earlier is not None
             heading, before = "Since the last capture: before, and now", earlier.session
@@ -105,6 +112,30 @@ class SinceLast:
                 heading, before, reader.path, found, aspect, self._services.explorer.keymap
             ),
         )
+
+    @conversation("compare variants", "choose two variants to compare")
+    async def compare_variants(self) -> None:
+        """Ask which compilations to compare. If there are only two, they are compared at once."""
+        from fx_explorer.instruments.diff.headings import (
+            original_first,
+        )  # not needed for the first paint, all
+        from fx_explorer.instruments.diff.screen import CompareScreen
+        from fx_explorer.tui.dialogs.choices import variant_choices
+
+        reader = self._services.explorer.reader
+        variants = reader.rows(model.Compilation) if reader else []
+        if reader is None or len(variants) < 2:
+            self._services.explorer.notify(NO_OTHER)
+            return
+        chosen = variants if len(variants) == 2 else []
+        while len(chosen) < 2:
+            title = f"Compare [{chosen[0].name}] with" if chosen else "Compare"
+            variant = await ask(self.app, Chooser(title, matching(variant_choices(reader, chosen))))
+            if variant is None:
+                return
+            chosen = [*chosen, variant]
+        left, right = original_first(*chosen)
+        self.app.push_screen(CompareScreen(reader, left, right, self._services.explorer.keymap))
 
     def _nothing_before(self) -> str:
         again = first_key(by_id("capture.again"), self._services.explorer.keymap)
@@ -144,7 +175,7 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     )
 
 
-# Old findings: the user's files are compared once a second with the captured ones, by their text.
+# The user's files are compared once a second with the captured ones, by their text.
 
 LOOK_S = 1.0
 """Seconds between two looks at the files."""
@@ -154,8 +185,10 @@ IS_CAPTURED = "It is being captured again just now."
 NOTHING_TO_RUN = "Capture the program again to see it as it is now."
 
 
-class OldFindings:
-    """Looks at the files of the session on screen, beside the screen."""
+class SourceFiles:
+    """Looks beside the screen whether the source files of the session have changed since they were
+    captured.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services

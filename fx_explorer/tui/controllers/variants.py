@@ -45,8 +45,8 @@ def _only(title: str, waiting: Waiting) -> str:
     return title
 
 
-class Edits:
-    """The commands that change something of a compilation that waits."""
+class Variants:
+    """Compiles another variant: of a compilation that waits, or from a stage that is finished."""
 
     def __init__(self, services: Services, stepping: Stepping) -> None:
         self._services = services

@@ -1,40 +1,60 @@
-"""Copying: the line under the cursor, a kernel, a node, or the whole answer of a view."""
+"""What leaves the screen as text: copied to the clipboard, or written to a file of its own.
+
+The session itself is saved in ``leaving.py``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.words import counted
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.session import SessionReader
+from fx_explorer.state_folder import typed_path
+from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.inspector.levels import NO_KERNEL
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.widgets.lines.line_view import LineView
 
 LINES_AT_ONCE = 1_000
 """An answer of so many lines is written before the next frame."""
 
+READ_S = 10
+
 NOTHING = "There is nothing to copy here."
 
+NO_PICTURE = (
+    "This view has no picture. Compile time (v w), kernels against the roof (v k), a call (v "
+    "l) and the bench (v p) have."
+)
 
-class Copying:
-    """Finds the text to copy, and says where it went."""
+
+class Exports:
+    """Copies lines, kernels, nodes and whole views, and writes pictures and graphs to files."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._explorer = services.explorer
+        self.app = services.app
         self._beside: BackgroundTask[str] = BackgroundTask(
             services.explorer, "copy", "copy the whole answer"
         )
 
     # what is copied
 
-    def copy(self) -> None:
+    def copy_line(self) -> None:
         """Copy the line under the cursor, or what is selected with the mouse."""
         explorer = self._explorer
         view = explorer.outline if explorer.outline.has_focus else explorer.views.body
@@ -46,7 +66,7 @@ class Copying:
         else:
             explorer.notify(NOTHING)
 
-    def kernel(self) -> None:
+    def copy_kernel(self) -> None:
         """Copy the code of the kernel that the cursor is on."""
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         kernel = self._explorer.linked_selection.kernel_at(place) if reader and place else None
@@ -57,7 +77,7 @@ class Copying:
 
             self._copy(copying.kernel_text(reader, kernel))
 
-    def node(self) -> None:
+    def copy_node(self) -> None:
         """Copy everything known about what the cursor is on."""
         from fx_explorer.tui import copying  # not needed for the first paint
 
@@ -71,7 +91,7 @@ class Copying:
             )
         )
 
-    def answer(self) -> None:
+    def copy_view(self) -> None:
         """Copy what the view says, as markdown."""
         from fx_explorer.tui import copying  # not needed for the first paint
 
@@ -136,4 +156,76 @@ class Copying:
         what = counted(text.count("\n") + 1, "line")
         self._services.notify(
             f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})"
+        )
+
+    # what is written
+
+    @conversation("picture as SVG", "write the picture of a view")
+    async def save_picture(self) -> None:
+        """Ask for a file, and write the picture of the view to it."""
+        explorer = self._explorer
+        draw = explorer.table.svg if explorer.table else None
+        if draw is None:
+            self._services.notify(NO_PICTURE)
+            return
+        name = await ask(
+            self.app, Ask("Write the picture as SVG to", f"{explorer.view}.svg", "writes")
+        )
+        if not name:
+            return
+        try:
+            await asyncio.to_thread(_write_picture, draw, typed_path(name))
+        except FxExplorerError as error:
+            self._services.notify(str(error), severity="error", timeout=READ_S)
+            return
+        self._services.notify(f"Wrote {name}.", timeout=READ_S)
+
+    @conversation("graph as a script", "write a graph as a script")
+    async def write_graph(self) -> None:
+        """Ask for a file, and write the graph to it as a script that runs it alone."""
+        from fx_explorer.analysis.graph_code.written import (
+            script_name,
+        )  # not needed for the first paint
+
+        reader, pane = self._explorer.reader, focused_graph(self._explorer)
+        if reader is None or pane is None or pane.document is None:
+            return
+        shown = document_of(reader, "graph", pane.document.id)
+        name = await ask(
+            self.app,
+            Ask("Write the graph as a script to", script_name(shown.owner, shown.title), "writes"),
+        )
+        if not name:
+            return
+        try:
+            await asyncio.to_thread(_write_script, reader.path, shown, typed_path(name))
+        except FxExplorerError as error:
+            self._services.notify(str(error), severity="error", timeout=READ_S)
+            return
+        self._services.notify(f"Wrote {name}. Run it with: python {name}", timeout=READ_S)
+
+
+def _write_picture(draw: Callable[[], str], path: Path) -> None:
+    """Write the picture to a free name. Raises UsageError when it cannot be drawn, or written
+    there.
+    """
+    output = OutputFile(path, "picture", never_ours, option="another name")
+    output.check()
+    output.write_text(draw())
+
+
+def _write_script(session: Path, shown: Document, path: Path) -> None:
+    """Write the script of a graph to a free name. Raises UsageError when it cannot be written
+    there.
+    """
+    from fx_explorer.analysis.graph_code.written import written_graph
+    from fx_explorer.client.trust import is_own
+
+    output = OutputFile(path, "script", never_ours, option="another name")
+    output.check()
+    with SessionReader(session) as reader:  # a second one, for this thread
+        graph = reader.get(model.Graph, shown.id)
+        output.write_text(
+            written_graph(reader, graph, shown.title, "script", is_own=is_own(session)),
+            "backslashreplace",
         )

@@ -1,0 +1,347 @@
+"""What is below a kernel's source: its levels beside each other, the configurations that it could
+have, and MLIR pass by pass.
+
+Where the cursor is on no kernel, the user is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.kernel_documents import (
+    builds_here,
+    first_statement,
+    is_of_a_library,
+    kernel_document,
+    kernel_of,
+    session_gpu,
+    source_here,
+)
+from fx_explorer.analysis.links.library_calls import is_call_of, library_at
+from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.errors import FxExplorerError, WorkerError
+from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.inspector.levels import (
+    FIRST_KERNEL,
+    INSIDE_A_LIBRARY,
+    NO_KERNEL,
+    NOT_BUILT,
+    NOT_TRITON,
+    SEVERAL_KERNELS,
+    CandidatesWanted,
+)
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.tasks.turn_lock import in_turn
+
+AT_ONCE = 2
+"""Compiled beside each other; more would let a pane wait for them all."""
+
+Asked = set[asyncio.Task[BuildAnswer]]
+
+
+class KernelLevels:
+    """Shows the levels and the configurations of the kernel under the cursor, and compiles what
+    they lack.
+    """
+
+    def __init__(self, services: Services, builds: KernelBuilds) -> None:
+        self._services = services
+        self._explorer = services.explorer
+        self._builds = builds
+        self.app = services.app
+        self.turn = services.explorer.turn
+        self._all_asked: Asked | None = None
+        """What is being compiled of all configurations; None when nothing is."""
+
+    # levels
+
+    @in_turn
+    async def show_levels(self) -> None:
+        """Show what is below the kernel of what the cursor is on, or below the configuration that
+        it is on.
+        """
+        explorer, reader = self._explorer, self._explorer.reader
+        levels = explorer.linked_selection.levels
+        chosen = explorer.cursor.candidate(reader) if reader else None
+        kernel = _kernel_or_first(explorer) if chosen is None else levels.listed
+        if reader is None or kernel is None:
+            return
+        place = explorer.cursor.place_or_selection
+        levels.choose(kernel, chosen)
+        count = _kernels_of(reader, place, kernel) if place and chosen is None else 0
+        own = self._source_below(reader, kernel, place)
+        if own is None:
+            explorer.notify(INSIDE_A_LIBRARY)
+            return
+        explorer.remember()
+        gpu = session_gpu(reader)
+        await explorer.show_view("source")
+        # What was selected before may be in the kernel's own code, and would select the kernel's
+        # own configuration.
+        explorer.linked_selection.selection = own
+        await explorer.linked_selection.show_preset(
+            "below_amd" if gpu and gpu.vendor == "amd" else "below"
+        )
+        pane = await explorer.linked_selection.go(own)
+        explorer.show_outline()
+        if pane:
+            explorer.linked.begin_with(pane)
+        if count > 1:
+            explorer.notify(SEVERAL_KERNELS.format(count=count))
+        explorer.show_inspector()
+        explorer.remember()
+
+    def _source_below(
+        self, reader: SessionReader, kernel: Kernel, place: Place | None
+    ) -> Place | None:
+        """Return where the cursor goes in the Triton source of the configuration; None for a
+        library call.
+        """
+        build = self._explorer.linked_selection.levels.build(reader)
+        if is_of_a_library(kernel, build):
+            return None
+        document = (source_here(reader, build) if build else None) or kernel_document(
+            reader, kernel
+        )
+        if place and place.line and place.document == document:
+            return place
+        return first_statement(reader, document)
+
+    # configurations
+
+    @in_turn
+    async def show_configurations(self) -> None:
+        """Show all configurations of the kernel that the cursor is on, or all choices for a library
+        call.
+        """
+        explorer = self._explorer
+        kernel = _library_here(explorer) or kernel_here(explorer)
+        if kernel is None:
+            return
+        explorer.remember()
+        explorer.linked_selection.levels.choose(kernel)
+        explorer.linked_selection.levels.listed = kernel
+        explorer.show_progress("")
+        await explorer.show_view("candidates")
+        self.app.post_message(CandidatesWanted(kernel))
+        explorer.remember()
+
+    def compile_configurations(self, event: CandidatesWanted) -> None:
+        reader = self._explorer.reader
+        if reader and session_gpu(reader) and event.kernel.language == "triton":
+            work = partial(self._build_all, event.kernel)
+            self._services.begin(
+                work,
+                "build all",
+                "build all",
+                "compile every configuration of a kernel",
+                exclusive=True,
+            )
+
+    async def _build_all(self, kernel: Kernel) -> None:
+        """Build every configuration, and make the view again as each one ends. Those that Inductor
+        adds when it has seen the registers come last.
+        """
+        waiting_for = self._all_asked = set()
+        began = time.monotonic()
+        asked: set[int] = set()
+        try:
+            if not self._rows(kernel):
+                self._explorer.show_progress(
+                    "Listing them … (the first time a builder has to start)"
+                )
+                await self._ask_quietly("candidates", kernel, 0, waiting_for)
+            self._tell_how_far(kernel, began)
+            while waiting := [
+                row
+                for row in self._rows(kernel)
+                if row.position not in asked and row.state == "candidate"
+            ]:
+                asked.update(row.position for row in waiting)
+                gate = asyncio.Semaphore(AT_ONCE)
+                await asyncio.gather(
+                    *(
+                        self._build_one(kernel, row.position, gate, began, waiting_for)
+                        for row in waiting
+                    )
+                )
+            self._explorer.show_progress("")
+        except asyncio.CancelledError:
+            if self._all_asked is waiting_for:  # or another kernel was asked for meanwhile
+                self._explorer.show_progress("Cancelled: the rest is compiled when you look at it.")
+        except FxExplorerError as error:
+            self._explorer.show_progress(f"{error}")
+        finally:
+            if self._all_asked is waiting_for:
+                self._all_asked = None
+
+    async def _build_one(
+        self,
+        kernel: Kernel,
+        position: int,
+        gate: asyncio.Semaphore,
+        began: float,
+        among: Asked,
+    ) -> None:
+        async with gate:
+            await self._ask_quietly("resources", kernel, position, among)
+            self._tell_how_far(kernel, began)
+
+    def _tell_how_far(self, kernel: Kernel, began: float) -> None:
+        rows = [row for row in self._rows(kernel) if row.origin != "library"]
+        done = sum(row.state != "candidate" for row in rows)
+        took = f"{time.monotonic() - began:.0f} s"
+        if done < len(rows):
+            words = f"{done} of {len(rows)} configurations are compiled … {took}, esc cancels."
+        else:
+            words = ""
+        self._explorer.show_progress(words)
+
+    async def _ask_quietly(
+        self, task: BuildTask, kernel: Kernel, position: int, among: Asked
+    ) -> BuildAnswer:
+        """Ask a builder without a message; ``among`` says what Escape stops. Raises WorkerError
+        when nothing could be done; a compiler's refusal is kept.
+        """
+        from fx_explorer.client.trust import COMPILES  # not needed for the first paint
+
+        reader = await self._builds.writable(COMPILES)
+        asked = asyncio.create_task(self._builds.ask_builder(reader, task, kernel, position))
+        among.add(asked)
+        try:
+            answer = await asked
+        finally:
+            among.discard(asked)
+        if answer.kind == "refused":
+            raise WorkerError(answer.text)
+        return answer
+
+    def _rows(self, kernel: Kernel) -> list[KernelBuild]:
+        if self._explorer.reader:
+            return builds_here(self._explorer.reader, kernel)
+        return []
+
+    def stop(self) -> bool:
+        """Stop what is compiled for kernels, on Escape. Returns whether there was something to
+        stop.
+        """
+        was_compiling = self._builds.stop()
+        running = list(self._all_asked or ())
+        for asked in running:
+            asked.cancel()
+        return was_compiling or bool(running)
+
+    # pass by pass
+
+    @conversation("passes", "show what each MLIR pass did")
+    async def show_passes(self) -> None:
+        """Show what each MLIR pass did to the selected kernel, in the configuration that is
+        shown.
+        """
+        from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
+
+        explorer = self._explorer
+        kernel = kernel_here(explorer)
+        if kernel is None or explorer.reader is None:
+            return
+        explorer.linked_selection.levels.choose(kernel, explorer.cursor.candidate(explorer.reader))
+        build = explorer.linked_selection.levels.build(explorer.reader)
+        if session_gpu(explorer.reader) is None and not (build and build.passes):
+            self._services.notify(NOT_BUILT)
+            return
+        position = explorer.linked_selection.levels.position(explorer.reader)
+
+        async def dump() -> str:
+            return await self._dump(kernel, position)
+
+        title = f"MLIR pass by pass · {kernel.name}" + (
+            f" · {build.shown_options}" if build else ""
+        )
+        await ask(self.app, PassesScreen(title, dump, explorer.keymap))
+
+    async def _dump(self, kernel: Kernel, position: int) -> str:
+        """Return what MLIR printed, from the session when it is there. Raises WorkerError, with the
+        compiler's message.
+        """
+        row = next((row for row in self._rows(kernel) if row.position == position), None)
+        if row is None or not row.passes:
+            answer = await self._ask_quietly("passes", kernel, position, set())
+            if answer.kind == "failed":
+                raise WorkerError(answer.text)
+            row = next(row for row in self._rows(kernel) if row.position == position)
+        assert self._explorer.reader is not None
+        return self._explorer.reader.text(row.passes)
+
+
+# The kernel of what the cursor is on.
+
+
+def kernel_here(explorer: Explorer) -> Kernel | None:
+    """Return the Triton kernel of what the cursor is on. Where there is none, tell the user."""
+    place = explorer.cursor.place_or_selection
+    if explorer.reader is None:
+        return None
+    kernel = _library_here(explorer) or (
+        explorer.linked_selection.kernel_at(place) if place else None
+    )
+    if kernel is None:
+        explorer.notify(NO_KERNEL)
+    elif kernel.language != "triton":
+        explorer.notify(
+            INSIDE_A_LIBRARY
+            if kernel.language == "extern"
+            else NOT_TRITON.format(language=kernel.language)
+        )
+        return None
+    return kernel
+
+
+def _library_here(explorer: Explorer) -> Kernel | None:
+    """Return the library call that the cursor is on, unless a Triton kernel belongs there
+    too.
+    """
+    place = explorer.cursor.place_or_selection
+    if explorer.reader is None or place is None:
+        return None
+    library = library_at(explorer.reader, place)
+    is_alone = library and (
+        is_call_of(library, place) or explorer.linked_selection.kernel_at(place) is None
+    )
+    return library if is_alone else None
+
+
+def _kernel_or_first(explorer: Explorer) -> Kernel | None:
+    """Return ``kernel_here``; if nothing selected says which kernel, the session's first one,
+    and tell the user.
+    """
+    place = explorer.cursor.place_or_selection
+    if explorer.reader is None or (place and explorer.linked_selection.kernel_at(place)):
+        return kernel_here(explorer)
+    from fx_explorer.instruments.kernels.first_kernel import first_triton_kernel, why_no_triton
+
+    kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
+    explorer.notify(
+        FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(explorer.reader)
+    )
+    return kernel
+
+
+def _kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
+    """Count the kernels of ``shown``'s compilation that compute what is at a place; 0 in the code
+    of a kernel, which is its own, and where another place's kernel is shown.
+    """
+    if kernel_of(reader, place.document):
+        return 0
+    computing = Selection(reader, place).computing
+    if shown.artifact not in computing:
+        return 0
+    return sum(
+        one.artifact in computing for one in reader.rows(Kernel, compilation=shown.compilation)
+    )

@@ -1,0 +1,356 @@
+"""Everything that is measured from the keyboard: whether compiling pays, where the time of a call
+goes, how long variants and graph breaks take, and one kernel alone.
+
+Other interpreters run the program for it; the results come into the session that is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fx_explorer import model
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.model import Command
+from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.availability import NO_REQUEST
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.kernel_levels import kernel_here
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.tasks.conversation import ask, conversation
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.bench.driving import BenchProgress
+    from fx_explorer.instruments.bench.plan import BenchPlan
+    from fx_explorer.instruments.ledger.trial import Ledger
+    from fx_explorer.model import CaptureRequest
+    from fx_explorer.trials.break_times import BreakTimes
+    from fx_explorer.tui.dialogs.measuring import Measure, MeasureBreaks
+
+READ_S = 15
+READ_LONG_S = 20
+"""What a bench or a kernel's measurement tells is longer."""
+
+KERNEL_GROUP = "bench"
+PROGRAM_GROUP = "program bench"
+"""Groups of workers: one kernel is measured at a time, and one bench runs."""
+
+SUGGESTED = "--backends eager,aot_eager,inductor --batch 1,8,32 --budget 180"
+
+A_SCRIPT = (
+    "A script cannot be called again and again: point at a model or function of it, FILE.py:OBJECT."
+)
+QUESTION = "What is to be compared? Options as of fx-explorer bench"
+
+RUNS_ALREADY = "A bench runs already; esc stops it and keeps what it measured."
+
+NOTHING_TO_RUN = "Nothing was compiled to its end, so there is nothing to run."
+
+RunBench = Callable[
+    ["BenchPlan", SessionWriter, str, Callable[["BenchProgress"], object]], Awaitable[None]
+]
+"""The plan, who writes to the session, the interpreter, who hears what is being done."""
+
+Progress = Callable[[str], object]
+MeasureKernel = Callable[[Path, int, Progress, str], Awaitable[model.KernelTime]]
+"""Path of the session, kernel, who hears what is being done, interpreter."""
+
+
+async def run_real_bench(
+    plan: BenchPlan, writer: SessionWriter, python: str, tell: Callable[[BenchProgress], object]
+) -> None:
+    from fx_explorer.instruments.bench.driving import Bench  # not needed for the first paint
+
+    await Bench(plan, writer, python, tell).run()
+
+
+async def measure_on_gpu(
+    session: Path, kernel: int, tell: Progress, python: str
+) -> model.KernelTime:
+    from fx_explorer.instruments.kernels import kernel_bench  # not needed for the first paint
+
+    return await kernel_bench.measure_kernel(session, kernel, tell, python)
+
+
+class Measurements:
+    """Measures the program, its graph breaks, its variants and its kernels."""
+
+    run_bench: RunBench = staticmethod(run_real_bench)
+    measure_kernel: MeasureKernel = staticmethod(measure_on_gpu)
+    account: Measure[Ledger] | None = None
+    """What stands in for the worker that runs the program again; None: such a worker."""
+
+    def __init__(
+        self,
+        services: Services,
+        stepping: Stepping,
+        builds: KernelBuilds,
+        measure_breaks: MeasureBreaks | None,
+    ) -> None:
+        """``measure_breaks`` stands in for a worker that runs the program again; where it is None,
+        there is such a worker.
+        """
+        self._services = services
+        self._stepping = stepping
+        self._builds = builds
+        self._measure_breaks = measure_breaks
+        self.app = services.app
+        self._suggested = SUGGESTED
+        self._is_benching_program = False
+        self._is_benching_kernel = False
+
+    def stop(self) -> bool:
+        """Stop a bench on Escape, and tell what is kept. Returns whether there was one."""
+        was_running = self._is_benching_kernel or self._is_benching_program
+        if self._is_benching_kernel:
+            self.app.workers.cancel_group(self.app, KERNEL_GROUP)
+            self._services.notify("Stopped: the kernel was not measured.")
+        if self._is_benching_program:
+            self.app.workers.cancel_group(self.app, PROGRAM_GROUP)
+            self._services.notify("Stopped: what was measured is kept.")
+        return was_running
+
+    def _tell_not_measured(self, problem: str, timeout: float = READ_S) -> None:
+        self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
+
+    # whether compiling pays
+
+    @conversation("bench", "measure whether compiling pays")
+    async def bench_program(self) -> None:
+        """Ask which backends and sizes, and begin."""
+        reader = self._services.explorer.reader
+        request = reader.request() if reader else None
+        if self._is_benching_program:
+            self._tell_not_measured(RUNS_ALREADY, READ_LONG_S)
+            return
+        if reader is None or request is None:
+            self._tell_not_measured(NO_REQUEST, READ_LONG_S)
+            return
+        if request.as_script or reader.is_of_a_script():
+            self._tell_not_measured(A_SCRIPT, READ_LONG_S)
+            return
+        plan = await self._ask_plan(
+            replace(request, gpu=None, no_weights=False, pause="", stay=False)
+        )
+        if plan is None:
+            return
+        await self._services.explorer.action_show_view("bench")
+        self._services.begin(
+            partial(self._bench_program, plan),
+            "bench",
+            PROGRAM_GROUP,
+            "measure whether compiling pays",
+            exclusive=True,
+        )
+
+    async def _ask_plan(self, request: CaptureRequest) -> BenchPlan | None:
+        """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
+        from fx_explorer.instruments.bench.arguments import (
+            typed_plan,  # not needed for the first paint
+        )
+
+        is_typed = False
+        while typed := await ask(
+            self.app, Ask(QUESTION, self._suggested, verb="measures", is_typed=is_typed)
+        ):
+            self._suggested, is_typed = typed, True
+            try:
+                return typed_plan(typed, request)
+            except UsageError as error:
+                self._tell_not_measured(str(error), READ_LONG_S)
+        return None
+
+    async def _bench_program(self, plan: BenchPlan) -> None:
+        from fx_explorer.client.trust import RUNS  # not needed for the first paint
+
+        self._is_benching_program = True
+        try:
+            reader = await self._builds.writable(RUNS)
+            with SessionWriter(reader.path) as writer:
+                # What it is doing comes into the session with the rest, and the view shows it.
+                await self.run_bench(
+                    plan, writer, self._services.trial_worker.python, lambda progress: None
+                )
+        except FxExplorerError as error:
+            self._tell_not_measured(str(error), READ_LONG_S)
+        finally:
+            self._is_benching_program = False
+
+    # one call
+
+    @conversation("ledger", "account for a call")
+    async def account_for_call(self) -> None:
+        """Measure with a worker of its own, and add the ledger to the session that is shown."""
+        from fx_explorer.client.trust import RUNS
+        from fx_explorer.instruments.ledger import trial  # not needed for the first paint
+        from fx_explorer.trials.break_times import why_not_measured
+        from fx_explorer.tui.dialogs.measuring import OF_A_CALL, MeasuringScreen
+
+        reader = self._services.explorer.reader
+        request = reader.request() if reader else None
+        problem = NO_REQUEST if request is None else why_not_measured(request)
+        if reader is None or request is None or problem:
+            self._tell_not_measured(problem)
+            return
+        try:
+            writable = await self._builds.writable(RUNS)
+        except FxExplorerError as error:
+            self._tell_not_measured(str(error))
+            return
+        await self._services.explorer.action_show_view("ledger")
+        measure = self.account or partial(
+            trial.account_for_call, worker=self._services.trial_worker
+        )
+        measured = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
+        if measured is None:
+            return
+        try:
+            await asyncio.to_thread(trial.add_ledger, writable.path, measured)
+        except FxExplorerError as error:
+            self._services.notify(
+                f"the ledger could not be kept: {error}", severity="error", timeout=READ_S
+            )
+
+    # variants and graph breaks
+
+    @conversation("measure", "choose what to build and run for its time")
+    async def time_variants(self) -> None:
+        """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
+        from fx_explorer.analysis.variants.measurable import (
+            measurable_breaks,
+            measurable_variants,
+        )  # not for the first paint
+
+        waiting, reader = self._stepping.at_rest(), self._services.stepped_session
+        if waiting is None or reader is None:
+            return
+        # Before anything is compiled, but with Dynamo through all of the program, its breaks are
+        # known and can be measured.
+        if not waiting.gate or waiting == Waiting("dynamo"):
+            breaks = measurable_breaks(reader)
+        else:
+            breaks = []
+        variants = [] if waiting.gate else measurable_variants(reader)
+        if self._services.explorer.view == "breaks":
+            found = [*breaks, *variants]
+        else:
+            found = [*variants, *breaks]
+        if not found:
+            if waiting.gate:
+                await self._stepping.go_on_then(
+                    "build and run it, for its time", self.time_variants
+                )
+            else:
+                self._services.notify(NOTHING_TO_RUN)
+            return
+        choices = [Choice(one.words, one.detail, one) for one in found]
+        chosen = await ask(
+            self.app, Chooser("Build and run, to see how long it takes", matching(choices))
+        )
+        if chosen is None:
+            return
+        if not chosen.variants:
+            await self.time_breaks()
+            return
+        for name in chosen.variants:
+            self._stepping.send(
+                Command("measure", compilation=name), f"building and running [{name}]"
+            )
+
+    @conversation("measure breaks", "measure graph breaks")
+    async def time_breaks(self) -> None:
+        """Measure the graph breaks with a worker of its own, and add the times to the session."""
+        from fx_explorer.trials import break_times  # not needed for the first paint
+        from fx_explorer.tui.dialogs.measuring import MeasuringScreen
+
+        reader = self._services.stepped_session
+        request = reader.request() if reader else None
+        problem = break_times.why_not_measured(request)
+        if reader is None or request is None or problem:
+            self._tell_not_measured(problem)
+            return
+        if not await self._services.user_agrees_to_run():
+            return
+        measure = self._measure_breaks or partial(
+            break_times.measure_breaks, worker=self._services.trial_worker
+        )
+        times = await ask(self.app, MeasuringScreen(request, measure))
+        if times is None:
+            return
+        try:
+            count = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
+        except FxExplorerError as error:
+            self._services.notify(
+                f"the times could not be kept: {error}", severity="error", timeout=READ_S
+            )
+        else:
+            self._services.notify(_break_times_in_words(times, count), timeout=READ_S)
+
+    # one kernel
+
+    def time_kernel(self) -> None:
+        kernel = kernel_here(self._services.explorer)
+        if kernel is not None:
+            work = partial(self._bench_kernel, kernel)
+            described = "measure a kernel alone on the GPU"
+            self._services.begin(work, "bench", KERNEL_GROUP, described, exclusive=True)
+
+    async def _bench_kernel(self, kernel: model.Kernel) -> None:
+        """Measure a kernel alone on this machine's GPU, and show the result or why there is
+        none.
+        """
+        from fx_explorer.client.trust import MEASURES  # not needed for the first paint
+
+        self._is_benching_kernel = True
+        try:
+            reader = await self._builds.writable(MEASURES)
+            self._services.notify(
+                f"Measuring {kernel.name} alone on this machine's GPU … esc stops it."
+            )
+            await self.measure_kernel(
+                reader.path,
+                kernel.id,
+                self._services.explorer.show_progress,
+                self._services.trial_worker.python,
+            )
+        except FxExplorerError as error:
+            self._tell_not_measured(str(error), READ_LONG_S)
+        else:
+            words = _kernel_time_in_words(reader, kernel)
+            self._services.notify(words, title=kernel.name, timeout=READ_LONG_S)
+            self._services.explorer.show_inspector()
+        finally:
+            self._is_benching_kernel = False
+            self._services.explorer.show_progress("")
+
+
+def _break_times_in_words(times: BreakTimes, count: int) -> str:
+    call = times.call
+    whole = (
+        f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled "
+        "graphs"
+    )
+    return (
+        f"{whole}; {counted(count, 'graph break')} measured ({counted(call.runs, 'call')} on "
+        f"{call.device})."
+    )
+
+
+def _kernel_time_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+    from fx_explorer.instruments.kernels.card import measured_card
+    from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
+
+    speed = kernel_speed(reader, kernel)
+    if speed:
+        return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device)))
+    return ""

@@ -1,0 +1,202 @@
+"""Going somewhere: to the next part of the main screen, back to where the user was, to what is
+found or linked, and to the user's line in an editor.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from fx_explorer.analysis.documents import Place
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.selection.history import Stop
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.tasks.turn_lock import in_turn
+from fx_explorer.tui.terminal import editing
+from fx_explorer.tui.views.reads import FIND_READS
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.inspector.entry import Entry
+
+READ_S = 8
+
+
+class Navigation:
+    """Moves the focus, the cursor and the history of the main screen."""
+
+    def __init__(self, services: Services) -> None:
+        self._explorer = services.explorer
+        self.app = services.app
+        self.turn = services.explorer.turn
+
+    # the focus
+
+    def next_pane(self) -> None:
+        self._focus_neighbour(1)
+
+    def previous_pane(self) -> None:
+        self._focus_neighbour(-1)
+
+    def _focus_neighbour(self, step: int) -> None:
+        """Focus the next of outline and panes, from left to right, and then round again."""
+        explorer = self._explorer
+        stops: list[Pane | None] = [None] if explorer.outline.display else []
+        panes = list(explorer.linked.panes) if explorer.view == "source" else []
+        if not panes:
+            self._focus_stop(step)
+            return
+        stops += panes
+        at = 0 if explorer.outline.has_focus else stops.index(explorer.linked.active)
+        following = stops[(at + step) % len(stops)]
+        if following is None:
+            explorer.set_focus(explorer.outline, scroll_visible=False)
+        else:
+            explorer.linked.activate(following)
+        explorer.show_inspector()
+
+    def _focus_stop(self, step: int) -> None:
+        """Focus the next of outline, list and detail of a view that is no panes."""
+        explorer = self._explorer
+        parts = (explorer.outline, explorer.views.body, explorer.views.detail)
+        stops = [one for one in parts if one is not None and one.display]
+        if stops:
+            at = next((i for i, one in enumerate(stops) if one.has_focus), -step)
+            explorer.set_focus(stops[(at + step) % len(stops)], scroll_visible=False)
+
+    def toggle_outline(self) -> None:
+        explorer = self._explorer
+        explorer.outline_side.wish = not explorer.outline.display
+        explorer.show_outline()
+        if explorer.outline.display:
+            explorer.set_focus(explorer.outline, scroll_visible=False)
+        elif explorer.views.body:
+            explorer.set_focus(explorer.views.body, scroll_visible=False)
+
+    # the history
+
+    async def back(self) -> None:
+        self._amend()
+        await self._return_to(self._explorer.history.back(), "This is where you began.")
+
+    async def forward(self) -> None:
+        self._amend()
+        await self._return_to(self._explorer.history.forward(), "There is nothing ahead.")
+
+    def _amend(self) -> None:
+        """Update the history, so that coming back leads to where the cursor is now."""
+        history = self._explorer.history
+        if history.current and history.current.view == self._explorer.view:
+            history.amend(self._explorer.stop())
+
+    @in_turn
+    async def _return_to(self, stop: Stop | None, otherwise: str) -> None:
+        explorer = self._explorer
+        if stop is None:
+            explorer.notify(otherwise)
+            return
+        await explorer.show_view(stop.view)
+        if stop.place:
+            pane = await explorer.linked_selection.go(stop.place)
+            if pane:
+                explorer.linked.activate(pane)
+        explorer.show_inspector()
+
+    # what is found
+
+    def find_in_pane(self) -> None:
+        explorer = self._explorer
+        view = explorer.outline if explorer.outline.has_focus else explorer.views.body
+        for pane in explorer.linked.panes:
+            if pane.body is view:
+                pane.unfold()  # what is folded would not be found
+        if view:
+            explorer.find_bar.open(view)
+
+    @conversation("find anything", "find anything in the session")
+    async def find_anything(self) -> None:
+        reader = self._explorer.reader
+        if reader is None:
+            return
+
+        from fx_explorer.tui.dialogs.choices import found_choices  # not needed for the first paint
+
+        def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
+            look = functools.partial(found_choices, typed=typed)
+            if typed and FIND_READS.takes_long(reader):
+                return read_beside(reader.path, look)
+            return look(reader)
+
+        place = await ask(
+            self.app, Chooser("Find a node, kernel, line (model.py:12) or graph break", search)
+        )
+        if place:
+            await self._explorer.go(place)
+
+    # from the selection
+
+    @conversation("follow", "follow a link")
+    async def follow_link(self, event: Pane.Followed) -> None:
+        """Go where a line in a pane is linked to, if it is one place; else let the user choose."""
+        reader = self._explorer.reader
+        if reader is None:
+            return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+
+        links = [
+            (entry, entry.place) for entry in inspect.links(reader, event.place) if entry.place
+        ]
+        if not links:
+            self._explorer.notify("No graph node comes from this line.")
+            return
+        choices = [
+            Choice(f"{entry.label:<10} {entry.text}", _certainty(entry), place)
+            for entry, place in links
+        ]
+        place = (
+            links[0][1]
+            if len(links) == 1
+            else await ask(self.app, Chooser("Follow", matching(choices)))
+        )
+        if place:
+            await self._explorer.go(place)
+
+    @conversation("inspect", "show all facts of the selection")
+    async def inspect(self) -> None:
+        reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
+        if reader is None or place is None:
+            self._explorer.notify(
+                "Nothing is selected: go to a line of source, a node or a line of a kernel first."
+            )
+            return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
+        from fx_explorer.tui.screens.inspector import Inspector
+
+        time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
+        chosen = await ask(self.app, Inspector(inspect.entries(reader, place, time)))
+        if chosen:
+            await self._explorer.go(chosen)
+
+    def edit_line(self) -> None:
+        """Open the user's line that this came from in their editor."""
+        reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
+        if reader is None:
+            return
+        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+
+        found = inspect.user_line(reader, place) if place else None
+        if found is None:
+            self._explorer.notify("No line of your source is known for this.", severity="warning")
+            return
+        try:
+            editing.edit(self.app, *found)
+        except FxExplorerError as error:
+            self._explorer.notify(str(error), severity="warning", timeout=READ_S)
+
+
+def _certainty(entry: Entry) -> str:
+    return entry.note if entry.is_certain else f"{entry.note} (not certain)"

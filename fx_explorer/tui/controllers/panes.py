@@ -1,0 +1,276 @@
+"""What the panes show, and how: the linked panes side by side, the form of a graph in one, the
+region that every view is narrowed to, and the rows of a table.
+
+Tables say which of their rows belong to a region (``Table.within``); of a graph,
+``selection/shown_lines.py`` knows which of its lines a pane shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
+from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.assembly import NO_MACHINE_WORDS
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching, matching_when_read
+from fx_explorer.tui.panes.pane import Pane
+from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.screens.explorer import Explorer
+from fx_explorer.tui.tasks.beside import read_beside
+from fx_explorer.tui.tasks.conversation import ask, conversation
+from fx_explorer.tui.tasks.turn_lock import in_turn
+from fx_explorer.tui.views.reads import DOCUMENT_READS
+
+NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
+
+NO_GRAPH = (
+    "Go to a pane that shows a graph first: this key is about the graph in it. (d chooses "
+    "one, 3 lists all.)"
+)
+
+NO_REGION = (
+    "No node is in a region. Mark some (c m), or put annotate around your lines: the regions "
+    "(v r) say how."
+)
+
+NOT_SORTED = (
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown "
+    "as rows by its times, where a profile "
+    "(--profile) has any."
+)
+
+WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"
+WORDS_OF_ROWS = "Only rows with these words, of any column"
+
+
+class Panes:
+    """Arranges the linked panes, says what each of them shows, and narrows and sorts what is on
+    screen.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._explorer = services.explorer
+        self.app = services.app
+        self.turn = services.explorer.turn
+
+    # which panes there are, and how wide
+
+    @in_turn
+    async def preset(self, name: str) -> None:
+        """Show panes that go together: source, graph and kernel, and the like."""
+        explorer = self._explorer
+        explorer.remember()
+        await explorer.show_view("source")
+        await explorer.linked_selection.show_preset(name)
+        explorer.show_outline()
+        if explorer.linked.panes:
+            explorer.linked.activate(explorer.linked.panes[0])
+        explorer.show_inspector()
+        explorer.remember()
+
+    async def add(self) -> None:
+        """Add a pane, and ask what it shows."""
+        await self._add()
+        await self.pick_document()
+
+    @in_turn
+    async def _add(self) -> None:
+        await self._explorer.show_view("source")
+        pane = await self._explorer.linked.add()
+        self._explorer.show_outline()
+        self._explorer.linked.activate(pane)
+
+    @in_turn
+    async def close(self) -> None:
+        linked = self._explorer.linked
+        if self._explorer.view != "source" or len(linked.panes) < 2 or linked.active is None:
+            self._explorer.notify(
+                "The last pane stays: choose another document for it, or another view."
+            )
+            return
+        await linked.close(linked.active)
+        self._explorer.show_outline()
+        if linked.active:
+            linked.activate(linked.active)
+
+    def zoom(self) -> None:
+        self._explorer.linked.toggle_zoom()
+
+    def widen(self, cells: int) -> None:
+        pane, linked = self._explorer.cursor.pane, self._explorer.linked
+        if pane is None or linked.is_single or len(linked.panes) < 2:
+            self._explorer.notify("There is one pane on screen: it has all the room.")
+        else:
+            linked.widen(pane, cells)
+
+    # what a pane shows
+
+    @conversation("choose document", "choose what a pane shows")
+    async def pick_document(self) -> None:
+        explorer = self._explorer
+        if explorer.reader is None:
+            return
+        from fx_explorer.tui.dialogs.choices import pane_choices  # not needed for the first paint
+
+        await explorer.show_view("source")
+        pane = explorer.linked.active
+        if DOCUMENT_READS.takes_long(explorer.reader):
+            reading = asyncio.create_task(read_beside(explorer.reader.path, pane_choices))
+            try:
+                document = await ask(
+                    self.app, Chooser("Show in this pane", matching_when_read(reading))
+                )
+            finally:
+                reading.cancel()
+        else:
+            document = await ask(
+                self.app, Chooser("Show in this pane", matching(pane_choices(explorer.reader)))
+            )
+        if pane and document:
+            if isinstance(document, Document):
+                explorer.linked_selection.show_document(pane, document)
+            else:
+                explorer.linked_selection.show_level(pane, document)
+            explorer.linked.activate(pane)
+            explorer.show_inspector()
+
+    def wrap_lines(self) -> None:
+        pane = self._explorer.cursor.pane
+        if pane is None:
+            self._explorer.notify("Lines are wrapped in the linked panes: press 2 to see them.")
+        elif pane.document and pane.document.kind == "graph":
+            self._explorer.notify(
+                "A graph is a table: its rows are not wrapped. → shows what is right of the edge."
+            )
+        else:
+            pane.toggle_wrap()
+            self._explorer.notify(
+                "Long lines continue in the next row."
+                if pane.wraps
+                else "Each line is in one row again."
+            )
+
+    def mark_kernels(self) -> None:
+        """Mark kernels in the linked panes, or do not any more."""
+        is_on = self._explorer.linked_selection.toggle_kernel_marks()
+        if self._explorer.view == "source":
+            where = ""
+        else:
+            where = " in the linked panes: press 2 to see them"
+        self._explorer.notify(
+            f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}."
+        )
+
+    def machine_words(self) -> None:
+        """Show or hide what the machine's code says beside each SASS instruction."""
+        pane = self._explorer.cursor.pane
+        if pane is None or pane.document is None or pane.document.language != "sass":
+            self._explorer.notify(
+                "Addresses and control bits are SASS's: go to a pane that shows it (p k)."
+            )
+        elif not pane.toggle_machine_words():
+            self._explorer.notify(NO_MACHINE_WORDS)
+
+    def next_graph_form(self) -> None:
+        """Show the graph in the next of its forms, with the cursor on the same node."""
+        pane = focused_graph(self._explorer)
+        if pane and pane.document:
+            self._explorer.linked_selection.show_form(pane, NEXT_FORM[pane.document.kind])
+
+    # one region, or everything
+
+    @conversation("only this region", "choose a region to narrow the graphs to")
+    async def narrow_to_region(self) -> None:
+        """Narrow the graphs to a region that the user chooses, or show all of them again."""
+        explorer = self._explorer
+        if explorer.reader is None:
+            return
+        if explorer.linked_selection.region:
+            explorer.narrow(None)
+            return
+        region = await self._choose_region(explorer.reader)
+        if region is None:
+            return
+        was_elsewhere = explorer.view != "source"
+        await explorer.show_view("source")
+        explorer.linked_selection.narrow(region)
+        linked = explorer.linked
+        graphs = [pane for pane in linked.panes if pane.document and pane.document.kind == "graph"]
+        first = first_place(explorer.reader, region)
+        if first and all(
+            pane.place is None for pane in graphs
+        ):  # another compilation or another variant has the region
+            await explorer.go(first)
+        elif graphs and linked.active not in graphs and (was_elsewhere or linked.is_single):
+            linked.activate(graphs[0])
+        explorer.show_inspector()
+
+    async def _choose_region(self, reader: SessionReader) -> RegionKey | None:
+        """Return the region under the cursor. With none or several there, the user is asked."""
+        here = self._explorer.cursor.regions(reader)
+        from fx_explorer.tui.dialogs.choices import region_choices  # not needed for the first paint
+
+        choices = region_choices(reader, here)
+        if not choices:
+            self._explorer.notify(NO_REGION)
+            return None
+        if len(here) == 1:
+            return here[0]
+        return await ask(self.app, Chooser("Show only the nodes of", matching(choices)))
+
+    # the rows of a table
+
+    @conversation("filter rows", "narrow a table by typing")
+    async def filter_rows(self) -> None:
+        """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
+        from fx_explorer.tui.screens.table_filter import (
+            TableFilter,
+        )  # not needed for the first paint
+
+        pane = self._explorer.table or await self._guards()
+        if pane:
+            await ask(
+                self.app,
+                TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS),
+            )
+
+    async def _guards(self) -> TablePane | None:
+        await self._explorer.show_view("guards")
+        return self._explorer.table
+
+    @conversation("sort rows", "choose the column to sort by")
+    async def sort_rows(self) -> None:
+        """Sort the table on screen by a column that the user chooses; the graph of the focused pane
+        by its times in a profile.
+        """
+        pane = self._explorer.table
+        if pane is None:
+            graph = self._explorer.linked.active if self._explorer.view == "source" else None
+            if graph is None or not graph.sort_by_time():
+                self._explorer.notify(NOT_SORTED)
+            return
+        sort = pane.sort
+        choices = [
+            Choice(
+                title,
+                f"sorted by it {sort.arrow}: chosen again it turns round"
+                if sort and sort.column == title
+                else "",
+                title,
+            )
+            for title in pane.headings
+        ]
+        column = await ask(self.app, Chooser("Sort the rows by", matching(choices)))
+        if column:
+            pane.sort_by(column)
+
+
+def focused_graph(explorer: Explorer) -> Pane | None:
+    """Return the pane with the focus, when it shows a graph. The user is told otherwise."""
+    pane = explorer.linked.active if explorer.view == "source" else None
+    if pane is None or pane.document is None or pane.document.kind not in OF_GRAPHS:
+        explorer.notify(NO_GRAPH)
+        return None
+    return pane

@@ -1,7 +1,7 @@
 """Adds a profile of torch.profiler to a session: the trace is read, joined, and its rows are
 written. The same file is kept once.
 
-How a trace is joined is ``analysis/profiles/``, its format ``readers/kineto/``.
+How a trace is joined is ``instruments/profile/``, its format ``readers/kineto/``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.trials.recapture import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
-from fx_explorer.tui.commands import COMMANDS, ON_TOP
+from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.changes import LOOK_S
@@ -317,9 +317,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             await self.pop_screen()
             await self.action_run_command(event.command.id)
 
-    async def action_carry_out(self, action: str, *arguments: object) -> None:
-        """Carry out a command of a controller's."""
-        await self.controllers.carry_out(action, *arguments)
+    async def action_call_controller(self, command_id: str) -> None:
+        """Have a controller carry out a command."""
+        await self.controllers.carry_out(by_id(command_id))
 
     async def action_run_command(self, command_id: str) -> None:
         """Run a command for a click in the footer, or a choice in a menu."""

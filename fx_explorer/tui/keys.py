@@ -85,11 +85,10 @@ def _binding(command: AppCommand) -> Binding:
 
 
 def textual_action(command: AppCommand) -> str:
-    """Return the action that Textual calls: the app has one for all of its controllers."""
-    if not command.is_of_controller:
+    """Return the action that Textual calls: the app has one for the calls of its controllers."""
+    if isinstance(command.action, str):
         return command.action
-    method, _, arguments = command.action.partition("(")
-    return f"app.carry_out({method!r}, {arguments}" if arguments else f"app.carry_out({method!r})"
+    return f"app.call_controller({command.id!r})"
 
 
 def closing_bindings(*command_ids: str) -> list[BindingType]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Coroutine
 from pathlib import Path
+from unittest.mock import NonCallableMagicMock, create_autospec
 
 import pytest
 
@@ -39,6 +41,8 @@ from fx_explorer.tui.widgets.footer_line import footer_commands
 from fx_explorer.tui.widgets.lines.find_bar import FindBar
 from fx_explorer.tui.widgets.lines.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
+from tests.sessions import Hand
+from tests.tui.conftest import OpenApp
 
 OWNERS = [
     ExplorerApp,
@@ -70,16 +74,82 @@ CLASSES = {
 }
 
 
+WIDGET_COMMANDS = [command for command in COMMANDS if isinstance(command.action, str)]
+CONTROLLER_COMMANDS = [command for command in COMMANDS if not isinstance(command.action, str)]
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
-def test_every_command_is_carried_out_by_its_scope(command: AppCommand) -> None:
-    method = command.action.partition("(")[0]
-    owner, name = CLASSES[command.scope], f"action_{method}"
-    if command.is_of_controller:
-        controller, _, name = method.partition(".")
-        owner = getattr(ExplorerApp().controllers, controller)
-    assert callable(getattr(owner, name))
+def test_every_command_has_a_sentence_and_a_group(command: AppCommand) -> None:
     assert command.help.endswith(".")
     assert command.group in GROUPS
+
+
+@pytest.mark.parametrize("command", WIDGET_COMMANDS, ids=lambda command: command.id)
+def test_every_action_is_carried_out_by_its_scope(command: AppCommand) -> None:
+    assert isinstance(command.action, str)
+    method = command.action.partition("(")[0]
+    assert callable(getattr(CLASSES[command.scope], f"action_{method}"))
+
+
+class SpiedControllers:
+    """Controllers of an app whose methods are not carried out, but checked: that they are there,
+    and take such arguments.
+    """
+
+    def __init__(self) -> None:
+        self._controllers = ExplorerApp().controllers
+        self.spied: dict[str, NonCallableMagicMock] = {}
+
+    def __getattr__(self, name: str) -> NonCallableMagicMock:
+        return self.spied.setdefault(name, create_autospec(getattr(self._controllers, name)))
+
+    @property
+    def calls(self) -> list[str]:
+        return [
+            f"{name}.{method}{arguments}"
+            for name, spy in self.spied.items()
+            for method, arguments, _ in spy.method_calls
+        ]
+
+
+def calls_of(command: AppCommand) -> list[str]:
+    """Return what a command calls."""
+    assert not isinstance(command.action, str)
+    controllers = SpiedControllers()
+    work = command.action(controllers)
+    if isinstance(work, Coroutine):
+        work.close()
+    return controllers.calls
+
+
+@pytest.mark.parametrize("command", CONTROLLER_COMMANDS, ids=lambda command: command.id)
+def test_every_other_command_calls_one_method_of_one_controller(command: AppCommand) -> None:
+    assert len(calls_of(command)) == 1
+
+
+def test_no_two_commands_call_a_controller_alike() -> None:
+    """A line that was copied, and not changed, would give a key what another does."""
+    calls = [call for command in CONTROLLER_COMMANDS for call in calls_of(command)]
+    assert len(calls) > 50
+    assert len(set(calls)) == len(calls)
+
+
+async def test_a_key_has_the_controller_carry_its_command_out(
+    hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_app(hand.path) as driver:
+        called: list[str] = []
+        controllers = driver.app.controllers
+        monkeypatch.setattr(
+            controllers.navigation, "toggle_outline", lambda: called.append("plain")
+        )
+
+        async def find() -> None:
+            called.append("awaited")
+
+        monkeypatch.setattr(controllers.navigation, "find_anything", find)
+        await driver.press("o", "o", "f")
+        assert called == ["plain", "awaited"]
 
 
 def test_ids_are_unique_and_no_two_commands_share_a_key() -> None:

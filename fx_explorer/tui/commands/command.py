@@ -4,9 +4,12 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from fx_explorer.tui.controllers import Controllers
 
 Scope = Literal[
     "app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"
@@ -52,8 +55,30 @@ GROUPS: tuple[Group, ...] = (
 Keymap = Mapping[str, Sequence[str]]
 """Command id → the keys the user's config file gives it."""
 
-HelpEntry = tuple[str, str, str, str, str]
-"""One line of a table of commands: id, keys separated by commas, action, title, sentence."""
+ControllerCall = Callable[["Controllers"], Awaitable[None] | None]
+"""Calls a method of a controller: ``lambda c: c.stepping.go_on()``."""
+
+Action = ControllerCall | str
+"""What a command does: it calls a controller, or it is an action of what has the scope, as Textual
+writes them, without the namespace: ``show_view('graphs')``.
+"""
+
+
+class Declaration(NamedTuple):
+    """One line of a table of commands.
+
+    A table that calls controllers stands in a function. Controllers import commands, so mypy comes
+    to the commands first, and only the body of a function waits until the controllers' types are
+    known.
+    """
+
+    id: str
+    keys: str
+    """Separated by commas."""
+    action: Action
+    title: str
+    help: str
+    """One sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +89,7 @@ class AppCommand:
     """Stable name, used in the config file: ``pane.zoom``."""
     keys: tuple[str, ...]
     """Default keys, in Textual's spelling: ``ctrl+p``, ``slash``."""
-    action: str
-    """Textual action, without its namespace: ``show_view('graphs')``; or a controller of the app
-    and its method: ``stepping.go_on``, ``panes.widen(6)``.
-    """
+    action: Action
     title: str
     """Two or three words, for the footer and the palette."""
     help: str
@@ -76,20 +98,25 @@ class AppCommand:
     group: Group
     footer: bool = False
 
-    @property
-    def is_of_controller(self) -> bool:
-        """Return whether a controller carries it out, for the app."""
-        return "." in self.action.partition("(")[0]
-
 
 def declared(
-    scope: Scope, group: Group, *entries: HelpEntry, footer: Sequence[str] = ()
+    scope: Scope, group: Group, *declarations: Declaration, footer: Sequence[str] = ()
 ) -> tuple[AppCommand, ...]:
     """Return the commands of a table; those named in ``footer`` have a place there."""
-    return tuple(
-        AppCommand(id, tuple(keys.split(",")), action, title, sentence, scope, group, id in footer)
-        for id, keys, action, title, sentence in entries
-    )
+    commands = []
+    for declaration in declarations:
+        command = AppCommand(
+            declaration.id,
+            tuple(declaration.keys.split(",")),
+            declaration.action,
+            declaration.title,
+            declaration.help,
+            scope,
+            group,
+            declaration.id in footer,
+        )
+        commands.append(command)
+    return tuple(commands)
 
 
 def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:

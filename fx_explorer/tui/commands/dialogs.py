@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import HelpEntry, declared
+from fx_explorer.tui.commands.command import Declaration, declared
 
-_DIALOG: tuple[HelpEntry, ...] = (
-    (
+_DIALOG: tuple[Declaration, ...] = (
+    Declaration(
         "dialog.close",
         "escape",
         "leave",
         "close",
         "Close what is open on top; in the find line, end the find.",
     ),
-    (
+    Declaration(
         "dialog.down",
         "down",
         "move(1)",
         "next line",
         "Go to the next line, or the next match, while typing.",
     ),
-    ("dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."),
-    ("dialog.page_down", "pagedown", "move(10)", "page down", "Go ten lines down while typing."),
-    ("dialog.page_up", "pageup", "move(-10)", "page up", "Go ten lines up while typing."),
+    Declaration(
+        "dialog.up", "up", "move(-1)", "line before", "Go to the line, or the match, before."
+    ),
+    Declaration(
+        "dialog.page_down", "pagedown", "move(10)", "page down", "Go ten lines down while typing."
+    ),
+    Declaration(
+        "dialog.page_up", "pageup", "move(-10)", "page up", "Go ten lines up while typing."
+    ),
 )
 """What everything with a line to type in answers to."""
 
-_COMPARISON: tuple[HelpEntry, ...] = (
-    (
+_COMPARISON: tuple[Declaration, ...] = (
+    Declaration(
         "compare.next",
         "n",
         "next_difference(1)",
         "next difference",
         "In a comparison, go to the next difference.",
     ),
-    (
+    Declaration(
         "compare.previous",
         "N",
         "next_difference(-1)",
         "difference before",
         "In a comparison, go to the difference before.",
     ),
-    (
+    Declaration(
         "compare.other",
         "tab",
         "other_list",
@@ -49,29 +55,29 @@ _COMPARISON: tuple[HelpEntry, ...] = (
     ),
 )
 
-_FIXES: tuple[HelpEntry, ...] = (
-    (
+_FIXES: tuple[Declaration, ...] = (
+    Declaration(
         "fixes.try",
         "r",
         "try_fix",
         "try",
         "Among fixes, run the program with the one under the cursor, and compare the results.",
     ),
-    (
+    Declaration(
         "fixes.try_all",
         "asterisk",
         "try_all",
         "try all",
         "Among fixes, try all that were not tried, the likeliest first, and go to the best.",
     ),
-    (
+    Declaration(
         "fixes.accept",
         "s",
         "accept",
         "accept",
         "Among fixes, write the one under the cursor to your file, after a trial and asking.",
     ),
-    (
+    Declaration(
         "fixes.other",
         "tab",
         "other_list",
@@ -80,78 +86,78 @@ _FIXES: tuple[HelpEntry, ...] = (
     ),
 )
 
-_STEPS: tuple[HelpEntry, ...] = (
-    (
+_STEPS: tuple[Declaration, ...] = (
+    Declaration(
         "steps.forward",
         "right,l",
         "go('forward')",
         "next instruction",
         "In recorded bytecode, continue by one instruction.",
     ),
-    (
+    Declaration(
         "steps.back",
         "left,h",
         "go('back')",
         "instruction before",
         "In recorded bytecode, go back by one instruction.",
     ),
-    (
+    Declaration(
         "steps.next_line",
         "down,j",
         "go('next_line')",
         "next line",
         "In recorded bytecode, go to the next line, over calls.",
     ),
-    (
+    Declaration(
         "steps.line_before",
         "up,k",
         "go('line_before')",
         "line before",
         "In recorded bytecode, go back to the line before.",
     ),
-    (
+    Declaration(
         "steps.into",
         "enter",
         "go('into')",
         "into",
         "In recorded bytecode, go into the resume function that is called next.",
     ),
-    (
+    Declaration(
         "steps.out",
         "B",
         "go('out')",
         "out of",
         "In recorded bytecode, go out of the function, to where its caller continues.",
     ),
-    (
+    Declaration(
         "steps.caller",
         "b",
         "go('caller')",
         "caller",
         "In recorded bytecode, go back to the call of this function.",
     ),
-    (
+    Declaration(
         "steps.next_graph",
         "n",
         "go('next_graph')",
         "next graph",
         "In recorded bytecode, continue to a compiled graph's call.",
     ),
-    (
+    Declaration(
         "steps.graph_before",
         "N",
         "go('graph_before')",
         "graph before",
         "In recorded bytecode, go back to the last such call.",
     ),
-    (
+    Declaration(
         "steps.first",
         "g,home",
         "go('first')",
         "first step",
         "In recorded bytecode, go to the first step.",
     ),
-    (
+    Declaration(
         "steps.last",
         "G,end",
         "go('last')",
@@ -160,8 +166,8 @@ _STEPS: tuple[HelpEntry, ...] = (
     ),
 )
 
-_SETTINGS: tuple[HelpEntry, ...] = (
-    (
+_SETTINGS: tuple[Declaration, ...] = (
+    Declaration(
         "settings.try",
         "ctrl+r",
         "try_options",
@@ -171,14 +177,14 @@ _SETTINGS: tuple[HelpEntry, ...] = (
             "the one under the cursor, and compare."
         ),
     ),
-    (
+    Declaration(
         "settings.words_down",
         "shift+down",
         "scroll_words(3)",
         "words down",
         "Among options, scroll what is said of one down.",
     ),
-    (
+    Declaration(
         "settings.words_up",
         "shift+up",
         "scroll_words(-3)",

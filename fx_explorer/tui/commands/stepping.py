@@ -4,103 +4,114 @@ captures again.
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import HelpEntry, declared
+from fx_explorer.tui.commands.command import Declaration, declared
 
-_STEPPING: tuple[HelpEntry, ...] = (
-    (
-        "step.next",
-        "full_stop",
-        "stepping.step",
-        "step",
-        "Continue to the next pause, after the next stage.",
-    ),
-    ("step.go", "c c", "stepping.go_on", "continue", "Continue without pausing again."),
-    (
-        "step.run_to",
-        "c t",
-        "stepping.run_to",
-        "run to",
-        "Continue, and pause after the stage you choose.",
-    ),
-    (
-        "step.skip",
-        "c k",
-        "stepping.skip_graph",
-        "skip graph",
-        "Do not compile this graph: run it eagerly, and continue.",
-    ),
-    (
-        "step.abort",
-        "c x",
-        "stepping.abort_compile",
-        "abort",
-        "Give up what is being compiled; what was captured is kept.",
-    ),
-    (
-        "step.option",
-        "c o",
-        "variants.change_option",
-        "options",
-        (
-            "Show what each option of torch.compile does and its value in force; change it "
-            "for what follows, or try another."
+
+def _stepping_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            "step.next",
+            "full_stop",
+            lambda c: c.stepping.step(),
+            "step",
+            "Continue to the next pause, after the next stage.",
         ),
-    ),
-    (
-        "step.pass",
-        "c p",
-        "variants.apply_pass",
-        "pass file",
-        "Apply a Python file with a function pass_(gm) to the graph at this pause.",
-    ),
-    (
-        "step.again",
-        "c a",
-        "variants.again_from",
-        "compile again",
-        "Compile another variant, from a stage that is finished.",
-    ),
-    (
-        "step.measure",
-        "x t",
-        "measurements.time_variants",
-        "run time",
-        "Build variants and run them, to see how long they take, or what each graph break takes.",
-    ),
-    (
-        "step.what_if",
-        "c i",
-        "variants.what_if",
-        "other inputs",
-        "Ask which compiled code would take other inputs, without running them.",
-    ),
-    (
-        "step.bytecode",
-        "c b",
-        "stepping.step_through_bytecode",
-        "bytecode steps",
-        "Step forward and back through what Dynamo's bytecode did.",
-    ),
-    (
-        "step.mark",
-        "c m",
-        "variants.mark_region",
-        "mark region",
-        "Mark the selected nodes, module or source lines as a region.",
-    ),
-    (
-        "step.export",
-        "c e",
-        "variants.export_marking",
-        "marks as diff",
-        "Show what was marked by hand as an edit of your source: a diff.",
-    ),
-)
+        Declaration(
+            "step.go",
+            "c c",
+            lambda c: c.stepping.go_on(),
+            "continue",
+            "Continue without pausing again.",
+        ),
+        Declaration(
+            "step.run_to",
+            "c t",
+            lambda c: c.stepping.run_to(),
+            "run to",
+            "Continue, and pause after the stage you choose.",
+        ),
+        Declaration(
+            "step.skip",
+            "c k",
+            lambda c: c.stepping.skip_graph(),
+            "skip graph",
+            "Do not compile this graph: run it eagerly, and continue.",
+        ),
+        Declaration(
+            "step.abort",
+            "c x",
+            lambda c: c.stepping.abort_compile(),
+            "abort",
+            "Give up what is being compiled; what was captured is kept.",
+        ),
+        Declaration(
+            "step.option",
+            "c o",
+            lambda c: c.variants.change_option(),
+            "options",
+            (
+                "Show what each option of torch.compile does and its value in force; change it "
+                "for what follows, or try another."
+            ),
+        ),
+        Declaration(
+            "step.pass",
+            "c p",
+            lambda c: c.variants.apply_pass(),
+            "pass file",
+            "Apply a Python file with a function pass_(gm) to the graph at this pause.",
+        ),
+        Declaration(
+            "step.again",
+            "c a",
+            lambda c: c.variants.again_from(),
+            "compile again",
+            "Compile another variant, from a stage that is finished.",
+        ),
+        Declaration(
+            "step.measure",
+            "x t",
+            lambda c: c.measurements.time_variants(),
+            "run time",
+            "Build variants and run them, to see how long they take, or what each graph break takes.",
+        ),
+        Declaration(
+            "step.what_if",
+            "c i",
+            lambda c: c.variants.what_if(),
+            "other inputs",
+            "Ask which compiled code would take other inputs, without running them.",
+        ),
+        Declaration(
+            "step.bytecode",
+            "c b",
+            lambda c: c.stepping.step_through_bytecode(),
+            "bytecode steps",
+            "Step forward and back through what Dynamo's bytecode did.",
+        ),
+        Declaration(
+            "step.mark",
+            "c m",
+            lambda c: c.variants.mark_region(),
+            "mark region",
+            "Mark the selected nodes, module or source lines as a region.",
+        ),
+        Declaration(
+            "step.export",
+            "c e",
+            lambda c: c.variants.export_marking(),
+            "marks as diff",
+            "Show what was marked by hand as an edit of your source: a diff.",
+        ),
+    )
+
+
+STEPPING_COMMANDS = declared("app", "Stepping", *_stepping_commands())
 
 _FIRST_AT_A_GATE = ("step.next", "step.go", "step.option")
 AT_A_GATE: tuple[str, ...] = (
     *_FIRST_AT_A_GATE,
-    *(entry[0] for entry in _STEPPING if entry[0] not in _FIRST_AT_A_GATE),
+    *(command.id for command in STEPPING_COMMANDS if command.id not in _FIRST_AT_A_GATE),
 )
 AT_HAND: tuple[str, ...] = (
     "step.again",
@@ -115,5 +126,3 @@ compiled and at hand.
 
 GOES_ON: tuple[str, ...] = ("step.next", "step.go")
 """Those that come before the commands of the view: what continues when nothing else is wanted."""
-
-STEPPING_COMMANDS = declared("app", "Stepping", *_STEPPING)

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import HelpEntry, declared
+from fx_explorer.tui.commands.command import Declaration, declared
 
-_TOUR: tuple[HelpEntry, ...] = (
-    (
-        "tour.skip",
-        "space n",
-        "tour.skip",
-        "skip this step",
-        "In the tour, continue with the next step without doing this one.",
-    ),
-    (
-        "tour.back",
-        "space N",
-        "tour.back",
-        "step before",
-        "In the tour, go back to the step before.",
-    ),
-    (
-        "tour.leave",
-        "space l",
-        "tour.leave",
-        "leave the tour",
-        "Close the tour; fx-explorer tour continues from here.",
-    ),
-)
 
-TOUR_COMMANDS = declared("app", "Tour", *_TOUR)
+def _tour_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            "tour.skip",
+            "space n",
+            lambda c: c.tour.skip(),
+            "skip this step",
+            "In the tour, continue with the next step without doing this one.",
+        ),
+        Declaration(
+            "tour.back",
+            "space N",
+            lambda c: c.tour.back(),
+            "step before",
+            "In the tour, go back to the step before.",
+        ),
+        Declaration(
+            "tour.leave",
+            "space l",
+            lambda c: c.tour.leave(),
+            "leave the tour",
+            "Close the tour; fx-explorer tour continues from here.",
+        ),
+    )
+
+
+TOUR_COMMANDS = declared("app", "Tour", *_tour_commands())

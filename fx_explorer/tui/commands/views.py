@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.command import AppCommand, declared
+from fx_explorer.tui.commands.command import AppCommand, Declaration, declared
 
 VIEWS: tuple[tuple[str, str, str], ...] = (
     ("overview", "overview", "What happened, in plain words, and what to look at first."),
@@ -163,144 +163,131 @@ def _of_views() -> tuple[AppCommand, ...]:
     )
 
 
-_CANDIDATES = (
-    f"view.{KERNEL_VIEW[0]}",
-    KERNEL_VIEW[1],
-    "kernel_levels.show_configurations",
-    KERNEL_VIEW[2],
-    KERNEL_VIEW[3],
-)
+def _screen_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            f"view.{KERNEL_VIEW[0]}",
+            KERNEL_VIEW[1],
+            lambda c: c.kernel_levels.show_configurations(),
+            KERNEL_VIEW[2],
+            KERNEL_VIEW[3],
+        ),
+        Declaration(
+            "variants.compare",
+            "v v",
+            lambda c: c.comparisons.compare_variants(),
+            "compare two variants",
+            "Show two variants of a compilation, or two compilations, side by side, with what differs.",
+        ),
+        Declaration(
+            "table.filter",
+            "v f",
+            lambda c: c.panes.filter_rows(),
+            "filter rows",
+            (
+                "Show only the rows of the table with the words you type; escape shows all again. "
+                "Elsewhere: of the guards."
+            ),
+        ),
+        Declaration(
+            "table.sort",
+            "less_than_sign,v o",
+            lambda c: c.panes.sort_rows(),
+            "sort rows",
+            "Sort the rows of the table by a column, the other way round, or not any more; a "
+            "graph by its times in a profile, or as "
+            "it was. A click on a heading does it too.",
+        ),
+    )
 
-_PASSES = (
-    "kernel.passes",
-    "v i",
-    "kernel_levels.show_passes",
-    "MLIR passes",
-    (
-        "Show which passes of Triton's compiler changed the IR of the kernel under the "
-        "cursor, and what each of them did."
-    ),
-)
 
-_BENCH = (
-    "kernel.bench",
-    "x k",
-    "measurements.time_kernel",
-    "measure a kernel",
-    (
-        "Run the kernel under the cursor alone, again and again, on this machine's GPU: its "
-        "time, GB/s and TFLOP/s."
-    ),
-)
+def _app_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            "kernel.passes",
+            "v i",
+            lambda c: c.kernel_levels.show_passes(),
+            "MLIR passes",
+            (
+                "Show which passes of Triton's compiler changed the IR of the kernel under the "
+                "cursor, and what each of them did."
+            ),
+        ),
+        Declaration(
+            "kernel.bench",
+            "x k",
+            lambda c: c.measurements.time_kernel(),
+            "measure a kernel",
+            (
+                "Run the kernel under the cursor alone, again and again, on this machine's GPU: its "
+                "time, GB/s and TFLOP/s."
+            ),
+        ),
+        Declaration(
+            "breaks.fix",
+            "x x",
+            lambda c: c.trials.show_fixes(),
+            "fixes",
+            (
+                "Show edits and options that may take the graph break under the cursor away; try "
+                "them, write them."
+            ),
+        ),
+        Declaration(
+            "breaks.try_all",
+            "x a",
+            lambda c: c.trials.try_all_fixes(),
+            "try all fixes",
+            (
+                "Try all that may take the graph break under the cursor away, the likeliest first, "
+                "and what takes all breaks away."
+            ),
+        ),
+        Declaration(
+            "capture.since",
+            "o d",
+            lambda c: c.comparisons.show_differences(),
+            "what changed",
+            (
+                "Show what differs from the last capture: breaks, recompiles, graphs, kernels, "
+                "memory, time, and your source."
+            ),
+        ),
+        Declaration(
+            "sizes.try",
+            "x d",
+            lambda c: c.trials.try_dynamic(),
+            "try dynamic shapes",
+            (
+                "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: "
+                "what is compiled again, what to write."
+            ),
+        ),
+        Declaration(
+            "bench.run",
+            "x p",
+            lambda c: c.measurements.bench_program(),
+            "does compiling pay?",
+            (
+                "Measure the program uncompiled, and compiled by each backend, mode and batch size "
+                "you name, with the same results or not."
+            ),
+        ),
+        Declaration(
+            "ledger.run",
+            "x c",
+            lambda c: c.measurements.account_for_call(),
+            "where does a call's time go?",
+            (
+                "Build the program and account for the time of a call, step by step, beside the same "
+                "call uncompiled."
+            ),
+        ),
+    )
 
-_COMPARE = (
-    "variants.compare",
-    "v v",
-    "comparisons.compare_variants",
-    "compare two variants",
-    "Show two variants of a compilation, or two compilations, side by side, with what differs.",
-)
-
-_FILTER = (
-    "table.filter",
-    "v f",
-    "panes.filter_rows",
-    "filter rows",
-    (
-        "Show only the rows of the table with the words you type; escape shows all again. "
-        "Elsewhere: of the guards."
-    ),
-)
-
-_SORT = (
-    "table.sort",
-    "less_than_sign,v o",
-    "panes.sort_rows",
-    "sort rows",
-    "Sort the rows of the table by a column, the other way round, or not any more; a "
-    "graph by its times in a profile, or as "
-    "it was. A click on a heading does it too.",
-)
-
-_FIXES = (
-    "breaks.fix",
-    "x x",
-    "trials.show_fixes",
-    "fixes",
-    (
-        "Show edits and options that may take the graph break under the cursor away; try "
-        "them, write them."
-    ),
-)
-
-_TRY_ALL = (
-    "breaks.try_all",
-    "x a",
-    "trials.try_all_fixes",
-    "try all fixes",
-    (
-        "Try all that may take the graph break under the cursor away, the likeliest first, "
-        "and what takes all breaks away."
-    ),
-)
-
-_SINCE_LAST = (
-    "capture.since",
-    "o d",
-    "comparisons.show_differences",
-    "what changed",
-    (
-        "Show what differs from the last capture: breaks, recompiles, graphs, kernels, "
-        "memory, time, and your source."
-    ),
-)
-
-_DYNAMIC = (
-    "sizes.try",
-    "x d",
-    "trials.try_dynamic",
-    "try dynamic shapes",
-    (
-        "Compare dynamic=None, True, False and mark_dynamic on your inputs and on others: "
-        "what is compiled again, what to write."
-    ),
-)
-
-_PROGRAM_BENCH = (
-    "bench.run",
-    "x p",
-    "measurements.bench_program",
-    "does compiling pay?",
-    (
-        "Measure the program uncompiled, and compiled by each backend, mode and batch size "
-        "you name, with the same results or not."
-    ),
-)
-
-_LEDGER = (
-    "ledger.run",
-    "x c",
-    "measurements.account_for_call",
-    "where does a call's time go?",
-    (
-        "Build the program and account for the time of a call, step by step, beside the same "
-        "call uncompiled."
-    ),
-)
 
 VIEW_COMMANDS = (
     *_of_views(),
-    *declared("explorer", "Views", _CANDIDATES, _COMPARE, _FILTER, _SORT),
-    *declared(
-        "app",
-        "Views",
-        _PASSES,
-        _BENCH,
-        _FIXES,
-        _TRY_ALL,
-        _SINCE_LAST,
-        _DYNAMIC,
-        _PROGRAM_BENCH,
-        _LEDGER,
-    ),
+    *declared("explorer", "Views", *_screen_commands()),
+    *declared("app", "Views", *_app_commands()),
 )

@@ -1,17 +1,16 @@
 """What the app does when a key is pressed: it holds one controller for each kind of thing, and they
 share ``Services``.
 
-A command names the controller and its method (``tui/commands/``). One controller knows another only
+A command calls a method of a controller (``tui/commands/``). One controller knows another only
 where it needs what that one does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import TYPE_CHECKING
 
+from fx_explorer.tui.commands import AppCommand
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons, SourceFiles
@@ -51,7 +50,7 @@ class TrialRunners:
 
 
 class Controllers:
-    """Hold one controller for each kind of thing."""
+    """Holds one controller for each kind of thing, and carries out what commands ask of them."""
 
     def __init__(
         self,
@@ -102,11 +101,9 @@ class Controllers:
             target,
         )
 
-    async def carry_out(self, action: str, *arguments: object) -> None:
-        """Call a method of a controller, named as in ``stepping.go_on``. Raises AttributeError
-        where there is none.
-        """
-        controller, _, method = action.partition(".")
-        done: Awaitable[None] | None = getattr(getattr(self, controller), method)(*arguments)
-        if isawaitable(done):
-            await done
+    async def carry_out(self, command: AppCommand) -> None:
+        """Carry out a command that calls a controller."""
+        assert not isinstance(command.action, str), f"{command.id} is an action of Textual"
+        work = command.action(self)
+        if work is not None:
+            await work

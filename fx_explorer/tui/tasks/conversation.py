@@ -14,7 +14,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Concatenate, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from textual.app import App
@@ -40,7 +40,8 @@ class Asker(Protocol):
 
 
 AskerT = TypeVar("AskerT", bound=Asker)
-Action = Callable[Concatenate[AskerT, ...], Coroutine[Any, Any, None]]
+Arguments = ParamSpec("Arguments")
+Action = Callable[Concatenate[AskerT, Arguments], Coroutine[Any, Any, None]]
 
 
 class _Conversation:
@@ -58,7 +59,9 @@ _opening: WeakKeyDictionary[App[Any], _Conversation] = WeakKeyDictionary()
 _current: ContextVar[_Conversation | None] = ContextVar("conversation", default=None)
 
 
-def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Action[AskerT]]:
+def conversation(
+    name: str, description: str
+) -> Callable[[Action[AskerT, Arguments]], Action[AskerT, Arguments]]:
     """Make an action of a controller or a screen a conversation: it runs as a worker beside the
     screen, and may ``ask``.
 
@@ -66,9 +69,11 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
     begins another one too early.
     """
 
-    def decorate(method: Action[AskerT]) -> Action[AskerT]:
+    def decorate(method: Action[AskerT, Arguments]) -> Action[AskerT, Arguments]:
         @functools.wraps(method)
-        async def begin(asker: AskerT, *args: object) -> None:
+        async def begin(
+            asker: AskerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs
+        ) -> None:
             app = asker.app
             node = (
                 asker if isinstance(asker, DOMNode) else app
@@ -83,7 +88,7 @@ def conversation(name: str, description: str) -> Callable[[Action[AskerT]], Acti
             async def converse() -> None:
                 _current.set(begun)
                 try:
-                    await method(asker, *args)
+                    await method(asker, *args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - told, and printed at the end
                     if not tells(
                         node, error

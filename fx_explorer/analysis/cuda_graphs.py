@@ -16,7 +16,7 @@ from fx_explorer.model.rows.observation import (
     CUDA_GRAPH_SKIP,
 )
 from fx_explorer.session import SessionReader
-from fx_explorer.torch_texts.stacks import parse_stack
+from fx_explorer.torch_texts.reports import parse_stack
 
 State = Literal["captured", "in parts", "skipped", "not known"]
 """``captured``: recorded while the program ran. ``in parts``: the same, but for some operators.

@@ -16,8 +16,8 @@ from fx_explorer import model
 from fx_explorer.analysis.graph_code.texts import FORM_TITLES, GraphForm, graph_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
-from fx_explorer.session.queries.kernel.kernels import first_kernel_texts, texts_but_of_kernels
-from fx_explorer.session.queries.sources import sources_to_read
+from fx_explorer.session.queries.compilations import sources_to_read
+from fx_explorer.session.queries.kernels import first_kernel_texts, texts_but_of_kernels
 
 DocumentKind = Literal["source", "graph", "artifact"] | GraphForm
 

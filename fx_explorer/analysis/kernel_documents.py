@@ -11,8 +11,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, document_of, lines_of
 from fx_explorer.model import Gpu, KernelBuild, Level
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import build_with_level, build_with_source
-from fx_explorer.session.queries.kernel.lines import linked_lines
+from fx_explorer.session.queries.kernels import build_with_level, build_with_source
+from fx_explorer.session.queries.links import linked_lines
 
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:

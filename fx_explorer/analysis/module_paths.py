@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.naming.functions import RESUME, is_method
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.modules import types_of_called_modules
+from fx_explorer.session.queries.nodes import types_of_called_modules
 
 ModulePath = tuple[str, ...]
 """The root's name, then the names of the modules on the way: ``("Transformer", "layers", "0")``.

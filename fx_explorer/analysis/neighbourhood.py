@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fx_explorer import model
 from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.neighbours import (
+from fx_explorer.session.queries.nodes import (
     edges_among,
     kernels_by_node,
     neighbours_of,

@@ -8,7 +8,7 @@ import json
 import re
 
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.nodes import squeezes
+from fx_explorer.session.queries.nodes import squeezes
 
 _UNKNOWN = re.compile(r"\bu\d+\b")
 """Matches torch's name of a symbol without a value while compiling (``create_unbacked_symint`` in

@@ -11,15 +11,15 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.breaks import break_count
 from fx_explorer.session.queries.compilations import (
+    break_count,
+    check_count,
     compilation_count,
     compile_seconds,
     recompile_count,
 )
-from fx_explorer.session.queries.graph.graphs import captured_graph_count, captured_operations
-from fx_explorer.session.queries.guards import check_count
-from fx_explorer.session.queries.kernel.kernels import kernel_count
+from fx_explorer.session.queries.graphs import captured_graph_count, captured_operations
+from fx_explorer.session.queries.kernels import kernel_count
 
 NOTHING_SAVED = (
     "A log does not say what the forward saves for the backward, nor in which storages it "

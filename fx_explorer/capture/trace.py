@@ -28,8 +28,7 @@ from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Recompile, Stage, Status
-from fx_explorer.torch_texts.recompile_reason import parse_reason
-from fx_explorer.torch_texts.stacks import parse_stack
+from fx_explorer.torch_texts.reports import parse_reason, parse_stack
 
 LARGE_METRICS = (
     "inductor_provenance",

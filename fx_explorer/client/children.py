@@ -25,13 +25,12 @@ from fx_explorer.model import (
 )
 from fx_explorer.outside_file import read_outside
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.graph.graphs import captured_graph_count
-from fx_explorer.session.queries.guards import check_count
-from fx_explorer.session.raised_compilations import raised_compilations
+from fx_explorer.session.queries.compilations import check_count, raised_compilations
+from fx_explorer.session.queries.graphs import captured_graph_count
 
 VARIABLE, HOOK = (
     "FX_EXPLORER_CHILDREN",
-    str(Path(__file__).resolve().parent.parent / "worker" / "in_children"),
+    str(Path(__file__).resolve().parent.parent / "program" / "in_children"),
 )
 """What a process that a worker starts is noticed by (program/child_processes/children.py)."""
 

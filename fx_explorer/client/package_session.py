@@ -15,7 +15,7 @@ from fx_explorer.readers.provenance.in_words import TITLE, in_words
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
 from fx_explorer.session.untrusted.zip_archive import Member
-from fx_explorer.torch_texts.aot_wrapper import read_wrapper
+from fx_explorer.torch_texts.output_code import read_wrapper
 from fx_explorer.torch_texts.provenance import KERNEL_INFORMATION, read_provenance
 
 LANGUAGES = {

@@ -16,7 +16,7 @@ from fx_explorer.outside_file import open_outside
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import bring_texts, what_reads_texts
 from fx_explorer.session.ownership import mark_as_captured_here
-from fx_explorer.session.queries.sources import source_files
+from fx_explorer.session.queries.compilations import source_files
 from fx_explorer.session.schema import APPLICATION_ID
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session

@@ -13,7 +13,7 @@ from fx_explorer.readers.torch_trace.places import is_torch
 from fx_explorer.readers.torch_trace.progress import Progress, in_words
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.session.file_names import in_file
-from fx_explorer.torch_texts.break_report import BreakReport, parse_break
+from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
 
 class LogProgress(LiveLine):

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.regions import every_annotation
+from fx_explorer.session.queries.regions import every_annotation
 
 COLOURS = 10
 """Kinds ``region-0`` … of palette.py; of more regions some share one."""

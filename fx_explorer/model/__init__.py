@@ -6,7 +6,18 @@ the id it was given. A field called after another row (``compilation``, ``graph`
 that row's id; 0 means "none".
 """
 
-from fx_explorer.model.bench_protocol import BenchNews, BenchTask, HeldLine, InputDim, InputSize
+from fx_explorer.model.bench import (
+    AgreementKind,
+    BenchCell,
+    BenchClock,
+    BenchNews,
+    BenchRound,
+    BenchTask,
+    CellState,
+    HeldLine,
+    InputDim,
+    InputSize,
+)
 from fx_explorer.model.gpu import Gpu, Vendor
 from fx_explorer.model.protocol import (
     TWICE_THE_BATCH,
@@ -28,11 +39,33 @@ from fx_explorer.model.rows.backends import (
     Support,
     SupportReport,
 )
-from fx_explorer.model.rows.bytecode_record import BytecodeRun, BytecodeStep, RunEnd, StepKind
-from fx_explorer.model.rows.child_process import Beginning, ChildFinding, ChildProcess, FindingKind
-from fx_explorer.model.rows.compilation import Artifact, ArtifactKind, Compilation, Status
+from fx_explorer.model.rows.compilation import (
+    CONSOLE,
+    FRONT_END_CALLS,
+    FRONT_END_LIMIT_S,
+    FRONT_ENDS,
+    ONCE_COMPILED,
+    SECOND_CALL,
+    STANCE,
+    WHOLE_CAPTURE,
+    Artifact,
+    ArtifactKind,
+    Beginning,
+    ChildFinding,
+    ChildProcess,
+    Compilation,
+    FindingKind,
+    FrontEnd,
+    FrontEndName,
+    OptionInForce,
+    SetBy,
+    Status,
+    Verification,
+)
 from fx_explorer.model.rows.cut import (
     AtTheEnd,
+    BreakTime,
+    CallTime,
     Fallback,
     FallbackKind,
     GraphCall,
@@ -41,19 +74,16 @@ from fx_explorer.model.rows.cut import (
     ReturnedStorage,
     SavedBetween,
 )
-from fx_explorer.model.rows.front_end import (
-    FRONT_END_CALLS,
-    FRONT_END_LIMIT_S,
-    FRONT_ENDS,
-    FrontEnd,
-    FrontEndName,
-)
 from fx_explorer.model.rows.graph import (
     AFTER_PASSES,
     Edge,
     Frame,
     Graph,
+    LineNode,
+    LineSource,
+    Link,
     Node,
+    PartitionChoice,
     SourceFile,
     Stack,
     bucket_label,
@@ -95,7 +125,19 @@ from fx_explorer.model.rows.kernels import (
     LibraryWorkspace,
     WithoutKernel,
 )
-from fx_explorer.model.rows.link import LineNode, LineSource, Link
+from fx_explorer.model.rows.measured import (
+    LedgerCall,
+    LedgerGap,
+    LedgerKind,
+    LedgerOperator,
+    LedgerStep,
+    OutsideKind,
+    Profile,
+    ProfileGap,
+    ProfileJoin,
+    ProfileOther,
+    ProfileTime,
+)
 from fx_explorer.model.rows.observation import (
     ConsoleLine,
     Failure,
@@ -110,44 +152,13 @@ from fx_explorer.model.rows.observation import (
     Span,
     Symbol,
 )
-from fx_explorer.model.rows.option import (
-    CONSOLE,
-    ONCE_COMPILED,
-    SECOND_CALL,
-    STANCE,
-    WHOLE_CAPTURE,
-    OptionInForce,
-    SetBy,
-)
-from fx_explorer.model.rows.partition_choice import PartitionChoice
-from fx_explorer.model.rows.performance.bench import (
-    AgreementKind,
-    BenchCell,
-    BenchClock,
-    BenchRound,
-    CellState,
-)
-from fx_explorer.model.rows.performance.break_time import BreakTime, CallTime
-from fx_explorer.model.rows.performance.ledger import (
-    LedgerCall,
-    LedgerGap,
-    LedgerKind,
-    LedgerOperator,
-    LedgerStep,
-)
-from fx_explorer.model.rows.performance.profile import (
-    OutsideKind,
-    Profile,
-    ProfileGap,
-    ProfileJoin,
-    ProfileOther,
-    ProfileTime,
-)
 from fx_explorer.model.rows.stepping import (
     GATE_STAGES,
     GATE_WORDS,
     GATES,
     GRAPH_GATES,
+    BytecodeRun,
+    BytecodeStep,
     Changes,
     Gate,
     Intervention,
@@ -156,10 +167,11 @@ from fx_explorer.model.rows.stepping import (
     PassFile,
     Pause,
     RegionLowering,
+    RunEnd,
     Setting,
     SettingGroup,
+    StepKind,
 )
-from fx_explorer.model.rows.verification import Verification
 from fx_explorer.model.stage import DIRECTIONS, STAGES, Direction, Stage
 
 __all__ = [

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from fx_explorer.model.checked_json import checked
 from fx_explorer.model.gpu import Gpu
-from fx_explorer.model.rows.front_end import FRONT_END_LIMIT_S
-from fx_explorer.model.rows.option import STANCE
+from fx_explorer.model.rows.compilation import FRONT_END_LIMIT_S, STANCE
 from fx_explorer.model.rows.stepping import GATES, Changes, Gate, Pause
 from fx_explorer.model.stage import Direction, Stage
 

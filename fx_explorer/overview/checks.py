@@ -18,7 +18,7 @@ from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
 from fx_explorer.overview.children import children, finding_in_words
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.compilations import check_count
 
 OTHERS_NAMED = 5
 """How many places a failure names beside the first; the rest is counted."""

@@ -23,7 +23,7 @@ from fx_explorer.analysis.documents import (
 from fx_explorer.analysis.published import published_stages
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.nodes import nodes_beginning, nodes_containing
+from fx_explorer.session.queries.nodes import nodes_beginning, nodes_containing
 
 MatchKind = Literal["break", "kernel", "node", "line"]
 

@@ -27,8 +27,8 @@ from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.instruments.kernels.counts import kind_in_words
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.graph.graphs import calls_of_nested_graph
-from fx_explorer.session.queries.kernel.kernels import kernels_in_order
+from fx_explorer.session.queries.graphs import calls_of_nested_graph
+from fx_explorer.session.queries.kernels import kernels_in_order
 
 EntryStatus = Literal[
     "", "running", "ok", "broke", "failed", "skipped", "restarted", "left", "missing"

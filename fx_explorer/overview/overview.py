@@ -87,10 +87,9 @@ from fx_explorer.overview.facts.support_facts import support_facts
 from fx_explorer.overview.virtual_gpu import first_question, virtual_gpu_facts
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.graph.graphs import captured_operations
-from fx_explorer.session.queries.guards import check_count, filtered
-from fx_explorer.session.queries.kernel.kernels import unlinked_kernels
-from fx_explorer.session.raised_compilations import raised_compilations
+from fx_explorer.session.queries.compilations import check_count, filtered, raised_compilations
+from fx_explorer.session.queries.graphs import captured_operations
+from fx_explorer.session.queries.kernels import unlinked_kernels
 
 SHOWN_AT_MOST = 5
 """Most breaks and recompiles that are listed one by one. The rest is counted, and shown in a

@@ -13,7 +13,7 @@ from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.overview.checks import Check, CheckFinding, placed
 from fx_explorer.overview.children import children
 from fx_explorer.session import SessionReader
-from fx_explorer.session.raised_compilations import raised_compilations
+from fx_explorer.session.queries.compilations import raised_compilations
 
 Requirement = Callable[[SessionReader, str], "Check | None"]
 

@@ -26,7 +26,7 @@ from fx_explorer.precompile.errors import GraphBreakError, PrecompileError, Prec
 from fx_explorer.precompile.guards import Guards
 from fx_explorer.precompile.states import without_inference_tensors
 from fx_explorer.precompile.tracing import captured_or_broken
-from fx_explorer.torch_texts.break_report import BreakReport, parse_break
+from fx_explorer.torch_texts.reports import BreakReport, parse_break
 
 
 class Precompile:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.torch_texts.break_report import BreakReport
+from fx_explorer.torch_texts.reports import BreakReport
 
 
 class PrecompileError(FxExplorerError):

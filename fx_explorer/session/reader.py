@@ -27,8 +27,14 @@ from fx_explorer.session.elsewhere import BASE, read_elsewhere
 from fx_explorer.session.file_names import FileNames, begin_showing, end_showing
 from fx_explorer.session.texts import RecentTexts
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
-from fx_explorer.session.untrusted.known_meta import check_meta
-from fx_explorer.session.untrusted.opening import UNREADABLE, CpuLimit, check_tables, opened, reason
+from fx_explorer.session.untrusted.opening import (
+    UNREADABLE,
+    CpuLimit,
+    check_meta,
+    check_tables,
+    opened,
+    reason,
+)
 from fx_explorer.session.untrusted.validating import from_json, inflated
 
 RowT = TypeVar("RowT")

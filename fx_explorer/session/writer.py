@@ -24,15 +24,17 @@ from fx_explorer.errors import SessionWriteError
 from fx_explorer.model.secret_arguments import request_without_secrets
 from fx_explorer.session import schema
 from fx_explorer.session.bounds import bounded, shortened_text
-from fx_explorer.session.descriptors import (
+from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
+from fx_explorer.session.undisturbed import (
     Descriptor,
+    frame_of_block,
     high_numbers,
+    is_running,
     never_freed,
     open_numbers,
     opened_since,
+    undisturbed,
 )
-from fx_explorer.session.elsewhere import BASE, AlikeTexts, TextPlace
-from fx_explorer.session.undisturbed import frame_of_block, is_running, undisturbed
 from fx_explorer.session.write_errors import ExplainedWrite
 
 BUSY_TIMEOUT_MS = 10_000

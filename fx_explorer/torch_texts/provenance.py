@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fx_explorer.model import Frame
-from fx_explorer.torch_texts.stacks import parse_stack
+from fx_explorer.torch_texts.reports import parse_stack
 
 KERNEL_INFORMATION = "kernel_information.json"
 

@@ -9,7 +9,7 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import NO_PROGRAM, NOT_BELOW, is_log
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import may_have_language
+from fx_explorer.session.queries.kernels import may_have_language
 
 Compiler = Literal["none", "works", "pauses", "rests"]
 """What the compiler does: there is none, it works, it waits at a pause, or all is compiled and kept

@@ -16,8 +16,7 @@ from pathlib import Path
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.program.ending import ending
 from fx_explorer.session.bounds import shortened
-from fx_explorer.session.descriptors import Descriptor, moved_up
-from fx_explorer.session.undisturbed import undisturbed
+from fx_explorer.session.undisturbed import Descriptor, moved_up, undisturbed
 
 LAST_WORDS_FILE = "outcome.json"
 """File beside the session that says how the capture ended, where the pipe is gone."""

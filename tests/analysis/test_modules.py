@@ -16,7 +16,7 @@ from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values, user_names
 from fx_explorer.instruments.modules.tree import IN_NO_MODULE, module_tree
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.queries.graph.graphs import captured_operations
+from fx_explorer.session.queries.graphs import captured_operations
 from tests.capture.recorded import Compile, record
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Written

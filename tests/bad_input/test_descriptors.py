@@ -19,7 +19,7 @@ import pytest
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.program.child_processes.guarded_writer import GuardedWriter
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.descriptors import ROOM, SPARE, Descriptor, high_numbers, moved_up
+from fx_explorer.session.undisturbed import ROOM, SPARE, Descriptor, high_numbers, moved_up
 from tests.worker.capturing import capture
 
 warm = pytest.mark.usefixtures("warm_workers")
@@ -249,7 +249,7 @@ def test_after_a_write_that_failed_no_other_is_tried(
 LIMITED = f"""
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({{soft}}, {{hard}}))
-from fx_explorer.session.descriptors import moved_up
+from fx_explorer.session.undisturbed import moved_up
 from fx_explorer.program.child_processes.guarded_writer import GuardedWriter
 before = resource.getrlimit(resource.RLIMIT_NOFILE)
 with GuardedWriter(sys.argv[1]) as writer:

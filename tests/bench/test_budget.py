@@ -26,7 +26,7 @@ from fx_explorer.instruments.bench.measure.agreement import (
 )
 from fx_explorer.instruments.bench.measure.calls import Results
 from fx_explorer.instruments.bench.view import bench_table
-from fx_explorer.model.bench_protocol import BenchNews
+from fx_explorer.model.bench import BenchNews
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.bench.test_verdict import INDUCTOR
 

@@ -29,7 +29,7 @@ from fx_explorer.instruments.ledger.flame import flame, unaccounted_in_words
 from fx_explorer.instruments.ledger.flame_colours import COLOURS
 from fx_explorer.instruments.ledger.flame_picture import flame_svg
 from fx_explorer.instruments.ledger.flame_text import flame_text, in_ascii
-from fx_explorer.model.rows.performance.ledger import LedgerKind
+from fx_explorer.model.rows.measured import LedgerKind
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
 
 SVG = "{http://www.w3.org/2000/svg}"

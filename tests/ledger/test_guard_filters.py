@@ -25,7 +25,7 @@ from fx_explorer.program.ending.refusals import told_by_us
 from fx_explorer.program.guard_filters import guard_filter, with_guard_filter
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import filtered
+from fx_explorer.session.queries.compilations import filtered
 from tests.capture.recorded import failures, record
 from tests.conftest import Captured, OpenedReader
 

@@ -20,7 +20,7 @@ from fx_explorer.model import Compilation, Graph, Kernel, Node, Stage
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import kernel_nodes
+from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.tui.status.pipeline import pipeline
 from fx_explorer.tui.views.arranging import arranged, at_once
 from fx_explorer.tui.views.tables import TABLES

@@ -16,7 +16,7 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.errors import NotASessionError
 from fx_explorer.session import SessionReader
-from fx_explorer.session.untrusted.known_meta import check_meta
+from fx_explorer.session.untrusted.opening import check_meta
 from tests.conftest import ROOT
 from tests.session.fuzzing import ESCAPE, RECURSIVE, SCHEMAS
 from tests.sessions import write_training_step

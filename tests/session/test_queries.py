@@ -11,7 +11,7 @@ from pathlib import Path
 import fx_explorer
 from fx_explorer import model
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.kernel.kernels import names_of_kernels_of
+from fx_explorer.session.queries.kernels import names_of_kernels_of
 
 PACKAGE = Path(fx_explorer.__file__).parent
 

@@ -12,7 +12,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each
+from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.kernel_marks import COLOURS, kernel_kind, kernel_numbers, source_gutter
 from fx_explorer.tui.looks.palette import KINDS, Palette

@@ -28,7 +28,7 @@ from fx_explorer.analysis.nodes import value_text
 from fx_explorer.highlight import Lines, printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
-from fx_explorer.session.queries.graph.graphs import input_names
+from fx_explorer.session.queries.graphs import input_names
 
 MAIN_CLASS = "GraphModule"
 

@@ -20,8 +20,8 @@ from fx_explorer.analysis.kernel_lines.mlir_lines import mlir_lines
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import build_with_level
-from fx_explorer.session.queries.kernel.lines import lines_with_nodes
+from fx_explorer.session.queries.kernels import build_with_level
+from fx_explorer.session.queries.links import lines_with_nodes
 
 # The line of Triton source that each line of a level was made from.
 

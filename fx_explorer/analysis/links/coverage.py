@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import graphs_in_use, in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import post_grad_directions
-from fx_explorer.session.queries.graph.links import (
+from fx_explorer.session.queries.graphs import post_grad_directions
+from fx_explorer.session.queries.links import (
+    linked_lines,
     nodes_without_kernel,
     nodes_without_source,
     post_grad_calls,
 )
-from fx_explorer.session.queries.kernel.lines import linked_lines
 from fx_explorer.torch_texts import bounded
 
 _STATEMENT: dict[str, re.Pattern[str]] = {

@@ -15,9 +15,9 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.links.own_kernels import callers, copies, own_lines_at, source_of_own
 from fx_explorer.analysis.links.selection import line_nodes_at, nodes_at
-from fx_explorer.model.rows.link import How
+from fx_explorer.model.rows.graph import How
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import kernels_of
+from fx_explorer.session.queries.kernels import kernels_of
 
 HOW_IN_WORDS: dict[How, str] = {
     "identity": "the same node, kept or copied by the compiler",

@@ -8,8 +8,8 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.links import descendants
-from fx_explorer.session.queries.kernel.kernels import kernels_of
+from fx_explorer.session.queries.kernels import kernels_of
+from fx_explorer.session.queries.links import descendants
 
 
 def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:

@@ -17,15 +17,16 @@ from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
 from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import (
-    nodes_of_stage,
-    nodes_on_line,
-    nodes_on_same_lines,
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines
+from fx_explorer.session.queries.links import (
+    ancestors,
+    call_lines,
+    descendants,
+    embedded_kernels,
+    lines_computing,
 )
-from fx_explorer.session.queries.graph.links import ancestors, descendants
-from fx_explorer.session.queries.graph.nodes import user_stacks
-from fx_explorer.session.queries.kernel.lines import call_lines, embedded_kernels, lines_computing
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.nodes import user_stacks
 
 SourceLine = tuple[int, int]
 """SourceFile id and line from 1."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, place_of_source
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.lines import kernel_around
+from fx_explorer.session.queries.links import kernel_around
 
 
 def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:

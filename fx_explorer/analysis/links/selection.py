@@ -13,7 +13,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, node_at
 from fx_explorer.analysis.links.own_kernels import callers, own_lines_at
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.lines import calls_on_line, kernel_around
+from fx_explorer.session.queries.links import calls_on_line, kernel_around
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:

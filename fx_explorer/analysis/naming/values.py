@@ -18,8 +18,8 @@ from fx_explorer.analysis.naming.functions import is_method
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_source, told_by_function
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import nodes_of_stage, sources_of_inputs
-from fx_explorer.session.queries.guards import guarded_sources
+from fx_explorer.session.queries.compilations import guarded_sources
+from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
 
 InputKind = Literal["parameter", "buffer", "input"]
 

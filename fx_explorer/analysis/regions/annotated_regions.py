@@ -14,13 +14,13 @@ from fx_explorer.analysis.variants.lineage import origin_of, root_name
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names, origins_of_variants
-from fx_explorer.session.queries.graph.regions import (
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.regions import (
     annotated_nodes,
     annotated_operations,
     annotations_of_computed_nodes,
     kernels_by_subgraph,
 )
-from fx_explorer.session.queries.kernel.kernels import kernel_nodes
 
 REGIONAL_KEY = "compile_with_inductor"
 """Key of the annotation that regional compilation uses."""

@@ -20,7 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model.bounded_matching import unified_diff
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
-from fx_explorer.session.queries.graph.nodes import operation_names
+from fx_explorer.session.queries.nodes import operation_names
 from fx_explorer.source_edit.code import spliced
 from fx_explorer.source_edit.edits import imported_as, wrapped
 from fx_explorer.source_edit.statements import code_of, statements_on, whole_statements

@@ -13,8 +13,8 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import nodes_of_stage
-from fx_explorer.session.queries.graph.links import ancestors
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import ancestors
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fx_explorer import model
 from fx_explorer.analysis.module_paths import NO_MODULE, ModulePath, in_words, is_in, roots
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.modules import (
+from fx_explorer.session.queries.nodes import (
     InModule,
     first_in_module,
     nodes_in_module,

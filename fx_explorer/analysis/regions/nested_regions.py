@@ -13,7 +13,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import calls_of_nested_graph
+from fx_explorer.session.queries.graphs import calls_of_nested_graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fx_explorer.analysis.regions import module_regions as modules
 from fx_explorer.analysis.regions import segment_regions as segments
 from fx_explorer.analysis.regions.annotated_regions import named_annotations
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.regions import (
+from fx_explorer.session.queries.regions import (
     annotated_rows,
     annotations_of_nodes,
     every_annotated,

@@ -8,11 +8,7 @@ from collections.abc import Iterable
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.support import (
-    ShownSupport,
-    nodes_in_segment,
-    support_of_nodes,
-)
+from fx_explorer.session.queries.regions import ShownSupport, nodes_in_segment, support_of_nodes
 
 KEY = "segment"
 """The key of such a region, where those of others are annotations."""

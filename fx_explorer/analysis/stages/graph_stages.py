@@ -14,7 +14,7 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.stages import (
+from fx_explorer.session.queries.graphs import (
     Origin,
     PlainNode,
     origins,

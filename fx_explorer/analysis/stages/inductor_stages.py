@@ -13,8 +13,8 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.variants.lineage import kernels_of_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.stages import PlainNode, nodes_of_lines, plain_operations
-from fx_explorer.session.queries.kernel.kernels import kernel_nodes
+from fx_explorer.session.queries.graphs import PlainNode, nodes_of_lines, plain_operations
+from fx_explorer.session.queries.kernels import kernel_nodes
 
 STEP = re.compile(r"( *)(\w+): (.*)")
 """The line of an operation in the listing of the IR. What is in a fused one is indented."""

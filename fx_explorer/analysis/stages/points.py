@@ -9,7 +9,7 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.stages.work import StageKey, StagePoint
 from fx_explorer.analysis.variants.lineage import documents_of_variant, is_after_passes
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import edited_graphs
+from fx_explorer.session.queries.graphs import edited_graphs
 
 Docs = tuple[Document, ...]
 Stage = tuple[StageKey, Docs, Docs]

@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Document, documents_of
 from fx_explorer.model import AFTER_PASSES
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import other_variants
-from fx_explorer.session.queries.graph.graphs import edited_graphs
+from fx_explorer.session.queries.graphs import edited_graphs
 
 _LAST_SHARED: dict[model.Gate, model.Stage] = {
     "dynamo": "dynamo",

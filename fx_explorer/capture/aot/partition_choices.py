@@ -27,7 +27,7 @@ from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import PartitionChoice
-from fx_explorer.model.rows.partition_choice import BUDGET, Choice, Ground
+from fx_explorer.model.rows.graph import BUDGET, Choice, Ground
 
 
 @dataclass(frozen=True)

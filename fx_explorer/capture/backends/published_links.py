@@ -13,7 +13,7 @@ from fx_explorer.capture.links.earlier_graph import EarlierGraph
 from fx_explorer.capture.recording.rows.graphs import CALLS
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.model import Direction, LineNode, Link
-from fx_explorer.model.rows.link import How
+from fx_explorer.model.rows.graph import How
 
 Found = tuple[tuple[int, ...], How]
 

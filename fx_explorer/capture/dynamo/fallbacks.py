@@ -26,7 +26,7 @@ from fx_explorer.capture.recording.rows.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Fallback, FallbackKind, Frame
-from fx_explorer.torch_texts.break_report import parse_break
+from fx_explorer.torch_texts.reports import parse_break
 
 _TOLD_ELSEWHERE = (
     "an error was suppressed",

@@ -28,7 +28,7 @@ from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Link
-from fx_explorer.model.rows.link import How
+from fx_explorer.model.rows.graph import How
 
 Found = tuple[tuple[int, ...], How]
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fx_explorer.model import Direction, Gate, Graph, SavedTensor, Stage
-from fx_explorer.model.rows.link import How
+from fx_explorer.model.rows.graph import How
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 from fx_explorer.capture.compile_time import LineClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Notice, PhaseLine, Span
-from fx_explorer.torch_texts.events import STAGE_OF_EVENT
+from fx_explorer.torch_texts.names import STAGE_OF_EVENT
 
 PASS = "pass."
 """Prefix of torch's names for passes (``GraphTransformObserver``,

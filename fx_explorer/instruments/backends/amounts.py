@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import graphs_in_use, root_name, variants_in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.support import (
+from fx_explorer.session.queries.regions import (
     SupportCount,
     latest_reports,
     segment_counts,

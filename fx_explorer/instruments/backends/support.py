@@ -28,7 +28,7 @@ from fx_explorer.instruments.backends.borders import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.graph.support import edges_of_graph
+from fx_explorer.session.queries.regions import edges_of_graph
 
 # Writes in place, and what reads them in another part out of turn.
 

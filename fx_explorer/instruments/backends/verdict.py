@@ -19,7 +19,7 @@ from fx_explorer.instruments.backends.support import (
 )
 from fx_explorer.model import Compilation, Outcome, SupportReport
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.support import latest_reports
+from fx_explorer.session.queries.regions import latest_reports
 
 FLOPS_COUNTED = (
     "FLOPs are those that torch's own formulas count: matrix multiplications, "

@@ -16,11 +16,11 @@ from fx_explorer.analysis.words import counted, size
 from fx_explorer.instruments.breaks.call_tree import FunctionCall
 from fx_explorer.instruments.breaks.kept_across import KeptValues, Local
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.breaks import chains_of_breaks
-from fx_explorer.session.queries.graph.graphs import compilations_of_graphs, nodes_lowered_forward
-from fx_explorer.session.queries.graph.links import descendants
-from fx_explorer.session.queries.graph.nodes import returned_nodes, users_of_inputs
-from fx_explorer.session.queries.kernel.kernels import kernel_nodes
+from fx_explorer.session.queries.compilations import chains_of_breaks
+from fx_explorer.session.queries.graphs import compilations_of_graphs, nodes_lowered_forward
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.links import descendants
+from fx_explorer.session.queries.nodes import returned_nodes, users_of_inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import nodes_of_stage
-from fx_explorer.session.queries.graph.links import descendants
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import descendants
 
 
 class Local(NamedTuple):

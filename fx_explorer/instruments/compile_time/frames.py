@@ -17,8 +17,7 @@ from fx_explorer.instruments.compile_time.phase_words import phase_in_words
 from fx_explorer.instruments.compile_time.timing import STAGE_OF_OUTER_EVENT
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import other_variants
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import other_variants, source_paths
 
 MAIN_THREAD = "the main thread"
 OF_NONE = "of no function"

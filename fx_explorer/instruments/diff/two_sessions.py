@@ -27,7 +27,7 @@ from fx_explorer.instruments.diff.compare import LANGUAGES, cache_hits, caches_o
 from fx_explorer.instruments.kernels.counts import kernel_uses
 from fx_explorer.instruments.memory.saved_values import saved_total, storage_total
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import kernels_by_compilation
+from fx_explorer.session.queries.kernels import kernels_by_compilation
 
 KEPT = "saved for the backward"
 

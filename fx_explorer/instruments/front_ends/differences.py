@@ -22,7 +22,7 @@ from fx_explorer.instruments.front_ends.seen import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.compilations import check_count
 
 SHOWN = 3
 """Examples of one kind that are named."""

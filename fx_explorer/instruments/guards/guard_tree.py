@@ -15,7 +15,7 @@ from fx_explorer.analysis.naming.functions import resumed_at
 from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain_source
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import guard_kinds_of
+from fx_explorer.session.queries.compilations import guard_kinds_of
 from fx_explorer.torch_texts import bounded
 
 Chance = Literal["inputs", "program", "hardly"]

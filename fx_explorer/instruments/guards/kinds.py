@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import guard_kind_counts
+from fx_explorer.session.queries.compilations import guard_kind_counts
 
 KIND_IN_WORDS: dict[str, str] = {
     "TENSOR_MATCH": "a tensor keeps its dtype, device, layout and every size that is not dynamic",

@@ -15,7 +15,7 @@ from fx_explorer.analysis.naming.sources import plain_name
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.rows.observation import GUARDS_IN_FILE
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import filtered
+from fx_explorer.session.queries.compilations import filtered
 
 _FILTER_OF_SAVED_CODE = "aot_compile_fullgraph."
 """The function in torch/_dynamo/aot_compile.py that the filter is made in."""

@@ -11,8 +11,7 @@ from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.naming.sizes import SizeNames
 from fx_explorer.analysis.naming.sources import plain_code
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.sources import user_paths
+from fx_explorer.session.queries.compilations import compilation_names, user_paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ from fx_explorer.instruments.guards.saved_guards import (
 from fx_explorer.instruments.recompiles.changes import change_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.guards import check_count, filtered
+from fx_explorer.session.queries.compilations import check_count, compilation_names, filtered
 
 COLUMNS = (
     TableColumn("frame", "annotation", priority=4),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import kernel_count
+from fx_explorer.session.queries.kernels import kernel_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from fx_explorer.instruments.kernels.profiled_kernels import profiled_kernels
 from fx_explorer.instruments.kernels.roofline import roofline
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.kernel.kernels import kernel_origins, lines_of_calls
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.session.queries.kernels import kernel_origins, lines_of_calls
 
 TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
 """How a time is known; empty for none."""

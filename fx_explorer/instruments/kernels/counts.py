@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import (
+from fx_explorer.session.queries.kernels import (
     call_counts,
     fused_operations,
     kernel_line_counts,

@@ -9,7 +9,7 @@ from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.instruments.kernels.candidates import triton_kernels
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import kernel_languages
+from fx_explorer.session.queries.kernels import kernel_languages
 
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
 FOR_THE_CPU = (

@@ -15,7 +15,7 @@ from fx_explorer.instruments.kernels.candidates import kind_of_inputs
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs
 from fx_explorer.instruments.kernels.roof import Roof, roof
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import lines_of_calls
+from fx_explorer.session.queries.kernels import lines_of_calls
 
 NO_BYTES = "how many bytes it moves is not known"
 NO_FLOPS = "no operations are counted (only those of matrix products and convolutions are)"

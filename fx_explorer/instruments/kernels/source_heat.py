@@ -17,8 +17,7 @@ from fx_explorer.instruments.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.instruments.kernels.counts import KernelUse
 from fx_explorer.instruments.kernels.line_heat import LineHeat, Measure, SourceHeat
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernel_places import last_kernel, operations_by_line
-from fx_explorer.session.queries.kernel.kernels import call_counts
+from fx_explorer.session.queries.kernels import call_counts, last_kernel, operations_by_line
 
 ROWS_AT_ONCE = 5_000
 

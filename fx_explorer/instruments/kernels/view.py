@@ -24,7 +24,7 @@ from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
 from fx_explorer.instruments.kernels.profiled_kernels import profile_in_words
 from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import launch_counts
+from fx_explorer.session.queries.kernels import launch_counts
 
 BAR_CELLS = 12
 

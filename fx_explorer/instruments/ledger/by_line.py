@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fx_explorer.instruments.ledger.figures import WORK, LedgerEntry, LedgerFigures, SourceLine
 from fx_explorer.model import LedgerKind
-from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.model.rows.measured import NOT_KNOWN
 
 COMPILED_KINDS = (*WORK, "launch")
 """Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is

@@ -16,7 +16,7 @@ from fx_explorer.instruments.guards.guard_tree import (
 )
 from fx_explorer.model import Compilation, FilterAnswer, Guard, GuardCheck, OptionInForce, Origin
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import Filtered, filtered
+from fx_explorer.session.queries.compilations import Filtered, filtered
 
 IN_PYTHON = ("LAMBDA_GUARD", "PYTHON_")
 """Beginnings of torch's names for leaves that call Python (torch/csrc/dynamo/guards.cpp); all

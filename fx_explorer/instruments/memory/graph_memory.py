@@ -26,7 +26,7 @@ from fx_explorer.instruments.memory.sizes import (
 )
 from fx_explorer.instruments.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernels import calls_in_output_code, nodes_of_artifacts
+from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_artifacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from fx_explorer.output.terminal import LEAST_PROSE
 from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 
 SCHEMA = "fx-explorer/memory/1"
 

@@ -14,8 +14,7 @@ from fx_explorer.analysis.variants.lineage import in_use
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import compilation_names, source_paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from fx_explorer.instruments.memory.graph_memory import (
 from fx_explorer.instruments.memory.step import TANGENT, StepMemory, step_of
 from fx_explorer.instruments.memory.wrapper_code import UnreadableCode
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import edited_graphs
+from fx_explorer.session.queries.graphs import edited_graphs
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fx_explorer.instruments.memory.usage import Usage, usage
 from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 
 BAR_CELLS = 24
 

@@ -29,7 +29,7 @@ from fx_explorer.instruments.memory.saved_values import (
 )
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 
 COLUMNS = (
     TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),

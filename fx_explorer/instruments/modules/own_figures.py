@@ -40,7 +40,7 @@ from fx_explorer.instruments.memory.saved_values import (
 )
 from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.modules import (
+from fx_explorer.session.queries.nodes import (
     ModuleNodes,
     captured_by_module,
     computed_by_calls,

@@ -18,8 +18,8 @@ from fx_explorer.instruments.kernels.profiled_kernels import (
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
 from fx_explorer.instruments.profile.timed_calls import timed_calls
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.profiles import lines_of_nodes
-from fx_explorer.session.queries.sources import source_paths
 
 
 @dataclass(frozen=True, slots=True)

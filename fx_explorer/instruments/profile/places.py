@@ -22,7 +22,7 @@ from fx_explorer.instruments.kernels.profiled_kernels import (
 )
 from fx_explorer.instruments.profile.timed_calls import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.links import computed_from
+from fx_explorer.session.queries.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls
 
 SHARED, SIMILAR, PART = "~", "≈", "÷"

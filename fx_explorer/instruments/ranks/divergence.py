@@ -22,7 +22,7 @@ from fx_explorer.instruments.ranks.groups import (
 from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.instruments.ranks.summary import CompilationSummary
 from fx_explorer.session.file_names import in_file
-from fx_explorer.torch_texts.failure import own_error
+from fx_explorer.torch_texts.reports import own_error
 
 MOST_OF_AN_ERROR = 160
 

@@ -23,8 +23,8 @@ from fx_explorer.instruments.ranks.fingerprints import (
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.sources import source_paths
-from fx_explorer.torch_texts.stacks import parse_stack
+from fx_explorer.session.queries.compilations import source_paths
+from fx_explorer.torch_texts.reports import parse_stack
 
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
 """The graph of the first of them that there is stands for a compilation: what came later was made

@@ -13,7 +13,7 @@ from fx_explorer.instruments.recompiles.changes import GuardChange
 from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.instruments.recompiles.remedies import CallSizes, Dimension
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import checked_tensors
+from fx_explorer.session.queries.compilations import checked_tensors
 
 _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 

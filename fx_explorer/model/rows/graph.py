@@ -1,10 +1,23 @@
-"""FX graphs as rows, and the places in the user's source that their nodes came from."""
+"""Rows about graphs: their nodes, the links between these, and what the partitioner decided about
+values.
+
+FX graphs as rows, and the places in the user's source that their nodes came from.
+
+Links: pairs of places that are the same computation, each saying how it is known.
+
+A link always points from the later stage to the earlier one (kernel → post-grad node → AOT node →
+Dynamo node → source), so the chain of any place is walked by following ``parent`` up and ``child``
+down.
+
+What AOTAutograd's partitioner decided about a value of the forward that the backward needs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from fx_explorer.model.repeated_text import RepeatedName
 from fx_explorer.model.stage import Direction, Stage
 
 
@@ -137,3 +150,108 @@ class Edge:
 
     producer: int
     consumer: int
+
+
+How = Literal[
+    "identity",
+    "from_node",
+    "source_fn_stack",
+    "fwd_source_fn_stack",
+    "seq_nr",
+    "stack_trace",
+    "name",
+    "aot_input",
+    "origins",
+    "codegen",
+    "call_site",
+    "lnotab",
+    "copied",
+    "kernel_call",
+]
+"""``identity``: the same FX node object. ``name``: same name in a graph that was copied from the
+other. ``from_node`` … ``stack_trace``: that key of node.meta. ``aot_input``: AOTAutograd says which
+input of the traced graph it is. ``origins``: the scheduler node's origins. ``codegen``: seen while
+the line was written. ``call_site``: the wrapper line was written for it, or the bytecode calls its
+graph there. ``lnotab``: the code object's line table. ``copied``: torch copied it from there, and
+the texts are equal. ``kernel_call``: the number of a call of a Triton kernel of the user's.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Node ``child`` of a later stage is (part of) node ``parent`` of an earlier one."""
+
+    child: int
+    parent: int
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class LineNode:
+    """Line ``line`` (from 1) of an artifact computes ``node``; line 0 stands for the artifact as a
+    whole (a kernel).
+    """
+
+    artifact: int
+    line: int
+    node: int
+    how: How
+    call: int = 0
+    """The KernelCall it holds for, when a kernel is shared by several calls; 0 when there is one,
+    or it is not known.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LineSource:
+    """Line ``line`` of an artifact (bytecode, a kernel of the user's own) belongs to line
+    ``source_line`` of a source file.
+    """
+
+    artifact: int
+    line: int
+    file: int
+    source_line: int
+    how: How = "lnotab"
+    lines: int = 1
+    """How many lines of the artifact, ``line`` the first of them, belong to that one of the
+    source.
+    """
+
+
+Choice = Literal["saved", "recomputed"]
+
+Ground = Literal["cannot_recompute", "cannot_save", "must_recompute", "cut", "no_cut"]
+"""Why a value is saved or computed again. ``cannot_recompute``: torch rules recomputing it out, so
+that it is a candidate for saving. ``cannot_save``: it is never saved, such as a view.
+``must_recompute``: the program asked for that. ``cut``: neither; the smallest cut of the graph
+decides. ``no_cut``: no smallest cut was searched.
+"""
+
+BUDGET = "activation_memory_budget"
+"""The reason of ``no_cut`` where the memory budget is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChoice:
+    """A value that is saved for the backward, or computed once more in it, with the partitioner's
+    own figures.
+    """
+
+    id: int
+    compilation: int
+    node: int
+    """Node of the forward graph."""
+    name: str
+    choice: Choice
+    ground: Ground
+    reason: RepeatedName = ""
+    """torch's words: ``cannot recompute: compute intensive op``; of ``no_cut`` who decided,
+    ``mine: default_partition`` or ``BUDGET``. Empty where it is not known.
+    """
+    weight: float = -1.0
+    """What saving it costs in the cut, in weighted bytes; -1 when it is infinite or not known."""
+    distance: int = -1
+    """Steps of the graph from it to the backward; -1 when it is not known."""
+    size_bytes: int = -1
+    """Size of its elements; -1 when it is not known."""

@@ -53,7 +53,7 @@ class GraphBreak:
     @property
     def cause(self) -> tuple[str, int, str]:
         """Return what makes hits one break: a line, and torch's id or reason.
-        ``session/queries/breaks.py`` says the same in SQL.
+        ``session/queries/compilations.py`` says the same in SQL.
         """
         return self.file, self.line, self.registry_id or self.reason
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from fx_explorer.session.descriptors import moved_up
-from fx_explorer.session.undisturbed import defer_handlers
+from fx_explorer.session.undisturbed import defer_handlers, moved_up
 
 STACKS_FILE = "stacks.txt"
 """File beside the session with the Python stacks of all threads, written at a crash or a SIGTERM

@@ -25,8 +25,8 @@ from fx_explorer.readers.torch_trace.bucket_records import Buckets
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.events import STAGE_OF_EVENT
-from fx_explorer.torch_texts.failure import failed_stage
+from fx_explorer.torch_texts.names import STAGE_OF_EVENT
+from fx_explorer.torch_texts.reports import failed_stage
 
 NOT_IN_LOG = "the log has no record of it"
 

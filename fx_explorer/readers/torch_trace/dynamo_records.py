@@ -24,9 +24,8 @@ from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.break_report import parse_break
 from fx_explorer.torch_texts.guard_tree import latency_us, origin_of, read_checks
-from fx_explorer.torch_texts.recompile_reason import parse_reason, what_failed
+from fx_explorer.torch_texts.reports import parse_break, parse_reason, what_failed
 
 _EVENTS: dict[str, SymbolEventKind] = {
     "symbolic_shape_specialization": "specialized",

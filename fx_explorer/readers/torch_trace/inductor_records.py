@@ -12,8 +12,12 @@ from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.aot_wrapper import read_wrapper
-from fx_explorer.torch_texts.output_code import PrintedKernel, direction_of, read_kernels
+from fx_explorer.torch_texts.output_code import (
+    PrintedKernel,
+    direction_of,
+    read_kernels,
+    read_wrapper,
+)
 
 AOT = "AOTInductor"
 

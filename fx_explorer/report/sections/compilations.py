@@ -25,11 +25,10 @@ from fx_explorer.instruments.kernels.section import kernel_cost
 from fx_explorer.model import Gpu
 from fx_explorer.model.rows.kernels import NOT_KNOWN
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import target_counts
-from fx_explorer.session.queries.graph.regions import annotated_count
-from fx_explorer.session.queries.guards import check_count, filtered
-from fx_explorer.session.queries.kernel.kernels import kernel_nodes
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import check_count, filtered, source_paths
+from fx_explorer.session.queries.graphs import target_counts
+from fx_explorer.session.queries.kernels import kernel_nodes
+from fx_explorer.session.queries.regions import annotated_count
 
 Json = dict[str, object]
 

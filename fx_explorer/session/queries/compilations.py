@@ -1,8 +1,29 @@
-"""Compilations: their names, which of them are variants of another, and how long they took."""
+"""Queries about compilations and what stands beside them: their names, variants and times, the
+exceptions that ended them, their graph breaks and guards, and the source files.
+
+Compilations: their names, which of them are variants of another, and how long they took.
+
+Compilations that ended in an exception of the compiler's: the program got it, whatever it did with
+it, or torch was told to continue without (``suppress_errors``). A function that Dynamo leaves to
+Python is none of them.
+
+Graph breaks: how many there are, and what was being compiled at them.
+
+Guards, and the checks that torch runs for them.
+
+Source files: their paths, and which of them somebody will want to read.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
 from fx_explorer import model
+from fx_explorer.model import Compilation, Fallback, GraphBreak, Metric
 from fx_explorer.session.queries.sql import column, number
 from fx_explorer.session.reader import SessionReader
 
@@ -92,3 +113,178 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
         f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values
     )
     return float(found[0][0] or 0.0)
+
+
+_MAY_BE_LEFT = ("Unsupported", "UserError")
+"""What Dynamo makes a graph break or a fallback of, and an exception with ``fullgraph=True``
+(torch's convert_frame.py).
+"""
+
+
+def raised_compilations(reader: SessionReader) -> list[Compilation]:
+    """List the compilations that ended in an exception of the compiler's, in the order they were
+    compiled. A break or fallback leaves a row of its own; an exception does not.
+    """
+    failed = [one for one in reader.rows(Compilation) if one.status in ("failed", "skipped")]
+    if not failed:
+        return []
+    told = {row.compilation for row in reader.rows(GraphBreak)} | {
+        row.compilation for row in reader.rows(Fallback)
+    }
+    return [
+        one
+        for one in failed
+        if one.status == "failed"
+        or (one.id not in told and _fail_type(reader, one) in _MAY_BE_LEFT)
+    ]
+
+
+def _fail_type(reader: SessionReader, compilation: Compilation) -> str:
+    for row in reader.rows(Metric, compilation=compilation.id, name="compilation_metrics"):
+        known = json.loads(row.value)
+        if isinstance(known, dict) and known.get("fail_type"):
+            return str(known["fail_type"])
+    return ""
+
+
+_DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
+"""What makes two reported breaks the same: one line and one cause."""
+
+
+def break_count(reader: SessionReader) -> int:
+    """Return how many distinct breaks there are: by the user's line and the cause, however often
+    each was hit.
+    """
+    return number(
+        reader, f"SELECT count(*) FROM (SELECT DISTINCT {_DISTINCT_BREAK} FROM graph_break)"
+    )
+
+
+def chains_of_breaks(reader: SessionReader) -> list[int]:
+    """Return the ids of the distinct Stacks of what was being compiled at a break."""
+    return column(reader, "SELECT DISTINCT chain FROM graph_break WHERE chain")
+
+
+_LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
+"""The guards that no filter dropped."""
+
+
+def check_count(reader: SessionReader, compilation: int | None = None) -> int:
+    """Return how many checks torch runs for compiled code: the leaves of its guard trees, each
+    once. A guard that Dynamo asked for may have several, or none of its own; where the tree is not
+    known (a session of old), the guards are counted.
+    """
+    condition, values = _of(compilation)
+    checks = (
+        "SELECT count(*) FROM (SELECT DISTINCT compilation, kind, source, code FROM guard_check"
+        + condition
+        + ")"
+    )
+    left = f"SELECT count(*) FROM ({_LEFT}){condition}"
+    return number(reader, checks, *values) or number(reader, left, *values)
+
+
+def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> dict[str, int]:
+    """Return how many guards of each kind there are, the most frequent first; of one compilation,
+    or of all. What a filter dropped is left out.
+    """
+    condition, values = _of(compilation)
+    return dict(
+        reader.query(
+            f"SELECT kind, count(*) FROM ({_LEFT}){condition} GROUP BY kind ORDER BY 2 DESC, 1",
+            values,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What a guard filter did to a program."""
+
+    filter: str
+    dropped: int
+    """Guards that nothing checks any more."""
+    guards: int
+    """Guards that Dynamo asked for, of the compilations that the filter was there for."""
+
+
+def filtered(reader: SessionReader, compilation: int | None = None) -> list[Filtered]:
+    """Return the filters that dropped guards of a compilation, or of any."""
+    condition, values = _of(compilation)
+    counts = (
+        f"SELECT compilation, dropped_by AS filter, count(*) AS number FROM guard{condition} "
+        "GROUP BY 1, 2"
+    )
+    whole = f"SELECT compilation, count(*) AS number FROM guard{condition} GROUP BY 1"
+    rows = reader.query(
+        f"SELECT filter, sum(counts.number), sum(whole.number) FROM ({counts}) AS counts "
+        f"JOIN ({whole}) AS whole USING (compilation) WHERE filter != '' GROUP BY 1 ORDER BY 1",
+        (*values, *values),
+    )
+    return [Filtered(*row) for row in rows]
+
+
+def guard_kinds_of(reader: SessionReader, compilation: int) -> dict[int, str]:
+    """Return the kind of each guard of a compilation, by the id of the guard."""
+    return dict(reader.query("SELECT id, kind FROM guard WHERE compilation=?", (compilation,)))
+
+
+def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, str | None]]:
+    """Return the tensors that a compilation checks: torch's name for each, and what it was then
+    (``f32[4, 64]``).
+    """
+    return reader.query(
+        "SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'",
+        (compilation,),
+    )
+
+
+def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
+    return ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
+
+
+def guarded_sources(reader: SessionReader) -> list[str]:
+    """Return what guards look at, in torch's words:
+    ``L['self']._modules['fc']._parameters['weight']``.
+    """
+    return column(
+        reader,
+        "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM "
+        "guard_check WHERE source != ''",
+    )
+
+
+def source_paths(reader: SessionReader) -> dict[int, str]:
+    """Return the path of every source file, by its id."""
+    return dict(reader.query("SELECT id, path FROM source_file"))
+
+
+def user_paths(reader: SessionReader) -> set[str]:
+    """Return the paths of the user's own source files."""
+    return set(column(reader, "SELECT path FROM source_file WHERE is_user"))
+
+
+def sources_to_read(reader: SessionReader) -> set[int]:
+    """Return the ids of the user's own files, and of those that a node or a break is in (a
+    library's model).
+
+    Guards have stacks too, through files nobody asked for.
+    """
+    used = " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)"
+        for table in ("node", "graph_break")
+    )
+    innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"  # a frame is [file, line, function, code]
+    return set(column(reader, f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})"))
+
+
+def source_files(session: Path) -> list[Path]:
+    """Return the source files that a session holds, without a reader, which refuses what is not
+    whole. Raises sqlite3.Error.
+    """
+    with contextlib.closing(sqlite3.connect(session)) as db:
+        return [
+            Path(path)
+            for (path,) in db.execute("SELECT path FROM source_file")
+            if isinstance(path, str)
+        ]

@@ -1,4 +1,9 @@
-"""The pieces of SQL that several queries share."""
+"""Shared SQL: the pieces that several queries have, and how many rows a table has.
+
+The pieces of SQL that several queries share.
+
+How many rows there are, for whoever must know before reading them whether that takes long.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from fx_explorer.session import schema
 from fx_explorer.session.reader import SessionReader
 
 IS_CALL = "node.op IN ('call_function', 'call_method', 'call_module')"
@@ -56,3 +62,10 @@ def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:
 def number(reader: SessionReader, sql: str, *values: object) -> int:
     """Return the one number that a question is answered with."""
     return int(reader.query(sql, values)[0][0])
+
+
+def rows_up_to(reader: SessionReader, row_type: type, most: int) -> int:
+    """Return how many rows of a kind there are, ``most`` at most: no more of them are looked at."""
+    return number(
+        reader, f"SELECT count(*) FROM (SELECT 1 FROM {schema.TABLES[row_type]} LIMIT {most:d})"
+    )

@@ -31,9 +31,9 @@ from fx_explorer.analysis.words import annotation_text, counted, listed
 from fx_explorer.overview.line_events import line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.graph.links import ancestors
-from fx_explorer.session.queries.graph.nodes import operation_counts, operation_names
-from fx_explorer.session.queries.kernel.kernels import names_of_kernels_of
+from fx_explorer.session.queries.kernels import names_of_kernels_of
+from fx_explorer.session.queries.links import ancestors
+from fx_explorer.session.queries.nodes import operation_counts, operation_names
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 

@@ -27,7 +27,7 @@ from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
-from fx_explorer.session.queries.graph.nodes import first_operation
+from fx_explorer.session.queries.nodes import first_operation
 from fx_explorer.tui.inspector.levels import BuildWanted, Levels
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane

@@ -14,10 +14,7 @@ from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.drawing.kernel_colours import kernel_kind
 from fx_explorer.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernel_places import (
-    bodies_in_output_code,
-    calls_of_output_code,
-)
+from fx_explorer.session.queries.kernels import bodies_in_output_code, calls_of_output_code
 from fx_explorer.tui.assembly import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_times import PaneTimes

@@ -21,7 +21,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.kernel_colours import MORE, kernel_numbers
 from fx_explorer.drawing.region_colours import RegionColours, colours_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.kernel.kernel_places import kernels_of_each, last_kernel
+from fx_explorer.session.queries.kernels import kernels_of_each, last_kernel
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import ListColumn, Row

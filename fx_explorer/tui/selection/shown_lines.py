@@ -15,7 +15,7 @@ from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.model import LEVELS, Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import leading_placeholders
+from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.kernels.assembly.directives import LineRun

@@ -8,7 +8,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, place_of_path
 from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.nodes import first_operation
+from fx_explorer.session.queries.nodes import first_operation
 
 AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward", "view"))
 """What is not worth beginning with."""

@@ -21,12 +21,12 @@ from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.kernels.built import built_kernels
 from fx_explorer.instruments.memory.saved_values import saved_total
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import (
+from fx_explorer.session.queries.compilations import check_count
+from fx_explorer.session.queries.graphs import (
     partition_operations,
     post_grad_operations,
     stages_reached,
 )
-from fx_explorer.session.queries.guards import check_count
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
 

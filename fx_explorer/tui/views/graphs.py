@@ -14,7 +14,7 @@ from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTa
 from fx_explorer.overview.outline import compilation_title
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
-from fx_explorer.session.queries.graph.graphs import frequent_targets
+from fx_explorer.session.queries.graphs import frequent_targets
 
 COLUMNS = (
     TableColumn("frame", "annotation"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.amounts import rows_up_to
+from fx_explorer.session.queries.sql import rows_up_to
 
 AT_ONCE_US = 40_000
 """A table that takes no longer is made before the next frame: nothing flickers."""

@@ -20,7 +20,7 @@ from fx_explorer.instruments.memory.saved_values import computed_total
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.instruments.memory.usage import usage
 from fx_explorer.instruments.memory.verdict import verdict
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 from tests.analysis.memory.test_step import most_allocated
 from tests.capture.recorded import Compile, failures, record
 

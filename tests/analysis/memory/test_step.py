@@ -20,7 +20,7 @@ from fx_explorer.instruments.memory.timeline import bar, timeline
 from fx_explorer.instruments.memory.usage import Usage, usage
 from fx_explorer.instruments.memory.verdict import name_of, verdict
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 from tests.capture.recorded import Compile, failures, record
 
 

@@ -16,7 +16,7 @@ from fx_explorer.instruments.profile.places import (
     profiled_places,
 )
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.queries.graph.links import descendants
+from fx_explorer.session.queries.links import descendants
 from tests.profiles import profiled_session, recorded_session
 from tests.sessions import Written
 

@@ -24,7 +24,7 @@ from fx_explorer.overview.facts.stage_facts import stage_facts
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.json_report import stages_of_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.stages import Origin, PlainNode
+from fx_explorer.session.queries.graphs import Origin, PlainNode
 from tests.analysis.stages.bare import Bare, trained_bare
 from tests.conftest import SAMPLES, Captured, OpenedReader
 

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import carets, distinct_breaks
-from fx_explorer.torch_texts.break_report import parse_break
+from fx_explorer.torch_texts.reports import parse_break
 from tests.capture.dynamo.break_patterns import numbers
 from tests.capture.dynamo.reported import heard_breaks, line_of
 from tests.capture.recorded import Compile, record

@@ -12,7 +12,7 @@ from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.guards import check_count
+from fx_explorer.session.queries.compilations import check_count
 from tests.capture.recorded import Compile, record
 
 

@@ -13,7 +13,7 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.sources import source_paths
+from fx_explorer.session.queries.compilations import source_paths
 from tests.capture.recorded import Compile, failures, record
 
 WAIT_S = 0.3

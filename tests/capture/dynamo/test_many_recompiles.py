@@ -14,7 +14,7 @@ from fx_explorer.instruments.guards.guard_tree import explained_checks
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.recompiles.causes import causes, recompiles
 from fx_explorer.session import SessionReader, schema
-from fx_explorer.torch_texts.recompile_reason import what_failed
+from fx_explorer.torch_texts.reports import what_failed
 from tests.capture.recorded import Compile, failures, record
 
 Program = Callable[[Compile], None]

@@ -17,7 +17,7 @@ from fx_explorer.instruments.breaks.section import graph_break
 from fx_explorer.instruments.breaks.view import break_text
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.torch_texts.break_report import parse_break
+from fx_explorer.torch_texts.reports import parse_break
 from tests.capture.dynamo.reported import heard_breaks
 from tests.capture.recorded import Compile, failures, record
 

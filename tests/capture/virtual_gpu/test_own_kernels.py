@@ -36,8 +36,8 @@ from fx_explorer.instruments.kernels.builder_pool import BuilderPool
 from fx_explorer.instruments.kernels.report import kernel_text
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.graph.graphs import nodes_of_stage
-from fx_explorer.session.queries.graph.links import ancestors
+from fx_explorer.session.queries.graphs import nodes_of_stage
+from fx_explorer.session.queries.links import ancestors
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told
 
 FILES = (HERE / "own_kernels.py", HERE / "kernels_elsewhere.py")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fx_explorer.torch_texts.break_report import BreakReport
+from fx_explorer.torch_texts.reports import BreakReport
 
 _PLACEHOLDER = ("{", "_explanation", '"')
 

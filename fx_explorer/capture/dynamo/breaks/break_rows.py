@@ -8,7 +8,7 @@ from fx_explorer.capture.dynamo.breaks.break_context import breaking_now
 from fx_explorer.capture.dynamo.breaks.break_registry import completed
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import GraphBreak, Notice
-from fx_explorer.torch_texts.break_report import parse_break
+from fx_explorer.torch_texts.reports import parse_break
 
 _NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in eager mode"
 

@@ -30,7 +30,7 @@ from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.recompile_reason import what_failed
+from fx_explorer.torch_texts.reports import what_failed
 
 
 def recompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:

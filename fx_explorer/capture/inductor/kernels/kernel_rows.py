@@ -33,7 +33,7 @@ from fx_explorer.model import (
     LineSource,
     WithoutKernel,
 )
-from fx_explorer.model.rows.link import How
+from fx_explorer.model.rows.graph import How
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Frame, SourceFile, Stack
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.stacks import parse_stack
+from fx_explorer.torch_texts.reports import parse_stack
 
 _OWN = (f"{Path(__file__).parents[3]}{os.sep}", "<frozen")
 """Frames of ours and of the import system. They are in every stack and belong to nobody's model."""

@@ -7,7 +7,7 @@ from statistics import median
 
 from fx_explorer.capture.inductor.wrapper_clock import PART, WRAPPER, WrapperClock
 from fx_explorer.instruments.bench.measure.work import Call, device_times
-from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.model.rows.measured import NOT_KNOWN
 
 CALLS, LEAST_CALLS, MAX_S = 40, 3, 10.0
 """So many calls, fewer where they would take longer."""

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.torch_flops import formulas
-from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.model.rows.measured import NOT_KNOWN
 
 WARM_UP_CALLS, DEVICE_CALLS = 5, 30
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from fx_explorer.model import SourceFile
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.sources import sources_to_read
+from fx_explorer.session.queries.compilations import sources_to_read
 
 
 @dataclass(frozen=True, slots=True)

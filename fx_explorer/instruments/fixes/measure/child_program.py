@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest
-from fx_explorer.session.descriptors import moved_up
+from fx_explorer.session.undisturbed import moved_up
 
 if TYPE_CHECKING:
     from typing_extensions import Self

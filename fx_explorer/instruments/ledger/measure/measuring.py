@@ -50,7 +50,7 @@ from fx_explorer.instruments.ledger.measure.rows import (
 )
 from fx_explorer.instruments.ledger.measure.timeline import MARKS, RawTick, signature, steps
 from fx_explorer.model import CardCeiling, CeilingKind, LedgerCall, LedgerStep
-from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.model.rows.measured import NOT_KNOWN
 from fx_explorer.program import calling
 from fx_explorer.program.ending.explaining import one_line
 from fx_explorer.program.target import Target

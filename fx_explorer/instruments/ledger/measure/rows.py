@@ -26,7 +26,7 @@ from fx_explorer.model import (
     LedgerOperator,
     LedgerStep,
 )
-from fx_explorer.model.rows.performance.ledger import NOT_KNOWN
+from fx_explorer.model.rows.measured import NOT_KNOWN
 from fx_explorer.session import SessionReader
 
 GENERATED = ("cpp_", "triton_")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer.model import Frame
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.printed_graph.nodes import (
+from fx_explorer.torch_texts.printed_node import (
     Operation,
     PrintedNode,
     inputs_in,

@@ -1,5 +1,10 @@
-"""Links between nodes: what comes from what, over all stages, and which nodes have no link where
-one can be expected.
+"""Queries about links: from node to node, and from lines of generated code to nodes.
+
+Links between nodes: what comes from what, over all stages, and which nodes have no link where one
+can be expected.
+
+Lines of kernels and of output code: which nodes they compute, and where the output code holds and
+calls a kernel.
 """
 
 from __future__ import annotations
@@ -107,4 +112,97 @@ def _call_nodes(graphs: Collection[int] | None) -> str:
         "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND "
         "graph.direction=? "
         f"AND {IS_CALL} AND {among(graphs, 'graph.id')}"
+    )
+
+
+def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, set[tuple[int, int]]]:
+    """Return every line that computes one of the nodes, and the call it does so in (0: in all), by
+    the id of the artifact.
+    """
+    found: dict[int, set[tuple[int, int]]] = {}
+    rows = reader.query(
+        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
+        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
+        (json_list(nodes),),
+    )
+    for artifact, line, call in rows:
+        found.setdefault(artifact, set()).add((line, call))
+    return found
+
+
+def lines_with_nodes(reader: SessionReader, artifact: int) -> set[int]:
+    """Return the lines (from 1) of an artifact that are linked to a node."""
+    return set(column(reader, "SELECT line FROM line_node WHERE artifact=? AND line", artifact))
+
+
+def linked_lines(reader: SessionReader, artifact: int) -> list[int]:
+    """Return the lines (from 1) that are linked to a node or, in a kernel of the user's own, to the
+    line they were copied from.
+    """
+    return column(
+        reader,
+        "SELECT line FROM line_node WHERE artifact=? AND line UNION SELECT line FROM "
+        "line_source WHERE artifact=? ORDER BY 1",
+        artifact,
+        artifact,
+    )
+
+
+def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.Kernel | None:
+    """Return the kernel whose code is on this line (from 1) of the output code; None where no
+    kernel stands.
+    """
+    found = reader.query(
+        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN "
+        "artifact ON artifact.id = kernel.artifact "
+        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY "
+        "kernel.first_line DESC LIMIT 1",
+        (output_code, line),
+    )
+    return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
+
+
+def embedded_kernels(
+    reader: SessionReader, output_code: int, artifacts: Iterable[int]
+) -> list[tuple[int, int, int]]:
+    """Find the kernels of the output code whose own code is one of the artifacts. Gives their id,
+    that artifact, and the line of the output code (from 1, 0 when it is not known) on which their
+    code begins.
+    """
+    # The + keeps SQLite from going through all kernels of the output code instead of those few.
+    return reader.query(
+        "SELECT kernel.id, kernel.artifact, kernel.first_line FROM json_each(?) AS wanted "
+        "CROSS JOIN kernel ON kernel.artifact = wanted.value WHERE +kernel.output_code=?",
+        (json_list(artifacts), output_code),
+    )
+
+
+def call_lines(
+    reader: SessionReader, kernels: Iterable[int], calls: Iterable[int], whole: Iterable[int]
+) -> list[int]:
+    """Return the lines of the output code on which the wrapper makes these calls of these kernels,
+    or any call of the kernels that are asked for as a whole.
+    """
+    return column(
+        reader,
+        "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON "
+        "kernel_call.id = wanted.value "
+        "WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT value FROM json_each(?)) "
+        "UNION SELECT kernel_call.line FROM json_each(?) AS wanted "
+        "CROSS JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
+        json_list(calls),
+        json_list(kernels),
+        json_list(whole),
+    )
+
+
+def calls_on_line(reader: SessionReader, output_code: int, line: int) -> list[tuple[int, int]]:
+    """Return the calls that the wrapper makes on this line (from 1), each with the id of the
+    kernel's own code.
+    """
+    return reader.query(
+        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON "
+        "kernel.id = kernel_call.kernel "
+        "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
+        (output_code, line),
     )

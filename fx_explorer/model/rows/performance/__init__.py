@@ -1,1 +1,0 @@
-"""Rows about how fast a program runs."""

@@ -1,0 +1,373 @@
+"""Queries about nodes: what is known of them, what is around them, and of which modules they are.
+
+Nodes: what is known of those with given ids, and those that are looked for by what they are.
+
+What is asked of given ids runs on every move of the cursor, so it is answered inside SQLite.
+
+What a node is made from and what uses it, and in which kernels nodes of any graph end.
+
+Modules: which nodes, kernels and graphs are of which of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from fx_explorer import model
+from fx_explorer.session.queries.sql import IS_CALL, among, column, computed_nodes, json_list
+from fx_explorer.session.reader import SessionReader
+
+
+def operation_names(
+    reader: SessionReader, nodes: Iterable[int], stage: model.Stage | None = None
+) -> list[str]:
+    """Return the names of those nodes that are operations (of this stage), each once, in the order
+    of the ids.
+    """
+    graphs = "SELECT id FROM graph WHERE stage=?" if stage else "SELECT id FROM graph"
+    return column(
+        reader,
+        # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.id = wanted.value "
+        f"WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
+        json_list(nodes),
+        *([stage] if stage else []),
+    )
+
+
+def operation_counts(
+    reader: SessionReader, nodes: Iterable[int]
+) -> dict[tuple[model.Stage, model.Direction], int]:
+    """Return how many of the nodes are operations, by the stage and direction of their graph."""
+    found = reader.query(
+        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN "
+        "node ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
+        (json_list(nodes),),
+    )
+    return {(stage, direction): count for stage, direction, count in found}
+
+
+def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
+    """Return the ids of the compilations that the nodes belong to."""
+    found = column(
+        reader,
+        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node "
+        "ON node.id = wanted.value "
+        "JOIN graph ON graph.id = node.graph WHERE graph.compilation",
+        json_list(nodes),
+    )
+    return set(found)
+
+
+def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
+    """Return the distinct user stacks of the nodes, each outermost frame first."""
+    stacks = (
+        "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value "
+        "WHERE node.stack"
+    )
+    return [
+        stack.frames
+        for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))
+    ]
+
+
+def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
+    """Return the nodes that their graph returns."""
+    found = column(
+        reader,
+        "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
+        "wanted.value "
+        "JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
+        json_list(nodes),
+    )
+    return set(found)
+
+
+def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
+    """Return the ids of what takes those of the nodes that are inputs of their graph."""
+    found = column(
+        reader,
+        "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
+        "wanted.value "
+        "JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
+        json_list(nodes),
+    )
+    return set(found)
+
+
+def first_operation(reader: SessionReader, graph: int) -> int:
+    """Return the row of the first operation that a generated kernel computes; else of the first one
+    that has a user line.
+    """
+    found = reader.query(
+        "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
+        "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
+        (graph,),
+    ) or reader.query(
+        "SELECT position FROM node WHERE graph=? AND op LIKE 'call_%' ORDER BY NOT (NOT "
+        "is_view AND line), position LIMIT 1",
+        (graph,),
+    )
+    return int(found[0][0]) if found else 0
+
+
+def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
+    """Return the first of some rows of a graph that hold an operation; None when none does."""
+    ((first,),) = reader.query(
+        "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.graph=? AND node.position = wanted.value "
+        "WHERE node.op LIKE 'call_%'",
+        (json_list(rows), graph),
+    )
+    return None if first is None else int(first)
+
+
+def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[int]:
+    """Return the ids of nodes whose name begins so, the shortest names first. An index finds
+    them.
+    """
+    # A range of the index; a LIKE would be a scan, and take ``_`` for any letter.
+    begins = "SELECT id FROM node WHERE name>=? AND name<? ORDER BY length(name), id LIMIT ?"
+    return column(reader, begins, beginning, beginning + "\uffff", limit)
+
+
+def nodes_containing(reader: SessionReader, words: Collection[str], limit: int) -> list[int]:
+    """Return the ids of nodes that have all words in their name, target or module: one scan that
+    stops when it has enough.
+    """
+    condition = " AND ".join(
+        ["(name || ' ' || target || ' ' || module) LIKE ? ESCAPE '\\'"] * len(words)
+    )
+    return column(
+        reader, f"SELECT id FROM node WHERE {condition} LIMIT ?", *map(_like, words), limit
+    )
+
+
+def _like(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
+    """Return the calls of ``squeeze`` in Dynamo's graphs on tensors that have a size without a
+    value, in graph order: file, line, arguments, and the shape of the tensor in JSON.
+    """
+    return reader.query(
+        "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"
+        " JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo'"
+        " JOIN node AS given ON given.graph = node.graph"
+        " AND (node.arguments = given.name OR substr(node.arguments, 1, "
+        "length(given.name) + 1) = given.name || ',')"
+        " LEFT JOIN source_file ON source_file.id = node.file"
+        " WHERE node.op IN ('call_method', 'call_function') AND given.shape LIKE '%u%'"
+        " AND (node.target IN ('squeeze', 'squeeze_') OR node.target LIKE '%.squeeze')"
+        " ORDER BY node.id"
+    )
+
+
+def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> list[int]:
+    """Return what these nodes take as arguments (``side`` -1) or what takes them (1), each once, in
+    the order of the graph.
+    """
+    here, there = ("consumer", "producer") if side < 0 else ("producer", "consumer")
+    asked = (
+        f"SELECT DISTINCT edge.{there} FROM json_each(?) AS wanted CROSS JOIN edge ON "
+        f"edge.{here} = wanted.value ORDER BY 1"
+    )
+    return column(reader, asked, json_list(nodes))
+
+
+def edges_among(reader: SessionReader, nodes: Collection[int]) -> list[tuple[int, int]]:
+    """Return (producer, consumer) for each edge that begins and ends at one of the nodes."""
+    wanted = json_list(nodes)
+    return reader.query(
+        "SELECT DISTINCT edge.producer, edge.consumer FROM json_each(?) AS wanted "
+        "CROSS JOIN edge ON edge.producer = wanted.value WHERE edge.consumer IN (SELECT "
+        "value FROM json_each(?)) ORDER BY 1, 2",
+        (wanted, wanted),
+    )
+
+
+def kernels_by_node(
+    reader: SessionReader, nodes: Iterable[int], direction: model.Direction = ""
+) -> dict[int, list[int]]:
+    """Return the ids of the kernels that compute each node, or what happened to it at later stages:
+    those of ``direction``, where one is given.
+    """
+    condition = "(? = '' OR kernel.direction = ?)"
+    found = reader.query(
+        "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) "
+        "UNION SELECT reached.origin, link.child FROM reached JOIN link ON link.parent = "
+        "reached.id) "
+        "SELECT reached.origin, kernel.id FROM reached JOIN line_node ON line_node.node "
+        "= reached.id "
+        f"CROSS JOIN kernel ON kernel.artifact = line_node.artifact WHERE {condition} "
+        "UNION SELECT reached.origin, kernel.id FROM reached JOIN line_node ON "
+        "line_node.node = reached.id "
+        "CROSS JOIN kernel ON kernel.output_code = line_node.artifact AND "
+        "kernel.first_line = line_node.line "
+        f"WHERE NOT kernel.artifact AND {condition} ORDER BY 1, 2",
+        (json_list(nodes), *[direction] * 4),
+    )
+    kernels: dict[int, list[int]] = {}
+    for node, kernel in found:
+        kernels.setdefault(node, []).append(kernel)
+    return kernels
+
+
+def operation_counts_of(reader: SessionReader, kernels: Iterable[int]) -> dict[int, int]:
+    """Return how many nodes each of these kernels computes, by its id."""
+    wanted = json_list(kernels)
+    return dict(
+        reader.query(
+            "SELECT kernel.id, count(DISTINCT line_node.node) FROM json_each(?) AS wanted "
+            "JOIN kernel ON kernel.id = wanted.value JOIN line_node ON "
+            "line_node.artifact = kernel.artifact "
+            "WHERE kernel.artifact GROUP BY 1 "
+            "UNION SELECT kernel.id, count(DISTINCT line_node.node) FROM json_each(?) AS wanted "
+            "JOIN kernel ON kernel.id = wanted.value JOIN line_node ON "
+            "line_node.artifact = kernel.output_code "
+            "AND line_node.line = kernel.first_line WHERE NOT kernel.artifact GROUP BY 1",
+            (wanted, wanted),
+        )
+    )
+
+
+class ModuleNodes(NamedTuple):
+    """Nodes of one compilation that torch says the same of."""
+
+    compilation: int
+    module: str
+    """Path of the innermost module; empty for none."""
+    module_type: str
+    is_of_user: bool
+    """Whether a line of the user's is known."""
+    node_count: int
+
+
+def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) -> list[ModuleNodes]:
+    """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with
+    those of nested graphs, in the order of the first of each.
+    """
+    found = reader.query(
+        "SELECT graph.compilation, node.module, node.module_type, node.line > 0, "
+        "count(*) FROM node "
+        f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} "
+        f"AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+    )
+    return [ModuleNodes(*row) for row in found]
+
+
+def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
+    """Return the type of the module that a function calls, by the id of the compilation: its path
+    begins with the module, so that of the module itself is empty.
+    """
+    return dict(
+        reader.query(
+            "SELECT graph.compilation, min(node.module_type) FROM node JOIN graph ON "
+            "graph.id = node.graph "
+            "WHERE graph.stage='dynamo' AND node.module='' AND node.module_type!='' GROUP BY 1"
+        )
+    )
+
+
+class ComputedNode(NamedTuple):
+    """A node that a call of a kernel computes; call 0: every call of it."""
+
+    kernel: int
+    call: int
+    module: str
+    module_type: str
+    is_of_user: bool
+
+
+def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
+    """Return for every kernel the modules of what its calls compute, each once."""
+    found = reader.query(
+        "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM "
+        f"{computed_nodes(with_calls=True)} "
+        "JOIN node ON node.id = computed"
+    )
+    return [ComputedNode(*row) for row in found]
+
+
+def ids_of_calls(reader: SessionReader) -> dict[int, list[int]]:
+    """Return the ids of the calls of each kernel, in their order, by the id of the kernel."""
+    calls: dict[int, list[int]] = {}
+    for kernel, call in reader.query(
+        "SELECT kernel, id FROM kernel_call ORDER BY kernel, position, id"
+    ):
+        calls.setdefault(kernel, []).append(call)
+    return calls
+
+
+def seconds_by_compilation(reader: SessionReader) -> dict[int, float]:
+    """Return the seconds of each compilation, by its id. They add up to ``compile_seconds``:
+    variants of one that was stepped through are left out.
+    """
+    spans = (
+        "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND "
+        "span.compilation=compilation.id"
+    )
+    return dict(
+        reader.query(f"SELECT id, max(duration_s, ({spans})) FROM compilation WHERE variant_of=''")
+    )
+
+
+class InModule(NamedTuple):
+    """Which nodes are meant: those in a module of some compilations, or below it."""
+
+    compilations: Collection[int]
+    module: str
+    """Its path; empty for everything that is in any module."""
+    of_root: Collection[int] = ()
+    """The compilations whose own code is a module's."""
+    is_outside: bool = False
+    """Whether those are meant that are in no module instead."""
+
+
+def _condition(wanted: InModule) -> tuple[str, list[object]]:
+    compilations = among(wanted.compilations, "graph.compilation")
+    own = f"(node.line AND {among(wanted.of_root, 'graph.compilation')})"
+    outside = f"(node.module='' AND node.module_type='' AND NOT {own})"
+    if wanted.is_outside:
+        return f"{compilations} AND {outside}", []
+    if not wanted.module:
+        return f"{compilations} AND NOT {outside}", []
+    # A range of names, where a LIKE would take ``_`` for any letter: "/" comes after ".".
+    inside = "(node.module=? OR (node.module > ? AND node.module < ?))"
+    return f"{compilations} AND {inside}", [wanted.module, f"{wanted.module}.", f"{wanted.module}/"]
+
+
+def nodes_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
+    """Return the ids of the nodes, ascending."""
+    condition, values = _condition(wanted)
+    joined = "FROM node JOIN graph ON graph.id = node.graph"
+    return column(reader, f"SELECT node.id {joined} WHERE {condition} ORDER BY node.id", *values)
+
+
+def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) -> list[int]:
+    """Return the rows of a graph whose nodes are meant, ascending."""
+    condition, values = _condition(wanted)
+    return column(
+        reader,
+        "SELECT node.position FROM graph JOIN node ON node.id >= graph.first_node "
+        "AND node.id < graph.first_node + graph.node_count WHERE graph.id=? AND "
+        f"{condition} ORDER BY node.id",
+        graph.id,
+        *values,
+    )
+
+
+def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
+    """Return the id of the first operation (else of the first node) that is meant; empty for none."""
+    condition, values = _condition(wanted)
+    return column(
+        reader,
+        "SELECT node.id FROM node JOIN graph ON graph.id = node.graph "
+        f"WHERE {condition} ORDER BY node.op NOT LIKE 'call_%', node.id LIMIT 1",
+        *values,
+    )

@@ -1,0 +1,259 @@
+"""What torch reports of a compilation that did not go through as a whole, taken apart: graph
+breaks, recompiles, failures, and the stacks in them.
+
+torch's graph break reports, taken apart.
+
+The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py,
+``log_graph_break``; exc.py, ``format_graph_break_message``). The registry in torch holds templates;
+the report has the words for this very break.
+
+The reason that torch gives for a recompile: which compiled code did not fit, and the check that
+failed in it.
+
+In which stage a compilation failed, by the traceback of what was raised, as torch writes it into
+its logs (``dynamo_error``).
+
+User stacks in Python's traceback format.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fx_explorer.model import STAGES, Frame, Stage
+from fx_explorer.torch_texts import LONGEST_LINE, bounded
+
+_FRAME = re.compile(
+    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?',
+    re.M,
+)
+
+
+def parse_stack(text: str) -> tuple[Frame, ...]:
+    """Return the frames of a traceback text, outermost first."""
+    return tuple(
+        Frame(m["file"], int(m["line"]), m["function"].strip(), (m["code"] or "").strip())
+        for m in _FRAME.finditer(text)
+    )
+
+
+_PLACE = re.compile(
+    r"^Graph break(?: \([^)\n]*\))? in user code at (?P<file>.+):(?P<line>\d+)$", re.M
+)
+"""In brackets TORCH_LOGS says that it printed the user's stack before, for the same break."""
+
+_BACKEND = re.compile(
+    r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n"
+)
+"""The record of a backend's exception that becomes a graph break (exc.py,
+``unimplemented_with_warning``).
+"""
+_BACKEND_ID = "GB0219"
+_REGISTRY_ID = re.compile(r"/gb/gb(\d+)")
+_REASON = re.compile(
+    r"^Graph Break Reason: (?P<reason>.*?)(?=^[^\S\n]*Explanation:|^User code traceback:|\Z)",
+    re.M | re.S,
+)
+_EXPLANATION = re.compile(
+    r"^[^\S\n]*Explanation: (?P<text>.*?)(?=^[^\S\n]*(?:Explanation|Hint):|^[^\S\n]*Developer debug context:|\n\n)",
+    re.M | re.S,
+)
+_HINT = re.compile(
+    r"^[^\S\n]*Hint: (?P<text>.*?)(?=^[^\S\n]*Hint:|^[^\S\n]*Developer debug context:|\n\n)",
+    re.M | re.S,
+)
+_USER_STACK = re.compile(
+    r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",
+    re.M | re.S,
+)
+_FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
+_ATTEMPT = re.compile(
+    r"^(?:Encountered graph break (?:when attempting to trace|that we cannot resume from)"
+    r"|Failed to handle graph break gracefully)[^\n]*:\n+"
+)
+
+_GIVEN_UP = re.compile(
+    r"^(?:Graph Break Reason: Failed to handle graph break gracefully"
+    r"|Graph break: torch\.compile cannot properly resume from this graph break)",
+    re.M,
+)
+
+_REST_SKIPPED = re.compile(
+    r"^Graph Break Reason: Encountered graph break that we cannot resume from", re.M
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakReport:
+    registry_id: str
+    """``GB0059``; empty when the report names none."""
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    """The user's stack, outermost first."""
+    file: str
+    line: int
+    is_given_up: bool
+    """Whether the report says that the whole function is skipped; torch may have reported the break
+    itself before.
+    """
+    skips_rest: bool = False
+    """Whether it says that the rest of the function is skipped, behind a graph that is compiled."""
+
+
+def parse_break(report: str) -> BreakReport:
+    """Take a report apart. What it lacks stays empty; ``reason`` is then its first line."""
+    of_backend = _BACKEND.match(report)
+    if of_backend:
+        return _backend_report(report, of_backend)
+    place = _PLACE.search(report)
+    number = _REGISTRY_ID.search(report)
+    stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
+    frames = parse_stack(stack["stack"]) if stack else ()
+    if place:
+        file, line = place["file"], int(place["line"])
+    else:
+        file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
+    explanation = _EXPLANATION.search(report)
+    return BreakReport(
+        registry_id=f"GB{int(number[1]):04d}" if number else "",
+        reason=_reason(report),
+        explanation=_flat(explanation["text"]) if explanation else "",
+        hints=tuple(_flat(hint["text"]) for hint in _HINT.finditer(report)),
+        frames=frames,
+        file=file,
+        line=line,
+        is_given_up=_GIVEN_UP.search(report) is not None,
+        skips_rest=_REST_SKIPPED.search(report) is not None,
+    )
+
+
+def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
+    """Take apart the report of a failed backend. It has the exception with its traceback, then the
+    user's stack where torch has one; the graph is the whole function.
+    """
+    trace, _, below = report[found.end() :].partition("\n==========")
+    error = next(
+        (line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason"
+    ).strip()
+    explanation = f"The backend raised {error}"
+    return BreakReport(
+        _BACKEND_ID,
+        error,
+        explanation,
+        (),
+        parse_stack(below),
+        found["file"],
+        int(found["line"]),
+        False,
+    )
+
+
+def _reason(report: str) -> str:
+    found = _REASON.search(report)
+    text = _ATTEMPT.sub("", found["reason"].strip() + "\n") if found else report
+    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown reason")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+_CODE = re.compile(r"#\s")
+"""Where the remark begins, with the user's code."""
+
+_PLACE_recompile_reason = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?$")
+"""The user's line, behind the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileReason:
+    """A text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION`` in its parts
+    (torch/_dynamo/guards.py).
+    """
+
+    of: str
+    """Name of the compilation that did not fit."""
+    guard: str
+    """The check, without its remark."""
+    file: str = ""
+    """The end of the path of the user's file; empty where no line is named."""
+    line: int = 0
+    frames: tuple[Frame, ...] = ()
+    """The user's stack that may stand below."""
+
+
+def parse_reason(text: str) -> RecompileReason:
+    """Take a reason apart. What it lacks stays empty."""
+    of, _, failed = text.partition(": ")
+    first, _, below = failed.partition("\n")
+    code = _CODE.search(first) if len(first) <= LONGEST_LINE else None
+    place = _PLACE_recompile_reason.search(first, code.end() - 1) if code else None
+    if code is None or place is None:
+        return RecompileReason(of, first.strip(), frames=parse_stack(below))
+    guard = first[: code.start()].strip()
+    return RecompileReason(of, guard, place["file"], int(place["line"]), parse_stack(below))
+
+
+_ABOUT = re.compile(
+    r"^(?:[!\d/]+: )?(?:\d+ <=? )?(?P<about>.*?)(?: (?:==|is|<=|<|!=) |, \d{6,}|\. |\s+#|\n|$)"
+)
+
+
+def what_failed(reason: str) -> str:
+    """Return what a guard failed on: ``tensor 'x' size mismatch at index 0``,
+    ``___check_obj_id(g.__code__``, ``k`` for ``0/3: k == 2  # …``. It is equal for guards that
+    failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
+    of a function.
+    """
+    found = _ABOUT.match(bounded(reason))
+    return found["about"] if found else reason
+
+
+_FRAME_failure = re.compile(
+    r'^ *File "[^"\n]{0,4000}/torch/(?P<file>[\w/]{1,200}\.py)", line', re.M
+)
+
+_STAGE_OF_FILE: tuple[tuple[str, Stage], ...] = (
+    ("_inductor/fx_passes/pre_grad.py", "pre_grad"),
+    ("_functorch/", "joint"),
+    ("_inductor/fx_passes/joint_graph.py", "joint"),
+    ("_functorch/partitioners.py", "forward"),
+    ("_inductor/graph.py", "post_grad"),
+    ("_inductor/lowering.py", "post_grad"),
+    ("_inductor/fx_passes/post_grad.py", "post_grad"),
+    ("_inductor/select_algorithm.py", "post_grad"),
+    ("_inductor/scheduler.py", "schedule"),
+    ("_inductor/codegen/", "output_code"),
+    ("_inductor/cpp_builder.py", "kernel"),
+    ("_inductor/async_compile.py", "kernel"),
+    ("_inductor/runtime/", "kernel"),
+)
+"""Beginning of a file in torch → the stage whose code it holds. What several stages call has no
+entry: the driver (``compile_fx.py``) and the decompositions stand in tracebacks of earlier stages,
+too.
+"""
+
+_RAISED_BY_BACKEND = re.compile(
+    r"(?<!\s)\s*BackendCompilerFailed: *backend='[^'\n]{0,200}' raised:\s*"
+)
+
+
+def failed_stage(traceback: str) -> Stage:
+    """Return the latest stage whose code was running: the backend, where torch says no more than
+    that it raised, and Dynamo, which calls all others, where no other was.
+    """
+    reached: set[Stage] = {"dynamo"}
+    for frame in _FRAME_failure.finditer(traceback):
+        of_file = [stage for start, stage in _STAGE_OF_FILE if frame["file"].startswith(start)]
+        reached.update(of_file)
+    if reached == {"dynamo"} and "BackendCompilerFailed" in traceback:
+        return "backend"
+    return max(reached, key=STAGES.index)
+
+
+def own_error(error: str) -> str:
+    """Return what a backend raised, without Dynamo's exception around it."""
+    return _RAISED_BY_BACKEND.sub("", error, count=1)

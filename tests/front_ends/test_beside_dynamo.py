@@ -19,9 +19,9 @@ from fx_explorer.instruments.front_ends.differences import beside_dynamo, differ
 from fx_explorer.overview.outline import outline
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from tests.tui.conftest import OpenApp, open_app
+from tests.tui.conftest import OpenApp, apps_for_tests, open_app
 
-__all__ = ["open_app"]
+__all__ = ["apps_for_tests", "open_app"]
 
 Captured = Callable[..., Path]
 OpenedReader = Callable[[Path], SessionReader]

@@ -13,9 +13,9 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import documents, text_of
 from fx_explorer.cli import main
 from fx_explorer.session import SessionReader
-from tests.tui.conftest import OpenApp, open_app
+from tests.tui.conftest import OpenApp, apps_for_tests, open_app
 
-__all__ = ["open_app"]
+__all__ = ["apps_for_tests", "open_app"]
 
 WRAPPER = "// the wrapper\nint main() { return 0; }\n"
 

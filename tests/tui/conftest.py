@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fx_explorer.tui.controllers import TrialRunners
 from fx_explorer.tui.failures import faults_of
 from fx_explorer.tui.terminal.clipboard import CopyDestination
 from tests.sessions import Hand, write_training_step
+from tests.tui.quiet import share_parsed_styles, wait_by_event_loop
 
 WIDE = (160, 40)
 
@@ -51,15 +53,16 @@ class Driver:
 
     async def settle(self) -> None:
         """Wait for workers that wait for no user, and for timers that are about to fire."""
-        await self.pilot.pause(0.05)
+        await self.pilot.pause()
         await self.pilot.pause()
 
     async def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
         """Wait for something that happens beside the app."""
-        for _ in range(int(seconds / 0.05)):
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
             if condition():
                 return
-            await self.pilot.pause(0.05)
+            await self.pilot.pause(0.02)
         raise AssertionError(f"did not happen within {seconds} s:\n{self.screen}")
 
     async def press_until(self, key: str, condition: Callable[[], object], most: int = 300) -> None:
@@ -85,6 +88,14 @@ class Driver:
 
 
 OpenApp = Callable[..., contextlib.AbstractAsyncContextManager[Driver]]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def apps_for_tests() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        wait_by_event_loop(patch)
+        share_parsed_styles(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

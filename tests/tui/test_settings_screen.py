@@ -131,7 +131,7 @@ class Hands:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
-        await self.pilot.pause(0.1)
+        await self.pilot.pause()
 
     async def type(self, text: str) -> None:
         """Into the line that has the focus, in place of what was there."""

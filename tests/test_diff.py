@@ -149,7 +149,10 @@ def test_the_code_of_one_kernel_is_shown_line_by_line(
 
 
 def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
-    captured: Captured, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    captured: Captured,
+    warm_python_for_gpus: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """The registers are those that each session's own table of configurations has."""
     pytest.importorskip("triton")
@@ -157,7 +160,8 @@ def test_kernels_for_two_gpus_differ_by_device_and_each_tells_what_it_uses(
     for gpu in ("a100", "mi300x"):
         sessions.append(tmp_path / f"{gpu}.fxs")
         shutil.copy(captured("mlp", train=False, gpu=gpu), sessions[-1])
-    assert diff(*sessions, "--kernels", "all", "--format", "json") == 0
+    python = ("--python", warm_python_for_gpus)
+    assert diff(*sessions, "--kernels", "all", "--format", "json", *python) == 0
     told = json.loads(capsys.readouterr().out)
     differences = {(pair["left"]["language"], pair["difference"]) for pair in told["kernels"]}
     assert differences == {("extern", "same"), ("triton", "device")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common import cold_compile
+from benchmarks.common import cold_environment
 from benchmarks.compare_code import difference, recorded_code, without_comments, written_code
+from tests.conftest import ROOT
+from tests.shared_files import locked
 
 CHEAP_MODELS = ["mlp", "convnet", "transformer", "llama1", "regions"]
 
@@ -58,25 +61,74 @@ def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiler
 
 
+BARE = """
+import gc, json, os, sys, traceback
+from benchmarks import models, one_compile
+
+import torch
+from torch._inductor.fx_passes import joint_graph, post_grad
+
+post_grad.lazy_init()  # traces its patterns, once
+joint_graph.lazy_init(torch.device("cpu"))
+gc.freeze()  # or the first collection of each child would copy what torch has made
+
+for model, folder in json.loads(sys.argv[1]).items():
+    pid = os.fork()
+    if pid == 0:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        sys.argv = ["one_compile", model, "bare"]
+        status = 1
+        try:
+            one_compile.main()
+            ours = [name for name in sys.modules if name.partition(".")[0] == "fx_explorer"]
+            assert not ours, ours
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, model
+"""
+
+
+@pytest.fixture(scope="module")
+def bare(shared_folder: Path, quick_compiler: Path) -> Path:
+    """The folders where Inductor has written its code with nothing of ours in the process, one for
+    each model. Each is compiled by a process of its own, forked from one that has imported torch.
+    """
+    folder = shared_folder / "bare"
+    with locked(shared_folder / "bare.lock"):
+        if not folder.exists():
+            begun = shared_folder / "bare-begun"
+            begun.mkdir()
+            environment = {
+                **cold_environment(begun),
+                "CXX": str(quick_compiler),
+                "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+                "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or it starts processes to build kernels in
+            }
+            folders = {model: str(begun / model) for model in CHEAP_MODELS}
+            ended = subprocess.run(
+                [sys.executable, "-c", BARE, json.dumps(folders)],
+                env=environment,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert ended.returncode == 0, ended.stderr[-3000:]
+            begun.rename(folder)
+    return folder
+
+
 @pytest.mark.parametrize("model", CHEAP_MODELS)
 def test_the_code_of_a_bare_compile_is_the_code_in_the_session(
-    model: str,
-    captured_model: Callable[..., Path],
-    tmp_path: Path,
-    quick_compiler: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: str, captured_model: Callable[..., Path], bare: Path
 ) -> None:
-    monkeypatch.setenv("CXX", str(quick_compiler))
-    monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
-    monkeypatch.setenv(
-        "TORCHINDUCTOR_COMPILE_THREADS", "1"
-    )  # or it starts processes to build kernels in
-    cold_compile(model, "bare", tmp_path)
-    bare = written_code(
-        tmp_path / "inductor"
-    )  # Inductor's own files, written with nothing of ours in the process
-    assert len(bare) == 2, "a forward and a backward"
-    assert difference(bare, recorded_code(captured_model(model))) == ""
+    written = written_code(bare / model)  # Inductor's own files
+    assert len(written) == 2, "a forward and a backward"
+    assert difference(written, recorded_code(captured_model(model))) == ""
 
 
 def test_a_change_of_generated_code_is_noticed() -> None:

@@ -22,6 +22,7 @@ from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
+from tests.conftest import Captured
 from tests.sessions import write_training_step
 
 ROOT = Path(__file__).parents[1]
@@ -59,11 +60,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def session(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_warm(run: Run, warm_python_for_gpus: str) -> Run:
+    """The same, whose kernels are built in the warm Python."""
+    return lambda *words: run(*words, "--python", warm_python_for_gpus)
+
+
+@pytest.fixture(scope="module")
+def session(captured: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy: what is built is kept in it."""
     path = tmp_path_factory.mktemp("captured") / "mlp.fxs"
-    done = run("capture", "sample_models/mlp.py", "--gpu", "h100", "-o", str(path))
-    assert done.returncode == 0, done.stderr
-    return path
+    return Path(shutil.copy(captured("mlp", gpu="h100"), path))
 
 
 @needs_gpu_tools
@@ -82,8 +88,10 @@ def test_a_kernel_of_a_captured_model_goes_down_to_sass(run: Run, session: Path)
 
 
 @needs_gpu_tools
-def test_the_report_has_every_configuration_and_keeps_its_contract(run: Run, session: Path) -> None:
-    done = run("report", str(session), "--kernels", "all")
+def test_the_report_has_every_configuration_and_keeps_its_contract(
+    run_warm: Run, session: Path
+) -> None:
+    done = run_warm("report", str(session), "--kernels", "all")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     jsonschema.Draft202012Validator(
@@ -105,22 +113,22 @@ def test_the_report_has_every_configuration_and_keeps_its_contract(run: Run, ses
 
 
 @needs_gpu_tools
-def test_passes_are_listed_and_each_can_be_shown(run: Run, session: Path) -> None:
+def test_passes_are_listed_and_each_can_be_shown(run_warm: Run, session: Path) -> None:
     with SessionReader(session) as reader:
         name = next(kernel.name for kernel in reader.rows(Kernel) if kernel.language == "triton")
-    listed = run("kernel", str(session), name, "--passes").stdout
+    listed = run_warm("kernel", str(session), name, "--passes").stdout
     (number,) = re.findall(r"^ *(\d+) +\* +ConvertTritonToTritonGPU", listed, re.MULTILINE)
-    assert "ttg.num-warps" in run("kernel", str(session), name, "--pass", number).stdout
-    refused = run("kernel", str(session), name, "--pass", "9999")
+    assert "ttg.num-warps" in run_warm("kernel", str(session), name, "--pass", number).stdout
+    refused = run_warm("kernel", str(session), name, "--pass", "9999")
     assert refused.returncode == 2
     assert "there is no 9999" in refused.stderr
 
 
 @needs_gpu_tools
-def test_a_configuration_that_is_not_there_is_refused(run: Run, session: Path) -> None:
+def test_a_configuration_that_is_not_there_is_refused(run_warm: Run, session: Path) -> None:
     with SessionReader(session) as reader:
         name = next(kernel.name for kernel in reader.rows(Kernel) if kernel.language == "triton")
-    done = run("kernel", str(session), name, "--level", "ptx", "--config", "99")
+    done = run_warm("kernel", str(session), name, "--level", "ptx", "--config", "99")
     assert done.returncode != 0
     assert "there is no 99" in done.stderr
 

@@ -129,6 +129,6 @@ def test_the_script_behaves_as_it_does_alone(captured: Captured, reader: OpenedR
     alone = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=300, check=True
     )
-    session = reader(captured("script", python=sys.executable))
+    session = reader(captured("script"))
     printed = [line.text for line in session.rows(model.ConsoleLine, stream="stdout")]
     assert printed == alone.stdout.splitlines()

@@ -97,6 +97,13 @@ def _import_with_compiler() -> None:
     importlib.import_module(
         "torch._inductor.fx_passes.post_grad"
     ).lazy_init()  # traces its patterns, once
+    torch = importlib.import_module("torch")
+    importlib.import_module("torch._inductor.fx_passes.joint_graph").lazy_init(
+        torch.device("cpu")
+    )  # the same, for each kind of device
+    importlib.import_module(
+        "fx_explorer.capture.options.catalogue"
+    ).list_settings()  # reads the sources of torch's options, once
 
 
 def _import_for_virtual_gpus() -> None:

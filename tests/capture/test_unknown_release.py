@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-EVERY = 24
+EVERY = 48
 """So many names are passed over: all of them take an hour
 (``python -m tests.capture.unknown_release``).
 """

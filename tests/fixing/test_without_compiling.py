@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer import fixing
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
+from fx_explorer.instruments import fixes as fixing
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.stances import without_compiling

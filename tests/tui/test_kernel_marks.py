@@ -10,11 +10,12 @@ from textual.color import Color
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
+from fx_explorer.drawing.kernel_colours import COLOURS, kernel_kind, kernel_numbers
 from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.kernel_marks import COLOURS, kernel_kind, kernel_numbers, source_gutter
+from fx_explorer.tui.kernel_marks import source_gutter
 from fx_explorer.tui.looks.palette import KINDS, Palette
 from fx_explorer.tui.looks.theme import DARK, LIGHT
 from fx_explorer.tui.panes.pane_text import OutputCodeKernels

@@ -133,8 +133,8 @@ def test_a_file_in_another_form_is_fixed_and_keeps_its_form(
 ) -> None:
     file = tmp_path / f"{name}.py"
     file.write_bytes(content)
-    fixes, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
-    fix = next(fix for fix in fixes if fix.title == "do the print only when not compiled")
+    found, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
+    fix = next(fix for fix in found if fix.title == "do the print only when not compiled")
     fixes.accept(fix)
     fixed = file.read_bytes()
     line = next(line for line in content.splitlines(keepends=True) if b"print" in line)

@@ -58,7 +58,7 @@ def llama() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, use_cache=False, **sizes))
+    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, use_cache=False, **sizes))
 
 
 def stages_of(model: nn.Module, *inputs: object, **options: object) -> Stages:

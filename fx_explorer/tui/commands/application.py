@@ -10,14 +10,14 @@ def _capture_commands() -> tuple[Declaration, ...]:
         Declaration(
             "capture.again",
             "r",
-            lambda c: c.capturing.again(),
+            lambda c: c.capturing.run(),
             "run",
             "Run: at a pause, continue without pausing again; otherwise capture again.",
         ),
         Declaration(
             "capture.without_weights",
             "c w",
-            lambda c: c.capturing.without_weights(),
+            lambda c: c.capturing.capture_without_weights(),
             "without weights",
             (
                 "With --gpu: capture again with tensors that are on the GPU from the beginning "
@@ -27,7 +27,7 @@ def _capture_commands() -> tuple[Declaration, ...]:
         Declaration(
             "capture.built",
             "c r",
-            lambda c: c.capturing.built(),
+            lambda c: c.capturing.capture_built(),
             "run built",
             (
                 "Capture again with the kernels built (--build): the compiled code runs, not "

@@ -98,7 +98,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
         Declaration(
             "pane.wrap",
             "backslash,p l",
-            lambda c: c.panes.wrap_lines(),
+            lambda c: c.panes.toggle_wrap(),
             "wrap lines",
             (
                 "Let long lines of the focused pane's text continue in the next row, or show "
@@ -122,7 +122,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
         Declaration(
             "pane.machine",
             "p i",
-            lambda c: c.panes.machine_words(),
+            lambda c: c.panes.toggle_machine_words(),
             "addresses and control bits",
             (
                 "Show of each SASS instruction in the focused pane its address, what it waits "
@@ -132,7 +132,7 @@ def _pane_commands() -> tuple[Declaration, ...]:
         Declaration(
             "pane.kernels",
             "p h",
-            lambda c: c.panes.mark_kernels(),
+            lambda c: c.panes.toggle_kernel_marks(),
             "heat and kernel colours",
             (
                 "Mark in every pane which kernel computes a line, by number and colour, and in "
@@ -154,7 +154,7 @@ def _selection_commands() -> tuple[Declaration, ...]:
         Declaration(
             "place.inspect",
             "i,o i",
-            lambda c: c.navigation.inspect(),
+            lambda c: c.navigation.show_facts(),
             "all facts",
             "Show everything known about the selected node, with its producers, users and links.",
         ),

@@ -64,7 +64,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
         Declaration(
             "step.again",
             "c a",
-            lambda c: c.variants.again_from(),
+            lambda c: c.variants.compile_again(),
             "compile again",
             "Compile another variant, from a stage that is finished.",
         ),
@@ -99,7 +99,7 @@ def _stepping_commands() -> tuple[Declaration, ...]:
         Declaration(
             "step.export",
             "c e",
-            lambda c: c.variants.export_marking(),
+            lambda c: c.variants.show_marks(),
             "marks as diff",
             "Show what was marked by hand as an edit of your source: a diff.",
         ),

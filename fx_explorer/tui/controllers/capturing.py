@@ -123,7 +123,7 @@ class Capturing:
             self._is_restarting or self.is_asking or (captures.is_running and not captures.waiting)
         )
 
-    def anew(self, *, pauses: bool = True) -> None:
+    def restart(self, *, pauses: bool = True) -> None:
         """Capture again from the beginning. A compiler that waits is stopped first."""
         if self._works:
             self._services.notify(RUNNING)
@@ -155,16 +155,17 @@ class Capturing:
         stopped.
         """
         if self._watch and not self._works and self._watch.has_changed():
-            self.anew()
+            self.restart()
 
-    def again(self) -> None:
+    def run(self) -> None:
+        """Continue from a pause without pausing again; elsewhere capture again."""
         captures = self._services.captures
         if not captures.can_run:
-            told = (
+            message = (
                 "This is a saved session: there is nothing to run again. Open its target "
                 "with fx-explorer TARGET."
             )
-            self._services.notify(told)
+            self._services.notify(message)
         elif captures.waiting and captures.is_running:
             self._stepping.go_on()
         elif captures.is_running:
@@ -172,14 +173,15 @@ class Capturing:
         else:
             self.begin()
 
-    def without_weights(self) -> None:
+    def capture_without_weights(self) -> None:
+        """Capture again with tensors that have no content (``--no-weights``)."""
         captures = self._services.captures
         if self.make_without_weights is None:
-            told = (
+            message = (
                 "This holds for a capture with --gpu that feeds the program real tensors, "
                 "and has its target at hand."
             )
-            self._services.notify(told)
+            self._services.notify(message)
         elif captures.is_running and not captures.waiting:
             self._services.notify(RUNNING)
         else:
@@ -211,7 +213,7 @@ class Capturing:
         fact = Fact("next", "notice", text, f"{RAISED_INSPECTING}.", view="console")
         explorer.show_of_app("next", [fact] if raised else [])
 
-    def built(self) -> None:
+    def capture_built(self) -> None:
         """Capture again with the kernels built, and run the compiled code."""
         if self.make_built is None:
             self._services.notify(
@@ -223,7 +225,7 @@ class Capturing:
         else:
             self._services.captures.make_by(partial(self.make_built, self.raised_inspecting))
             self.make_built = None
-            self.anew(pauses=False)
+            self.restart(pauses=False)
 
     async def watch(self) -> None:
         """Watch the files of the program, or stop that. What has changed already is captured at
@@ -246,7 +248,7 @@ class Capturing:
                 self._services.notify(
                     f"{old.in_words} it was captured: it is captured again now. {saving}"
                 )
-                self.anew()
+                self.restart()
             else:
                 self._services.notify(saving)
 
@@ -262,13 +264,15 @@ class Capturing:
         elif self._stop_asked != asked:
             self._stop_asked = asked
             what = "reading" if captures.reads_log else "capture"
-            told = f"The {what} continues. Escape again stops it, and keeps what was found so far."
+            message = (
+                f"The {what} continues. Escape again stops it, and keeps what was found so far."
+            )
             if waiting:
-                told = (
+                message = (
                     "The compiler pauses. Escape again stops the capture; r continues, c x "
                     "gives up what it compiles."
                 )
-            self._services.notify(told)
+            self._services.notify(message)
         else:
             self._stop_asked = None
             await captures.stop()
@@ -287,7 +291,7 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Some files as they were last seen. A file counts as changed once two looks in a row agree,
+    """Says whether watched files were saved with another content. A file counts as changed once two looks in a row agree,
     since editors write in steps, and only if it holds something else: one that was touched does
     not.
     """

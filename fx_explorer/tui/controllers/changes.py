@@ -95,13 +95,15 @@ class Comparisons:
             return
         if aspect == OF_FILES:
             heading, before = "Your files: as they were captured, and as they are now", reader.path
-            found = await read_beside(reader.path, partial(_of_files, self._files.old.changed))
+            differences = await read_beside(
+                reader.path, partial(_of_files, self._files.old.changed)
+            )
         else:
             assert earlier is not None
             heading, before = "Since the last capture: before, and now", earlier.session
             if OVERVIEW_READS.takes_long(reader):
                 self._services.notify(COMPARING)
-            found = await read_beside(
+            differences = await read_beside(
                 reader.path, partial(_differences, earlier, self._is_through(reader))
             )
         from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
@@ -109,7 +111,7 @@ class Comparisons:
         await ask(
             self.app,
             ChangesScreen(
-                heading, before, reader.path, found, aspect, self._services.explorer.keymap
+                heading, before, reader.path, differences, aspect, self._services.explorer.keymap
             ),
         )
 
@@ -166,13 +168,11 @@ def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     from fx_explorer.instruments.diff.since_last.changes import ChangedSource
     from fx_explorer.instruments.diff.since_last.differences import Differences, source_row
 
-    return Differences(
-        tuple(
-            source_row(ChangedSource(one.file.path, one.file.text, read(one.file.path).text))
-            for one in changed
-        ),
-        (),
-    )
+    rows = []
+    for change in changed:
+        path = change.file.path
+        rows.append(source_row(ChangedSource(path, change.file.text, read(path).text)))
+    return Differences(tuple(rows), ())
 
 
 # The user's files are compared once a second with the captured ones, by their text.

@@ -183,9 +183,7 @@ class Exports:
     @conversation("graph as a script", "write a graph as a script")
     async def write_graph(self) -> None:
         """Ask for a file, and write the graph to it as a script that runs it alone."""
-        from fx_explorer.analysis.graph_code.written import (
-            script_name,
-        )  # not needed for the first paint
+        from fx_explorer.analysis.graph_code.written import script_name  # not for the first paint
 
         reader, pane = self._explorer.reader, focused_graph(self._explorer)
         if reader is None or pane is None or pane.document is None:

@@ -164,7 +164,7 @@ class TourGuide:
             key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS
         on_main = now.screen == MAIN_SCREEN
         skips = ((SKIPS, "skips"), (BACK, "back"), (LEAVES, "leaves")) if on_main else ()
-        others = tuple((self._key(one), words, one) for one, words in skips)
+        others = tuple((self._key(command), words, command) for command, words in skips)
         return PanelText(self._at + 1, len(STEPS), step.sentence, key, does, others)
 
     def _key(self, command: str) -> str:

@@ -45,9 +45,7 @@ class BuilderPoolLike(Protocol):
 
 
 def real_builds(gpu: Gpu, python: str) -> BuilderPoolLike:
-    from fx_explorer.instruments.kernels.builder_pool import (
-        BuilderPool,  # not needed for the first paint
-    )
+    from fx_explorer.instruments.kernels.builder_pool import BuilderPool  # not for the first paint
 
     return BuilderPool(gpu, python)
 

@@ -342,6 +342,5 @@ def _kernels_of(reader: SessionReader, place: Place, shown: Kernel) -> int:
     computing = Selection(reader, place).computing
     if shown.artifact not in computing:
         return 0
-    return sum(
-        one.artifact in computing for one in reader.rows(Kernel, compilation=shown.compilation)
-    )
+    kernels = reader.rows(Kernel, compilation=shown.compilation)
+    return sum(kernel.artifact in computing for kernel in kernels)

@@ -123,6 +123,10 @@ class Measurements:
     def _tell_not_measured(self, problem: str, timeout: float = READ_S) -> None:
         self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
 
+    def _tell_not_kept(self, what: str, error: FxExplorerError) -> None:
+        message = f"{what} could not be kept: {error}"
+        self._services.notify(message, severity="error", timeout=READ_S)
+
     # whether compiling pays
 
     @conversation("bench", "measure whether compiling pays")
@@ -155,9 +159,7 @@ class Measurements:
 
     async def _ask_plan(self, request: CaptureRequest) -> BenchPlan | None:
         """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
-        from fx_explorer.instruments.bench.arguments import (
-            typed_plan,  # not needed for the first paint
-        )
+        from fx_explorer.instruments.bench.arguments import typed_plan  # not for the first paint
 
         is_typed = False
         while typed := await ask(
@@ -217,9 +219,7 @@ class Measurements:
         try:
             await asyncio.to_thread(trial.add_ledger, writable.path, measured)
         except FxExplorerError as error:
-            self._services.notify(
-                f"the ledger could not be kept: {error}", severity="error", timeout=READ_S
-            )
+            self._tell_not_kept("the ledger", error)
 
     # variants and graph breaks
 
@@ -242,10 +242,10 @@ class Measurements:
             breaks = []
         variants = [] if waiting.gate else measurable_variants(reader)
         if self._services.explorer.view == "breaks":
-            found = [*breaks, *variants]
+            choosable = [*breaks, *variants]
         else:
-            found = [*variants, *breaks]
-        if not found:
+            choosable = [*variants, *breaks]
+        if not choosable:
             if waiting.gate:
                 await self._stepping.go_on_then(
                     "build and run it, for its time", self.time_variants
@@ -253,7 +253,7 @@ class Measurements:
             else:
                 self._services.notify(NOTHING_TO_RUN)
             return
-        choices = [Choice(one.words, one.detail, one) for one in found]
+        choices = [Choice(item.words, item.detail, item) for item in choosable]
         chosen = await ask(
             self.app, Chooser("Build and run, to see how long it takes", matching(choices))
         )
@@ -290,9 +290,7 @@ class Measurements:
         try:
             count = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
         except FxExplorerError as error:
-            self._services.notify(
-                f"the times could not be kept: {error}", severity="error", timeout=READ_S
-            )
+            self._tell_not_kept("the times", error)
         else:
             self._services.notify(_break_times_in_words(times, count), timeout=READ_S)
 

@@ -27,7 +27,7 @@ READ_S = 8
 
 
 class Navigation:
-    """Moves the focus, the cursor and the history of the main screen."""
+    """Takes the user somewhere else: by focus, history, a find or a link."""
 
     def __init__(self, services: Services) -> None:
         self._explorer = services.explorer
@@ -63,9 +63,9 @@ class Navigation:
         """Focus the next of outline, list and detail of a view that is no panes."""
         explorer = self._explorer
         parts = (explorer.outline, explorer.views.body, explorer.views.detail)
-        stops = [one for one in parts if one is not None and one.display]
+        stops = [part for part in parts if part is not None and part.display]
         if stops:
-            at = next((i for i, one in enumerate(stops) if one.has_focus), -step)
+            at = next((i for i, part in enumerate(stops) if part.has_focus), -step)
             explorer.set_focus(stops[(at + step) % len(stops)], scroll_visible=False)
 
     def toggle_outline(self) -> None:
@@ -166,7 +166,8 @@ class Navigation:
             await self._explorer.go(place)
 
     @conversation("inspect", "show all facts of the selection")
-    async def inspect(self) -> None:
+    async def show_facts(self) -> None:
+        """Show all facts of the selection, and go to the place that the user chooses among them."""
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None or place is None:
             self._explorer.notify(
@@ -188,12 +189,12 @@ class Navigation:
             return
         from fx_explorer.tui.inspector import inspect  # not needed for the first paint
 
-        found = inspect.user_line(reader, place) if place else None
-        if found is None:
+        line = inspect.user_line(reader, place) if place else None
+        if line is None:
             self._explorer.notify("No line of your source is known for this.", severity="warning")
             return
         try:
-            editing.edit(self.app, *found)
+            editing.edit(self.app, *line)
         except FxExplorerError as error:
             self._explorer.notify(str(error), severity="warning", timeout=READ_S)
 

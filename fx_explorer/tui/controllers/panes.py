@@ -136,7 +136,7 @@ class Panes:
             explorer.linked.activate(pane)
             explorer.show_inspector()
 
-    def wrap_lines(self) -> None:
+    def toggle_wrap(self) -> None:
         pane = self._explorer.cursor.pane
         if pane is None:
             self._explorer.notify("Lines are wrapped in the linked panes: press 2 to see them.")
@@ -152,7 +152,7 @@ class Panes:
                 else "Each line is in one row again."
             )
 
-    def mark_kernels(self) -> None:
+    def toggle_kernel_marks(self) -> None:
         """Mark kernels in the linked panes, or do not any more."""
         is_on = self._explorer.linked_selection.toggle_kernel_marks()
         if self._explorer.view == "source":
@@ -163,7 +163,7 @@ class Panes:
             f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}."
         )
 
-    def machine_words(self) -> None:
+    def toggle_machine_words(self) -> None:
         """Show or hide what the machine's code says beside each SASS instruction."""
         pane = self._explorer.cursor.pane
         if pane is None or pane.document is None or pane.document.language != "sass":
@@ -225,9 +225,7 @@ class Panes:
     @conversation("filter rows", "narrow a table by typing")
     async def filter_rows(self) -> None:
         """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
-        from fx_explorer.tui.screens.table_filter import (
-            TableFilter,
-        )  # not needed for the first paint
+        from fx_explorer.tui.screens.table_filter import TableFilter  # not for the first paint
 
         pane = self._explorer.table or await self._guards()
         if pane:

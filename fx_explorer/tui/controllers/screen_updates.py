@@ -28,7 +28,7 @@ REST = 4
 
 
 class ScreenUpdates:
-    """Looks at the capture again and again, and shows what is new of it."""
+    """Keeps the main screen up to date with the capture, which it looks at again and again."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ScreenUpdates:
             self._explorer.pipeline.show,
             lambda: None,
         )
-        self._told: tuple[object, ...] | None = None
+        self._shown_state: tuple[object, ...] | None = None
         """What the header says already."""
         self._data_version = -1
         self._next_look = 0.0
@@ -90,7 +90,7 @@ class ScreenUpdates:
         is_running = captures.is_running
         is_working = is_running and not waiting
         version = reader.data_version() if reader else 0
-        told = (
+        state = (
             reader,
             version,
             capturing.problem,
@@ -102,9 +102,9 @@ class ScreenUpdates:
         if is_working:
             captures.look_at(explorer.cursor.compilation)
         if (
-            is_working or told != self._told
+            is_working or state != self._shown_state
         ):  # a finished session, or one that waits, costs nothing to leave open
-            self._told = told
+            self._shown_state = state
             explorer.header.tell(*self._header(reader, captures.live if is_running else None))
             explorer.facts.say_why_empty(printable(capturing.problem))
             offered = ("capture.built",) if capturing.raised_inspecting else ()
@@ -124,7 +124,7 @@ class ScreenUpdates:
         as that took.
         """
         if time.monotonic() < self._next_look:
-            self._told = None  # look again at the next tick
+            self._shown_state = None  # look again at the next tick
             return
         began = time.monotonic()
         self._show_pipeline(reader)

@@ -41,9 +41,8 @@ SAVED = (
 GONE = "The worker has ended. r captures again."
 
 NO_RECORD = (
-    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or "
-    "open the target itself, and press this "
-    "key when its program has run."
+    "Nothing is recorded of what this bytecode did. Capture with --record-bytecode; or open the "
+    "target itself, and press this key when its program has run."
 )
 
 RECORD_LOOK_S = 0.1
@@ -278,9 +277,7 @@ class Stepping:
 
     @conversation("bytecode steps", "step through the bytecode")
     async def step_through_bytecode(self) -> None:
-        from fx_explorer.analysis.step_record import (
-            read_record,
-        )  # neither is needed for the first paint
+        from fx_explorer.analysis.step_record import read_record  # not for the first paint
         from fx_explorer.tui.screens.step_record import StepScreen
 
         explorer = self._services.explorer

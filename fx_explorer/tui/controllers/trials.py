@@ -88,17 +88,16 @@ class Trials:
         )  # not needed for the first paint: libcst is loaded with it
 
         explorer = self._services.explorer
-        told = explorer.cursor.place_of_break_told
+        place = explorer.cursor.place_of_break_told
         if explorer.view != "breaks":
             await explorer.action_show_view("breaks")
-        found = subjects(explorer.reader) if explorer.reader else []
-        found = [one for one in found if told and one.place == told] or found[
-            explorer.cursor.row_of_breaks() :
-        ]
-        if not found or explorer.reader is None:
+        breaks = subjects(explorer.reader) if explorer.reader else []
+        at_place = [subject for subject in breaks if place and subject.place == place]
+        fixable = at_place or breaks[explorer.cursor.row_of_breaks() :]
+        if not fixable or explorer.reader is None:
             self._services.notify(NO_BREAK)
             return
-        offer = await asyncio.to_thread(offer_of_fixes, explorer.reader.path, found[0])
+        offer = await asyncio.to_thread(offer_of_fixes, explorer.reader.path, fixable[0])
         if offer.fixes:
             trials = self._fix_trials.setdefault(explorer.reader.path, [])
             try_fix = self._try_fix or partial(try_any, worker=self._services.trial_worker)
@@ -115,7 +114,7 @@ class Trials:
             )
             if await ask(self.app, screen):
                 await explorer.action_show_view("overview")  # where it will say the result
-                self._capturing.anew(pauses=False)
+                self._capturing.restart(pauses=False)
         else:
             self._services.notify(offer.why_none, title="no fix", timeout=15)
 
@@ -158,11 +157,11 @@ class Trials:
         typed = await ask(self.app, Ask(words, TWICE_THE_BATCH, verb="tries four settings on both"))
         if typed:
             others = "" if typed == TWICE_THE_BATCH else typed
-            found = self._dynamic_trials.setdefault((reader.path, others), [])
+            trials = self._dynamic_trials.setdefault((reader.path, others), [])
             try_setting = self._try_dynamic or partial(
                 try_dynamic, worker=self._services.trial_worker
             )
             await ask(
                 self.app,
-                DynamicScreen(request, others, try_setting, found, self._services.explorer.keymap),
+                DynamicScreen(request, others, try_setting, trials, self._services.explorer.keymap),
             )

@@ -134,13 +134,13 @@ class Variants:
         return await ask(self.app, dialog)
 
     @conversation("compile again", "choose where to set out from")
-    async def again_from(self) -> None:
+    async def compile_again(self) -> None:
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
         without = self._without_what_was_set(waiting)
         choices: list[Choice[VariantStart | Without]] = [
-            Choice(one.words, one.detail, one) for one in without
+            Choice(variant.words, variant.detail, variant) for variant in without
         ]
         choices += [Choice(start.words, start.redone, start) for start in self._starts(waiting)]
         if choices:
@@ -149,9 +149,7 @@ class Variants:
             start = None
         if start is None:
             return
-        from fx_explorer.instruments.options.set_by_hand import (
-            Without,  # not needed for the first paint
-        )
+        from fx_explorer.instruments.options.set_by_hand import Without  # not for the first paint
 
         if isinstance(start, Without):
             self._compile_and_compare(start)
@@ -178,7 +176,7 @@ class Variants:
             changes_offered,
         )  # not needed for the first paint
 
-        choices = [Choice(one.words, one.detail, one) for one in changes_offered(start)]
+        choices = [Choice(offer.words, offer.detail, offer) for offer in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
         if offered is None or offered.settings is not None:
             return Changes(offered.settings or {}) if offered else None
@@ -201,9 +199,7 @@ class Variants:
         """Compile the variant, and show it beside the compilation it sets out from."""
 
         async def compare() -> None:
-            from fx_explorer.instruments.diff.screen import (
-                CompareScreen,  # not needed for the first paint
-            )
+            from fx_explorer.instruments.diff.screen import CompareScreen  # not for the first paint
 
             reader = self._services.stepped_session
             rows = {row.name: row for row in reader.rows(Compilation)} if reader else {}
@@ -245,12 +241,12 @@ class Variants:
         )  # not needed for the first paint
 
         reader = self._services.stepped_session
-        found = variant_starts(reader, waiting.compilation) if reader else []
-        if not found:
+        starts = variant_starts(reader, waiting.compilation) if reader else []
+        if not starts:
             self._services.notify(
                 "Nothing has been compiled that another variant could set out from."
             )
-        return found
+        return starts
 
     @conversation("mark region", "mark the selection as a region")
     async def mark_region(self) -> None:
@@ -258,16 +254,16 @@ class Variants:
         waiting = self._stepping.at_rest()
         if waiting is None:
             return
-        found = self._markable_selection()
-        if not found:
+        markables = self._markable_selection()
+        if not markables:
             self._services.notify(
                 "Nothing to mark: go to a node, or to a line of your source that Dynamo "
                 "made nodes of."
             )
             return
-        chosen = found[0]
-        if len(found) > 1:
-            choices = [Choice(one.words, one.detail, one) for one in found]
+        chosen = markables[0]
+        if len(markables) > 1:
+            choices = [Choice(markable.words, markable.detail, markable) for markable in markables]
             picked = await ask(self.app, Chooser("Mark as a region", matching(choices)))
             if picked is None:
                 return
@@ -278,7 +274,7 @@ class Variants:
         if name:
             await self._mark(waiting, chosen.compilation, chosen.named(name))
 
-    def export_marking(self) -> None:
+    def show_marks(self) -> None:
         """Show the marks as an edit of the source. This works on a saved session too: nothing is
         asked of the compiler.
         """
@@ -324,9 +320,7 @@ class Variants:
             self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.analysis.regions.markable import (
-            markables,
-        )  # not needed for the first paint
+        from fx_explorer.analysis.regions.markable import markables  # not for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:

@@ -11,7 +11,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.instruments.ranks.compared import compare
 from tests.ranks.folder_fuzzing import make_folder, problem
 
-ROUNDS = 200
+ROUNDS = 600
 """Each takes 20 ms; ``python -m tests.ranks.folder_fuzzing`` does more."""
 
 

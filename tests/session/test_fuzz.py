@@ -13,8 +13,8 @@ from tests.session.fuzzing import fuzz
 from tests.sessions import write_training_step
 from tests.tui.quiet import share_parsed_styles, wait_by_event_loop
 
-ROUNDS = 250
-"""For each of two seeds: 15 s of the processor. ``make fuzz`` does 20,000 and more."""
+ROUNDS = 1_000
+"""For each of two seeds. ``make fuzz`` does more."""
 
 APP_EACH = 8
 """One in so many is opened in the app as well, which takes six times as long as a command;

@@ -146,7 +146,7 @@ def test_a_deep_event_is_skipped(tmp_path: Path) -> None:
     assert trace.skipped == 1
 
 
-MUTATIONS = 2_000
+MUTATIONS = 10_000
 """``make fuzz-profiles`` reads more."""
 
 

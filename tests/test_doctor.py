@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.command_line.doctor import checks as doctor_checks
-from fx_explorer.command_line.doctor.checks import DoctorCheck, judge_torch, machine_checks, probe
+from fx_explorer.command_line import doctor_checks
+from fx_explorer.command_line.doctor_checks import DoctorCheck, judge_torch, machine_checks, probe
 from fx_explorer.commands.doctor import closing_line, lines_of
 
 GOOD: dict[str, Any] = {

@@ -11,10 +11,7 @@ from pygments import lex
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Token as PygmentsToken
 
-from fx_explorer.analysis.kernel_lines.assembly_lines import (
-    instruction_lines,
-    sass_instruction_lines,
-)
+from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.highlight import lines
 from tests.analysis.kernel_ir.samples import NAMES, sample
 

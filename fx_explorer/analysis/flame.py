@@ -2,7 +2,7 @@
 
 The ledger (``ledger/flame.py``) and compile time (``compile_time/frames.py``) make the frames. Rows
 of text and SVG are drawn by ``drawing/``, the chart above a view by
-``drawing/flame_chart.py``.
+``drawing/flame_rows.py``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, graph_diff
-from fx_explorer.analysis.naming.sizes import SizeNames, has_symbols
+from fx_explorer.analysis.naming import SizeNames, has_symbols
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 

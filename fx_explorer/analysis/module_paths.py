@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import RESUME, is_method
+from fx_explorer.analysis.naming import RESUME, is_method
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import types_of_called_modules
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.values import told_names
+from fx_explorer.analysis.input_names import told_names
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import (
     edges_among,

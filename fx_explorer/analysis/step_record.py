@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.session import SessionReader
 
 Move = Literal[

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import (
     break_count,

@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_files import resolve_files
-from fx_explorer.command_line.given_session import is_session, refuse_gpu
+from fx_explorer.command_line.given_session import is_session, refuse_capture_options, refuse_gpu
+from fx_explorer.command_line.logs import is_on_terminal
 from fx_explorer.command_line.outputs import session_output
 from fx_explorer.command_line.profiles import session_with_profile
 from fx_explorer.command_line.ranks import is_of_ranks
-from fx_explorer.command_line.unused_options import refuse_capture_options
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import Pause
@@ -67,7 +66,7 @@ def explore(arguments: argparse.Namespace) -> int:
             "--step needs a terminal: the compiler would wait for keys that nobody can "
             "press. Leave it out"
         )
-    from fx_explorer.command_line.capture_first import capture_first
+    from fx_explorer.command_line.given_session import capture_first
 
     return asyncio.run(capture_first(arguments, _print_overview, session_output(arguments)))
 
@@ -186,7 +185,7 @@ def _print_overview(reader: SessionReader) -> None:
 
 def app_for(arguments: argparse.Namespace, session: Path | None, config: Config) -> ExplorerApp:
     """Make the app for a saved session, or for a target with what captures it."""
-    from fx_explorer.trials.recapture import TrialWorker
+    from fx_explorer.trials import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
 
     trial_worker = TrialWorker(arguments.python, arguments.timeout)

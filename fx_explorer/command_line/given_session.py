@@ -1,19 +1,48 @@
-"""Commands that ask something of X, where X is a saved session, or a target that is captured
-first.
+"""Commands that ask something of X, where X is a saved session, or a target that is captured first,
+narrating on stderr. An option of capturing that is given with something already captured is
+refused.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fx_explorer.client import Capture, leftovers
+from fx_explorer.client.outcomes import exit_code
+from fx_explorer.command_line.capture_options import (
+    add_allow_argument,
+    add_capture_arguments,
+    request_from,
+)
+from fx_explorer.command_line.narrated_capture import (
+    built_after,
+    interrupts,
+    is_to_be_built,
+    narrated,
+    told_live,
+    unless_compiled,
+)
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.ranks import is_of_ranks
-from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.errors import UsageError
+from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+
+def shown_name(arguments: argparse.Namespace, target: str = "") -> str:
+    """Return the name of ``target``, or of the command's only one."""
+    target = target or str(arguments.target)
+    return str(getattr(arguments, "packages", {}).get(target, target))
+
+
+def is_of_package(arguments: argparse.Namespace) -> bool:
+    """Return whether the command's target is a session that was made of a package."""
+    return arguments.target in getattr(arguments, "packages", {})
 
 
 def add_target_argument(parser: argparse.ArgumentParser) -> None:
@@ -39,15 +68,12 @@ def answer_from(
         if output:
             raise UsageError("-o is for targets: a session that is given is saved already")
         refuse_gpu(arguments)
-        from fx_explorer.command_line.unused_options import refuse_capture_options
 
         refuse_capture_options(arguments)
         with SessionReader(arguments.target) as reader:
             answer(reader)
         return None
     import asyncio
-
-    from fx_explorer.command_line.capture_first import capture_first
 
     return asyncio.run(capture_first(arguments, answer, output))
 
@@ -88,3 +114,84 @@ def is_session(target: str) -> bool:
             "target or a session."
         )
     return False
+
+
+async def capture_first(
+    arguments: argparse.Namespace,
+    answer: Callable[[SessionReader], None],
+    output: Path | None = None,
+) -> int:
+    """Capture, let ``answer`` read the session, and return the exit code the capture ended with.
+
+    Nothing is answered for a target that could not be started. A command with ``--allow-nothing``
+    ends with 2 without it where nothing was compiled, when it has answered. Without ``output`` the
+    session is temporary; it is kept, and its place told, when the capture did not end well.
+    """
+    progress = CaptureNarration(sys.stderr, pass_through=False)
+    request = request_from(arguments)
+
+    def prepared(request: CaptureRequest) -> Capture:
+        return Capture(
+            request,
+            arguments.python,
+            arguments.timeout,
+            output,
+            on_output=progress.program_output,
+            force=getattr(arguments, "force", False),
+        )
+
+    capture = prepared(request)
+    keep = False
+    try:
+        with interrupts(capture, interrupts_program=False):
+            outcome = await told_live(capture, progress)
+        progress.end()
+        if is_to_be_built(capture, outcome, progress):
+            capture.discard()
+            capture = prepared(built_after(request, outcome))
+            outcome = await narrated(capture, progress)
+        if outcome.kind != "finished":
+            progress.tell(f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": "))
+        if outcome.kind != "not_started":
+            keep = (
+                output is None
+            )  # until it is answered from: an answer that cannot be written loses nothing
+            with SessionReader(capture.session_path) as reader:
+                answer(reader)
+            keep = keep and exit_code(outcome, as_script=False) != 0
+        code = exit_code(outcome, as_script=False, stopped_by=capture.stopped_by)
+        may_be_empty = getattr(arguments, "allow_nothing", True)
+        return code or unless_compiled(capture.session_path, progress, may_be_empty=may_be_empty)
+    finally:
+        progress.end()
+        if keep:
+            leftovers.note_told(capture.session_path.parent)
+            progress.tell(f"session kept in: {capture.session_path}")
+        else:
+            capture.discard()
+        for line in leftovers.news():
+            progress.tell(line)
+
+
+ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weights")
+"""What trials and builds of a saved session use, too, and what is refused with words of its own."""
+
+
+def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = ()) -> None:
+    """Raise UsageError for the first option given that says how to capture what is captured
+    already, and for any of ``also``.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    add_capture_arguments(parser)
+    add_allow_argument(parser)
+    for action in parser._actions:
+        if action.dest not in getattr(arguments, "given", ()) or (
+            action.dest in ALSO_OF_SESSIONS and action.dest not in also
+        ):
+            continue
+        option = action.option_strings[-1 if getattr(arguments, action.dest) is False else 0]
+        what = "is compiled already" if is_of_package(arguments) else "is captured already"
+        raise UsageError(
+            f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "
+            f"program with {option}."
+        )

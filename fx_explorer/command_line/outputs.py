@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fx_explorer.client.session_files import files_of
-from fx_explorer.command_line.shown_names import shown_name
+from fx_explorer.command_line.given_session import shown_name
 from fx_explorer.output_file import OutputFile
 
 RANKS = (

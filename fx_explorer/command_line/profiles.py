@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.given_session import is_session
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from fx_explorer.command_line.live_line import LiveLine
+from fx_explorer.command_line.narration import LiveLine
 
 FIRST_LINE_S = 2.0
 """What is read sooner is not told where the output is no terminal."""

@@ -11,8 +11,8 @@ from fx_explorer.command_line.capture_options import (
     add_capture_arguments,
     request_from,
 )
+from fx_explorer.command_line.given_session import is_of_package, shown_name
 from fx_explorer.command_line.outputs import add_force_argument, session_output
-from fx_explorer.command_line.shown_names import is_of_package, shown_name
 from fx_explorer.output.terminal import tell
 
 EPILOG = """\
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fx_explorer.command_line.narration.narrated_capture import follow
+    from fx_explorer.command_line.narrated_capture import follow
 
     output = session_output(arguments, default_output(shown_name(arguments)))
     assert output is not None
@@ -61,7 +61,7 @@ def _keep(arguments: argparse.Namespace, output: Path) -> int:
     nothing to compile.
     """
     from fx_explorer.client.session_files import copy_session, session_file
-    from fx_explorer.command_line.unused_options import refuse_capture_options
+    from fx_explorer.command_line.given_session import refuse_capture_options
 
     refuse_capture_options(arguments, also=("gpu", "no_weights", "python", "timeout"))
     never = (Path(shown_name(arguments)),)

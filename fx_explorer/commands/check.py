@@ -22,7 +22,7 @@ from fx_explorer.output.terminal import tell
 from fx_explorer.output_file import OutputFile
 from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to
 from fx_explorer.overview.requirements import unmet_requirements
-from fx_explorer.report.junit import SUITE
+from fx_explorer.report.check_formats import SUITE
 from fx_explorer.session import SessionReader
 
 EPILOG = """\
@@ -180,7 +180,7 @@ def _print_annotations(judged: Sequence[Check]) -> None:
     """Print the annotations. GitHub knows files by their path in the repository, wherever the step
     runs.
     """
-    from fx_explorer.report.github import annotation_lines
+    from fx_explorer.report.check_formats import annotation_lines
 
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     for check in judged:
@@ -189,7 +189,7 @@ def _print_annotations(judged: Sequence[Check]) -> None:
 
 
 def _write_junit(reader: SessionReader, judged: Sequence[Check], file: OutputFile) -> None:
-    from fx_explorer.report.junit import junit_xml
+    from fx_explorer.report.check_formats import junit_xml
 
     name = (reader.meta("target") or {}).get("name") or reader.path.name
     outcome = reader.meta("outcome")

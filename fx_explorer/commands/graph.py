@@ -10,13 +10,17 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, front_end_documents
+from fx_explorer.analysis.graph_code.texts import COLUMNS, table_row
+from fx_explorer.analysis.graph_code.written import origin_in_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
+from fx_explorer.output.table import Table
 from fx_explorer.output.terminal import Hanging, tell, width_for
+from fx_explorer.output.text import text_of
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
 
@@ -71,7 +75,6 @@ def _answer(
 ) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
     from fx_explorer.client.trust import is_own
-    from fx_explorer.report.graph_table_text import graph_table_text
 
     graphs = _graphs(reader)
     if not arguments.name:
@@ -166,3 +169,12 @@ def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Docume
             f"{name!r} fits {len(found)} graphs; give the number of one:\n{_listed(found)}"
         )
     return found[0]
+
+
+def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:
+    """Return the table in ``width`` cells, names and arguments cut in the middle, below a line that
+    says which graph it is.
+    """
+    rows = [table_row(node) for node in reader.nodes(graph)]
+    table = Table(COLUMNS, rows, elsewhere="-o FILE")
+    return text_of([f"# {origin_in_words(reader, graph, title)}", "", table], width)

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script and return its own exit code."""
-    from fx_explorer.command_line.narration.narrated_capture import follow
+    from fx_explorer.command_line.narrated_capture import follow
 
     output = session_output(arguments, default_output(arguments.target))
     assert output is not None

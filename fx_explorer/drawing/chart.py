@@ -1,4 +1,6 @@
-"""What a view needs to know of a chart to show it above its rows."""
+"""What a view needs to know of a chart to show it above its rows, and what is said where the
+libraries that draw plots (the extra ``plots``) are not installed.
+"""
 
 from __future__ import annotations
 
@@ -28,3 +30,12 @@ class Chart(Protocol):
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
         """Return the row of the table that a cell stands for; None where it stands for none."""
+
+
+NO_LIBRARY = (
+    "{library} is not installed, which draws this picture. Install it with: pip install "
+    "'fx-explorer[plots]'"
+)
+
+SVG_SALT = "fx-explorer"
+"""Makes the ids in an SVG the same each time, so that equal pictures are equal files."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.variants.lineage import first_variants
+from fx_explorer.analysis.lineage import first_variants
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks

@@ -21,8 +21,8 @@ from fx_explorer.analysis.documents import (
     place_of_path,
     read_sources,
 )
-from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.variants.other_variants import variant_in_words
+from fx_explorer.analysis.naming import function_of
+from fx_explorer.analysis.other_variants import variant_in_words
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.instruments.kernels.counts import kind_in_words
 from fx_explorer.session import SessionReader

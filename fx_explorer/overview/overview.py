@@ -14,13 +14,11 @@ from itertools import islice
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.sources import plain_code
-from fx_explorer.analysis.regions.nested_regions import nested_region_facts
-from fx_explorer.analysis.variants.lineage import first_variants, graphs_in_use
-from fx_explorer.analysis.variants.other_variants import other_variants
-from fx_explorer.analysis.variants.versions import over_versions
+from fx_explorer.analysis.lineage import first_variants, graphs_in_use
+from fx_explorer.analysis.naming import SizeNames, plain_code, plain_function
+from fx_explorer.analysis.other_variants import other_variants
+from fx_explorer.analysis.regions.annotated_regions import nested_region_facts
+from fx_explorer.analysis.versions import over_versions
 from fx_explorer.analysis.whole_session import (
     Totals,
     compiled_without_dynamo,
@@ -70,21 +68,33 @@ from fx_explorer.instruments.recompiles.causes import (
     reached_limit,
 )
 from fx_explorer.overview.children import children, children_facts
+from fx_explorer.overview.compiled_facts import (
+    break_fact,
+    bucket_facts,
+    costliest_fact,
+    cuda_graph_facts,
+    look_at,
+    regional_facts,
+    stage_facts,
+    stopped_by,
+)
 from fx_explorer.overview.ending import run_facts, went_on
-from fx_explorer.overview.facts.backend_facts import backend_facts
-from fx_explorer.overview.facts.bench_facts import bench_facts, is_bench_alone
-from fx_explorer.overview.facts.break_facts import break_fact, costliest_fact, look_at, stopped_by
-from fx_explorer.overview.facts.bucket_facts import bucket_facts
-from fx_explorer.overview.facts.cache_facts import cache_facts
-from fx_explorer.overview.facts.cuda_graph_facts import cuda_graph_facts
-from fx_explorer.overview.facts.front_end_facts import front_end_facts
-from fx_explorer.overview.facts.ledger_facts import ledger_facts
-from fx_explorer.overview.facts.package_facts import is_package, package_facts
-from fx_explorer.overview.facts.profile_facts import profile_facts
-from fx_explorer.overview.facts.regional_facts import regional_facts
-from fx_explorer.overview.facts.stage_facts import stage_facts
-from fx_explorer.overview.facts.support_facts import support_facts
-from fx_explorer.overview.virtual_gpu import first_question, virtual_gpu_facts
+from fx_explorer.overview.instrument_facts import (
+    backend_facts,
+    bench_facts,
+    cache_facts,
+    front_end_facts,
+    is_bench_alone,
+    ledger_facts,
+    profile_facts,
+    support_facts,
+)
+from fx_explorer.overview.origin_facts import (
+    first_question,
+    is_package,
+    package_facts,
+    virtual_gpu_facts,
+)
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import check_count, filtered, raised_compilations

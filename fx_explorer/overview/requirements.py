@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import damage, not_in_text, totals
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.overview.checks import Check, CheckFinding, placed

@@ -8,14 +8,15 @@ guessed.
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.links.coverage import LinkCoverage, link_coverage
+from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
+from fx_explorer.analysis.lineage import first_variants
+from fx_explorer.analysis.links.explain import LinkCoverage, link_coverage
 from fx_explorer.analysis.measured_times import call_time
+from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.stages.work import FATES, StageWork
 from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
-from fx_explorer.analysis.variants.lineage import first_variants
-from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.instruments.backends.amounts import summaries
 from fx_explorer.instruments.backends.section import backends_of_report
@@ -40,16 +41,76 @@ from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
 from fx_explorer.instruments.recompiles.section import limit_hit, recompile
 from fx_explorer.instruments.regions.section import region
 from fx_explorer.overview.children import children
-from fx_explorer.overview.console import ExplainedFailure, failures
-from fx_explorer.report.sections.compilations import (
-    compilation,
-    intervention,
-    other_variant,
-    total_figures,
-)
-from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
-from fx_explorer.report.sections.environment import environment, target
+from fx_explorer.overview.ending import ExplainedFailure, failures
+from fx_explorer.report.compilations import compilation, intervention, other_variant, total_figures
 from fx_explorer.session import SessionReader
+
+
+def cuda_graphs_of_report(reader: SessionReader) -> dict[str, object] | None:
+    """Return what happened to each graph; None where no CUDA graphs were asked for."""
+    found = cuda_graphs(reader)
+    if not found.asked and not found.graphs:
+        return None
+    return {
+        "asked": found.asked or None,
+        "has_run": found.has_run,
+        "graphs": [_graph(one) for one in found.graphs],
+    }
+
+
+def _graph(graph: CudaGraph) -> dict[str, object]:
+    return {
+        "graph": graph.name,
+        "state": graph.state,
+        "reasons": [_reason(one) for one in graph.reasons],
+        "parts": graph.parts,
+        "recorded": graph.recorded,
+        "replayed": graph.replayed,
+        "why_again": list(graph.why_again),
+        "mutated": graph.mutated or None,
+    }
+
+
+def _reason(reason: Reason) -> dict[str, object]:
+    return {"reason": reason.text, "file": reason.file or None, "line": reason.line or None}
+
+
+def environment(reader: SessionReader) -> dict[str, object]:
+    """Return the environment as recorded. ``gpu`` is the virtual one the capture was made for, null
+    without one; ``gpu_present`` is the machine's own.
+    """
+    # A session that was cut off before the program began has no environment.
+    recorded: dict[str, object] = dict(reader.meta("environment") or {})
+    present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
+    told = reader.meta("virtual_gpu")
+    if told:
+        emulated = {
+            "virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}
+            | {name: told.get(name, []) for name in ("placeholders", "unsaved")}
+            | _advice(told)
+        }
+    else:
+        emulated = {}
+    return {**recorded, "gpu": virtual, "gpu_present": present, **emulated}
+
+
+def _advice(told: dict[str, object]) -> dict[str, object]:
+    """Return what makes the code that of the GPU, where the program asks about the device."""
+    return {"advice": "--no-weights"} if told["questions"] else {}
+
+
+def target(reader: SessionReader) -> dict[str, object]:
+    """Return what was captured, by the name that the user typed where the worker did not come to
+    know it.
+    """
+    recorded: dict[str, object] = dict(reader.meta("target") or {})
+    request = reader.meta("request") or {}
+    return {
+        "name": request.get("target", ""),
+        **recorded,
+        "build": bool(reader.meta("build", False)),
+    }
+
 
 SCHEMA = "fx-explorer/report/1"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fx_explorer.model.bounded_matching import changed_lines
-from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.user_files import FileEdit
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model.bounded_matching import changed_lines
-from fx_explorer.source_edit.file_edit import FileEdit
-from fx_explorer.source_edit.on_disk import SourceOnDisk, changed_on_disk, read
+from fx_explorer.source_edit.user_files import FileEdit, SourceOnDisk, changed_on_disk, read
 
 
 def write_edits(edits: Sequence[FileEdit]) -> list[Path]:

@@ -22,7 +22,7 @@ from textual.worker import WorkerFailed
 from fx_explorer.client import leftovers
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id

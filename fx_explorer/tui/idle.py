@@ -29,13 +29,13 @@ IN_FUNCTIONS = (
     "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.instruments.kernels.first_kernel",
     "fx_explorer.analysis.regions.hand_marks",
-    "fx_explorer.analysis.regions.markable",
+    "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.step_record",
-    "fx_explorer.analysis.variants.measurable",
+    "fx_explorer.analysis.measurable",
     "fx_explorer.instruments.options.set_by_hand",
-    "fx_explorer.analysis.variants.variant_starts",
+    "fx_explorer.analysis.other_variants",
     "fx_explorer.client.session_files",
-    "fx_explorer.trials.break_times",
+    "fx_explorer.trials",
 )
 """What the modules of the app import in functions, from other packages."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import node_at
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.kernel_colours import kernel_kind
+from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.instruments.kernels.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.model import Graph, Profile
 from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed, TaskResult

@@ -12,7 +12,7 @@ from fx_explorer.instruments.options.settings import read_settings
 from fx_explorer.instruments.options.trial import OptionTrial, figures_to_compare_with, try_options
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import TryOptions

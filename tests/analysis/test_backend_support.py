@@ -18,7 +18,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import first_place, positions_in, regions_at
 from fx_explorer.analysis.regions.segment_regions import KEY
 from fx_explorer.cli import main
-from fx_explorer.command_line.narration.narrated_capture import support_words
+from fx_explorer.command_line.narrated_capture import support_words
 from fx_explorer.instruments.backends.amounts import summaries
 from fx_explorer.instruments.backends.borders import BackendPart, neighbours, parts_of
 from fx_explorer.instruments.backends.support import (

@@ -9,8 +9,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
-from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
-from fx_explorer.analysis.variants.other_variants import other_variants
+from fx_explorer.analysis.lineage import documents_of_variant, kernels_of_variant
+from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.diff.compare import document_pairs, figures, pair_diff
 from fx_explorer.instruments.kernels.counts import kernel_uses, kernels_by_direction

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.sources import plain_code, plain_source
+from fx_explorer.analysis.naming import plain_code, plain_source
 from fx_explorer.instruments.guards.guard_tree import (
     asks,
     can_fail,

@@ -8,7 +8,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import read_sources
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.overview.outline import outline
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written

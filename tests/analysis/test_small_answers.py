@@ -13,7 +13,7 @@ from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.instruments.guards.kinds import guard_kinds, guards_of
 from fx_explorer.instruments.kernels.counts import kernel_uses, kernels_by_direction
 from fx_explorer.instruments.memory.saved_values import saved_total, saved_values
-from fx_explorer.overview.console import console_lines, failures
+from fx_explorer.overview.ending import console_lines, failures
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import Written
 

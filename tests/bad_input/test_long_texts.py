@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.graph_code.expressions import _OVERLOAD, _QUOTED_OR_DEVICE
-from fx_explorer.analysis.graph_code.table import _NO_PYTHON
-from fx_explorer.analysis.kernel_lines.assembly_lines import _LOC
-from fx_explorer.analysis.naming.sources import plain_code, plain_name
+from fx_explorer.analysis.graph_code.texts import _NO_PYTHON
+from fx_explorer.analysis.kernel_lines import _LOC
+from fx_explorer.analysis.naming import plain_code, plain_name
 from fx_explorer.instruments.recompiles.changes import change_of
 from fx_explorer.model import Failure
-from fx_explorer.overview import console
+from fx_explorer.overview import ending
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded
@@ -84,12 +84,12 @@ def test_failures_that_share_a_text_read_it_once_and_the_sum_of_tracebacks_is_bo
         for text in (*texts[:1] * 500, *texts[1:]):
             writer.add(Failure(0, 0, "program", None, "ValueError", "m", text))
     finish_session(path)
-    monkeypatch.setattr(console, "MOST_CHARACTERS", 2_500)
+    monkeypatch.setattr(ending, "MOST_CHARACTERS", 2_500)
     with SessionReader(path) as reader:
-        shown = [failure.traceback for failure in console.failures(reader)]
+        shown = [failure.traceback for failure in ending.failures(reader)]
     assert len({id(one) for one in shown[:500]}) == 1
     assert [one[:1] for one in shown[500:502]] == ["1", "2"]
-    assert shown[502:] == [console.LEFT_OUT] * 2
+    assert shown[502:] == [ending.LEFT_OUT] * 2
 
 
 def test_a_reason_is_taken_apart_where_code_and_remark_have_marks_of_their_own() -> None:

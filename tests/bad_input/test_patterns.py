@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.analysis.naming.values import LONGEST_NAME
+from fx_explorer.analysis.input_names import LONGEST_NAME
 from fx_explorer.highlight import LONGEST_COLOURED
 from fx_explorer.lexing import LANGUAGES
 from fx_explorer.torch_texts import LONGEST_LINE
@@ -23,9 +23,9 @@ GIVEN_ONE_LINE = (
     "analysis/kernel_ir/live_registers _OPERANDS",
     "analysis/kernel_ir/live_registers _TARGET",
     "analysis/memory/sizes _ITEM",
-    "analysis/naming/functions _RESUME_AT",
-    "analysis/naming/sources _CALLS",
-    "analysis/naming/sources sub",
+    "analysis/naming _RESUME_AT",
+    "analysis/naming _CALLS",
+    "analysis/naming sub",
     "analysis/ranks/path_taken _NOTED_LINE",
     "analysis/recompiles/compile_arguments _BACKENDS",
     "capture/dynamo/guards/recompiles _KEY",
@@ -47,7 +47,7 @@ GIVEN_ONE_LINE = (
 GIVEN_AT_MOST: dict[str, int] = {
     **dict.fromkeys(GIVEN_ONE_LINE, LONGEST_LINE),
     **{f"lexing rules of {language}": LONGEST_COLOURED for language in LANGUAGES},
-    "analysis/naming/values _OF_MODULE": LONGEST_NAME,
+    "analysis/input_names _OF_MODULE": LONGEST_NAME,
     "capture/options/catalogue search": 10_000,  # a docstring of torch's
     "model/secret_arguments _QUOTED": 20_000,  # linear, with a factor of its bounds
 }

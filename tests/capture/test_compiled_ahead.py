@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fx_explorer.command_line.narration.narrated_capture import amounts
+from fx_explorer.command_line.narrated_capture import amounts
 from fx_explorer.instruments.compile_time.view import time_table
 from fx_explorer.instruments.guards.saved_guards import OF_TORCH_ALONE
 from fx_explorer.instruments.guards.view import guards_table

@@ -21,7 +21,7 @@ from fx_explorer.instruments import fixes as fixing
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -15,7 +15,7 @@ from fx_explorer.instruments.fixes import Fix, Trial, accept, next_to_try, toget
 from fx_explorer.instruments.fixes.fix import distinct
 from fx_explorer.instruments.fixes.printed import SessionFixes, trial
 from fx_explorer.model import CaptureRequest
-from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.user_files import FileEdit
 from tests.figures import NOTHING
 from tests.fixes import after, before, with_text
 from tests.fixing.conftest import Case

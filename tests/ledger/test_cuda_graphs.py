@@ -16,8 +16,8 @@ from torch._inductor import cudagraph_utils, output_code
 
 from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import CudaGraph, Reason, cuda_graphs
-from fx_explorer.overview.facts.cuda_graph_facts import cuda_graph_facts
-from fx_explorer.report.sections.cuda_graphs import cuda_graphs_of_report
+from fx_explorer.overview.compiled_facts import cuda_graph_facts
+from fx_explorer.report.json_report import cuda_graphs_of_report
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import failures, record
 

@@ -15,7 +15,7 @@ import pytest
 
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.whole_session import totals
-from fx_explorer.command_line.narration.narrated_capture import amounts
+from fx_explorer.command_line.narrated_capture import amounts
 from fx_explorer.model import Compilation, Graph, Kernel, Node, Stage
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report

@@ -19,17 +19,16 @@ from fx_explorer.analysis.diff import (
     graph_diff,
     text_diff,
 )
-from fx_explorer.analysis.kernel_lines.line_map import KernelFile
-from fx_explorer.analysis.kernel_lines.llvm_lines import llvm_lines
-from fx_explorer.analysis.regions.annotated_regions import lowerings
-from fx_explorer.analysis.step_record import StepRecord
-from fx_explorer.analysis.variants.lineage import (
+from fx_explorer.analysis.kernel_lines import KernelFile, llvm_lines
+from fx_explorer.analysis.lineage import (
     documents_of_variant,
     is_through,
     kernels_of_variant,
     saving_variant,
 )
-from fx_explorer.analysis.variants.other_variants import other_variants
+from fx_explorer.analysis.other_variants import other_variants
+from fx_explorer.analysis.regions.annotated_regions import lowerings
+from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.instruments.breaks.call_tree import tree_lines, trees
 from fx_explorer.instruments.breaks.kept_across import KeptValues
 from fx_explorer.instruments.breaks.section import called

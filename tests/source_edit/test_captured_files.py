@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer.model import SourceFile
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.source_edit.captured_files import CapturedFile, FilesNow, captured_files
+from fx_explorer.source_edit.user_files import CapturedFile, FilesNow, captured_files
 
 TEXT = "a = 1\nb = 2\nc = 3\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.user_files import FileEdit
 from fx_explorer.source_edit.writing import why_not_written, write_edits
 
 BEFORE = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"

@@ -12,15 +12,13 @@ import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.client import Capture
-from fx_explorer.command_line import measure_first
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.breaks.view import breaks_table
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.break_times import BreakTimes, add_break_times, measure_breaks
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import BreakTimes, TrialWorker, add_break_times, measure_breaks
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
 
@@ -180,7 +178,7 @@ def test_the_report_of_a_target_has_the_times_when_they_are_asked_for(
             tuple(((str(tmp_path / "p.py"), *cause[1:]), row) for cause, row in times.at_breaks),
         )
 
-    monkeypatch.setattr(measure_first, "measure_breaks", measured)
+    monkeypatch.setattr("fx_explorer.commands.report.measure_breaks", measured)
     target = program(tmp_path).target
     assert (
         cli.main(["report", target, "--backend", "eager", "--measure-breaks", "--timeout", "99"])
@@ -199,7 +197,7 @@ def test_a_report_is_written_also_when_nothing_could_be_measured(
     async def refused(*_: object) -> BreakTimes:
         raise UsageError("It is recompiled at every call.")
 
-    monkeypatch.setattr(measure_first, "measure_breaks", refused)
+    monkeypatch.setattr("fx_explorer.commands.report.measure_breaks", refused)
     assert (
         cli.main(["report", program(tmp_path).target, "--backend", "eager", "--measure-breaks"])
         == 0

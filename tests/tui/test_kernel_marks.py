@@ -10,7 +10,7 @@ from textual.color import Color
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
-from fx_explorer.drawing.kernel_colours import COLOURS, kernel_kind, kernel_numbers
+from fx_explorer.drawing.colours import KERNEL_COLOURS, kernel_kind, kernel_numbers
 from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernels import kernels_of_each
@@ -26,10 +26,11 @@ from tests.tui.conftest import Driver, OpenApp
 
 
 def test_kernels_that_follow_one_another_have_other_colours_of_the_palette() -> None:
-    kinds = [kernel_kind(kernel) for kernel in range(1, 4 * COLOURS)]
+    kinds = [kernel_kind(kernel) for kernel in range(1, 4 * KERNEL_COLOURS)]
     assert set(kinds) <= KINDS.keys()
     assert all(
-        len(set(kinds[at : at + COLOURS])) == COLOURS for at in range(len(kinds) - COLOURS + 1)
+        len(set(kinds[at : at + KERNEL_COLOURS])) == KERNEL_COLOURS
+        for at in range(len(kinds) - KERNEL_COLOURS + 1)
     )
 
 
@@ -43,8 +44,10 @@ def test_the_colours_differ_and_can_be_read(theme) -> None:  # type: ignore[no-u
         is_ansi=False,
         is_colourless=False,
     )
-    found = [Color.from_rich_color(palette.style(f"kernel-{at}").color) for at in range(COLOURS)]
-    assert len({colour.hex for colour in found}) == COLOURS
+    found = [
+        Color.from_rich_color(palette.style(f"kernel-{at}").color) for at in range(KERNEL_COLOURS)
+    ]
+    assert len({colour.hex for colour in found}) == KERNEL_COLOURS
     for colour in found:
         light, dark = sorted((luminance(colour), luminance(background)), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, colour.hex  # WCAG AA

@@ -14,7 +14,7 @@ from fx_explorer import model
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, Notice
 from fx_explorer.session import SessionWriter
-from fx_explorer.trials.break_times import BreakTimes, Told
+from fx_explorer.trials import BreakTimes, Told
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture
 from tests.tui.test_stepping import AT_HAND, messages

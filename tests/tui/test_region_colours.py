@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.drawing.region_colours import COLOURS, RegionColours, colours_of
+from fx_explorer.drawing.colours import REGION_COLOURS, RegionColours, colours_of
 from fx_explorer.model import Node
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.looks.palette import KINDS
@@ -33,18 +33,22 @@ def test_several_regions_are_listed_and_none_is_empty() -> None:
 
 def test_every_colour_is_a_kind_of_the_palette_and_all_are_used() -> None:
     kinds = {RegionColours().kind(f"layer {i}") for i in range(100)}
-    assert len(kinds) == COLOURS
+    assert len(kinds) == REGION_COLOURS
     assert kinds <= KINDS.keys()
 
 
 @pytest.mark.parametrize(
-    "names", [[f"layer {i}" for i in range(COLOURS)], [f"segment {i + 1}" for i in range(COLOURS)]]
+    "names",
+    [
+        [f"layer {i}" for i in range(REGION_COLOURS)],
+        [f"segment {i + 1}" for i in range(REGION_COLOURS)],
+    ],
 )
 def test_no_two_regions_of_a_session_have_one_colour_while_there_are_enough(
     names: list[str],
 ) -> None:
     colours = RegionColours(names)
-    assert len({colours.kind(name) for name in names}) == COLOURS
+    assert len({colours.kind(name) for name in names}) == REGION_COLOURS
     looks = [
         (KINDS[colours.kind(name)].variable, KINDS[colours.kind(name)].attributes) for name in names
     ]
@@ -52,8 +56,8 @@ def test_no_two_regions_of_a_session_have_one_colour_while_there_are_enough(
 
 
 def test_with_more_regions_than_colours_each_still_has_one() -> None:
-    colours = RegionColours(f"layer {i}" for i in range(3 * COLOURS))
-    assert {colours.kind(f"layer {i}") for i in range(3 * COLOURS)} <= KINDS.keys()
+    colours = RegionColours(f"layer {i}" for i in range(3 * REGION_COLOURS))
+    assert {colours.kind(f"layer {i}") for i in range(3 * REGION_COLOURS)} <= KINDS.keys()
 
 
 def test_a_region_has_the_same_colour_wherever_it_is_asked_for(tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_a_region_has_the_same_colour_wherever_it_is_asked_for(tmp_path: Path) -
 def _two_of_one_colour() -> list[str]:
     """Two names whose own colour is the same."""
     by_kind: dict[str, str] = {}
-    for name in (f"block {i}" for i in range(COLOURS + 1)):
+    for name in (f"block {i}" for i in range(REGION_COLOURS + 1)):
         kind = RegionColours().kind(name)
         if kind in by_kind:
             return [by_kind[kind], name]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.command_line.capture_options import request_from
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.commands import capture, run
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError

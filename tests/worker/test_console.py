@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.client.console import MAX_LINE, Console, LineSplitter
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.model import ConsoleLine, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 

@@ -1,17 +1,107 @@
 """The texts of a graph that panes show, each written when it is first looked at and kept while it
-is.
+is; and FX's own table (``gm.graph.print_tabular()``), which is one of them.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fx_explorer import model
 from fx_explorer.analysis.graph_code.code import GraphText, graph_code
-from fx_explorer.analysis.graph_code.table import graph_table
+from fx_explorer.analysis.graph_code.expressions import DEVICE, QUOTED
+from fx_explorer.analysis.nodes import value_text
+from fx_explorer.highlight import printable
+from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader
+
+COLUMNS = (
+    Column("opcode", priority=1),
+    Column("name", narrowing="cut", least=22),
+    Column("target", narrowing="cut", least=16),
+    Column("args", narrowing="cut", least=16),
+    Column("kwargs", narrowing="cut", least=10, priority=2),
+    Column("value", narrowing="cut", least=14),
+)
+
+WIDEST = 60
+"""Cells that a column is padded to at most: a longer text sticks out, and the others stay in line.
+"""
+
+
+def graph_table(reader: SessionReader, graph: model.Graph) -> GraphText:
+    nodes = reader.nodes(graph)
+    rows = [tuple(map(printable, table_row(node))) for node in nodes]
+    titles = [column.title for column in COLUMNS]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(titles, *rows, strict=True)]
+    lines = [_line(titles, widths), _line(["-" * width for width in widths], widths)]
+    lines += [_line(row, widths) for row in rows]
+    return GraphText(tuple(lines), {i + 2: node.id for i, node in enumerate(nodes)})
+
+
+def table_row(node: model.Node) -> tuple[str, ...]:
+    """Return the cells of a node, in the order of COLUMNS."""
+    positional, named = split_arguments(node.arguments)
+    return node.op, node.name, node.target, positional, named, value_text(node)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def split_arguments(text: str) -> tuple[str, str]:
+    """Return ``(x, 0.5)`` and ``{'memory_format': torch.contiguous_format}`` for the arguments of a
+    node, with devices as torch prints them; the text as it is where it is no Python.
+    """
+    if not text:
+        return "()", "{}"
+    kept: list[str] = []
+    try:
+        call = ast.parse(f"f({_as_python(text, kept)}\n)", mode="eval").body
+        if not isinstance(call, ast.Call):
+            return f"({text})", "{}"
+        positional = ", ".join(map(ast.unparse, call.args))
+        named = ", ".join(f"{one.arg!r}: {_named(one)}" for one in call.keywords)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return f"({text})", "{}"
+    args, kwargs = f"({positional}{',' * (len(call.args) == 1)})", f"{{{named}}}"
+    return _put_back(args, kept), _put_back(kwargs, kept)
+
+
+_NO_PYTHON = re.compile(rf"""{QUOTED}|\b({DEVICE}):(\d+)\b|(<OpOverload\([^<>]*\)>)""")
+_KEPT = re.compile(r"\b_kept_(\d+)_\b")
+
+
+def _as_python(text: str, kept: list[str]) -> str:
+    """Return the arguments with names in the place of operators and of devices with a number, which
+    are put into ``kept``.
+    """
+
+    def name(found: re.Match[str]) -> str:
+        if found[1]:
+            return found[1]
+        kept.append(found[4] or f"device(type={found[2]!r}, index={found[3]})")
+        return f"_kept_{len(kept) - 1}_"
+
+    return _NO_PYTHON.sub(name, text)
+
+
+def _put_back(text: str, kept: list[str]) -> str:
+    return _KEPT.sub(
+        lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text
+    )
+
+
+def _named(one: ast.keyword) -> str:
+    written = ast.unparse(one.value)
+    if one.arg == "device" and re.fullmatch(DEVICE, written):
+        return f"device(type={written!r})"
+    return written
+
 
 GraphForm = Literal["code", "table"]
 

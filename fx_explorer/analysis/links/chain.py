@@ -12,11 +12,24 @@ from functools import lru_cache
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
-from fx_explorer.analysis.kernel_documents import source_document, text_of_level
-from fx_explorer.analysis.kernel_lines.assembly_lines import assembly_lines, callers, sass_lines
-from fx_explorer.analysis.kernel_lines.line_map import KernelFile, LineMap, inverted, kernel_file
-from fx_explorer.analysis.kernel_lines.llvm_lines import llvm_lines
-from fx_explorer.analysis.kernel_lines.mlir_lines import mlir_lines
+from fx_explorer.analysis.kernel_documents import (
+    build_of_level,
+    kernel_document,
+    source_document,
+    source_here,
+    text_of_level,
+)
+from fx_explorer.analysis.kernel_lines import (
+    KernelFile,
+    LineMap,
+    assembly_lines,
+    callers,
+    inverted,
+    kernel_file,
+    llvm_lines,
+    mlir_lines,
+    sass_lines,
+)
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
@@ -174,3 +187,18 @@ def _from_level(
         for document, linked in linked_places(reader, Place(kernel, line), others).items():
             found[document] |= linked
     return {**found, kernel: lines} if kernel in found else found
+
+
+def triton_place(reader: SessionReader, place: Place) -> Place:
+    """Return the line of Triton source that a line of a level was made from, or its first line. Any
+    other place is returned as it is.
+    """
+    build = build_of_level(reader, place.document)
+    if build is None:
+        return place
+
+    document = source_here(reader, build)
+    if document:
+        return Place(document, min(triton_lines(reader, build, place), default=0))
+    kernel = reader.get(model.Kernel, build.kernel)
+    return Place(kernel_document(reader, kernel)) if kernel.artifact else place

@@ -14,8 +14,7 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
-from fx_explorer.analysis.links.own_kernels import definition, own_lines_at
-from fx_explorer.analysis.links.selection import nodes_at
+from fx_explorer.analysis.links.selection import definition, nodes_at, own_lines_at
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines

@@ -1,5 +1,5 @@
-"""Which nodes a place stands for: the row of a graph, a source line, a line of a kernel, of output
-code, of bytecode.
+"""Which nodes a place stands for: the row of a graph, a source line, a line of a kernel (the user's
+own too), of output code, of bytecode; and the same place in a newer session.
 
 This is the first half of following a link; ``linked.py`` continues from the nodes to every other
 document.
@@ -10,10 +10,73 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import Place, node_at
-from fx_explorer.analysis.links.own_kernels import callers, own_lines_at
+from fx_explorer.analysis.documents import (
+    OF_GRAPHS,
+    Document,
+    Place,
+    document_of,
+    documents_but_kernels,
+    documents_of,
+    graph_form,
+    node_at,
+    place_of_row,
+    place_of_source,
+    source_document,
+)
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.links import calls_on_line, kernel_around
+from fx_explorer.session.queries.kernels import kernels_of
+from fx_explorer.session.queries.links import calls_on_line, descendants, kernel_around
+
+
+def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
+    """Return where a line of the user's file was copied to, or where a line of a kernel was copied
+    from, also when the kernel stands in output code. Empty anywhere else.
+    """
+    document, line = place.document, place.line + 1
+    if document.kind == "source":
+        return reader.rows(model.LineSource, file=document.id, source_line=line, how="copied")
+    if document.kind != "artifact":
+        return []
+    if document.stage == "output_code" and (kernel := kernel_around(reader, document.id, line)):
+        return reader.rows(
+            model.LineSource,
+            artifact=kernel.artifact,
+            line=line - kernel.first_line + 1,
+            how="copied",
+        )
+    return reader.rows(model.LineSource, artifact=document.id, line=line, how="copied")
+
+
+def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[int]:
+    """Return the ids of the nodes that call the kernels of these lines."""
+    artifacts = dict.fromkeys(line.artifact for line in lines)
+    return sorted({row.node for artifact in artifacts for row in reader.nodes_of_line(artifact, 0)})
+
+
+def source_of_own(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
+    """Return where the first of these lines is written."""
+    first = next(iter(lines), None)
+    return place_of_source(reader, first.file, first.source_line) if first else None
+
+
+def definition(reader: SessionReader, artifact: int) -> Place | None:
+    """Return where a kernel of the user's is written: its ``def``. None for a kernel that torch
+    made.
+    """
+    return source_of_own(
+        reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1)
+    )
+
+
+def copies(
+    reader: SessionReader, lines: Iterable[model.LineSource]
+) -> list[tuple[model.Kernel, Place]]:
+    """Return the kernels that contain these lines, and where."""
+    return [
+        (kernel, Place(document_of(reader, "artifact", line.artifact), line.line - 1))
+        for line in lines
+        for kernel in reader.rows(model.Kernel, artifact=line.artifact, limit=1)
+    ]
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
@@ -76,3 +139,68 @@ def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[m
 def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
     for row in reader.sources_of_line(place.document.id, place.line + 1):
         yield from nodes_at_source(reader, row.file, row.source_line)
+
+
+def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
+    """Return the library call that a line makes, else the first one that computes what is
+    selected.
+    """
+    nodes = sorted(descendants(reader, nodes_at(reader, place)))
+    found = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
+    return next(
+        (kernel for kernel in found if is_call_of(kernel, place)), found[0] if found else None
+    )
+
+
+def is_call_of(kernel: model.Kernel, place: Place) -> bool:
+    """Return whether this is the line of the output code that calls ``kernel``."""
+    is_there = place.document.kind == "artifact" and place.document.id == kernel.output_code
+    return is_there and place.line + 1 == kernel.first_line
+
+
+def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | None:
+    """Return the same place in ``new``; None when the document is gone.
+
+    It is the same file and line, or the same node in the graph or text of the same compilation,
+    stage and direction. Where there is no such node, it is the same line.
+    """
+    document = same_document(old, place.document, new)
+    if document is None:
+        return None
+    node = node_at(old, place)
+    if node:
+        row = _row_of_name(new, document, node.name)
+        if row is not None:
+            return place_of_row(new, document, row)
+    return Place(document, max(0, min(place.line, document.line_count - 1)))
+
+
+def same_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
+    if document.kind == "source":
+        path = old.get(model.SourceFile, document.id).path
+        found = new.rows(model.SourceFile, path=path, limit=1)
+        return source_document(found[0]) if found else None
+    is_of_graph = document.kind in OF_GRAPHS
+    shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
+    compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
+    there = documents_of if shown.stage == "kernel" else documents_but_kernels
+    alike = _alike(shown, there(new, compilations[0])) if compilations else None
+    return graph_form(alike, document.kind) if alike and is_of_graph else alike
+
+
+def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
+    """Return the document of the same stage, direction and kind; where there are several (kernels),
+    the one with the same title.
+    """
+    peers = [
+        d
+        for d in documents
+        if (d.kind, d.stage, d.direction, d.language)
+        == (wanted.kind, wanted.stage, wanted.direction, wanted.language)
+    ]
+    return next((d for d in peers if d.title == wanted.title), peers[0] if peers else None)
+
+
+def _row_of_name(reader: SessionReader, document: Document, name: str) -> int | None:
+    found = reader.rows(model.Node, graph=document.id, name=name, limit=1)
+    return found[0].position if found else None

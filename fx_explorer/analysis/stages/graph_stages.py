@@ -9,9 +9,9 @@ from functools import cached_property
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.lineage import first_variant, saving_variant
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
-from fx_explorer.analysis.variants.lineage import first_variant, saving_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import (

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, lines_of
+from fx_explorer.analysis.lineage import kernels_of_variant
 from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
-from fx_explorer.analysis.variants.lineage import kernels_of_variant
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import PlainNode, nodes_of_lines, plain_operations

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import graphs_in_use, root_name, variants_in_use
+from fx_explorer.analysis.lineage import graphs_in_use, root_name, variants_in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import (
     SupportCount,

@@ -8,7 +8,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.regions.segment_regions import FALLS_BACK
 from fx_explorer.analysis.words import listed, size
-from fx_explorer.drawing.region_colours import RegionColours
+from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
 from fx_explorer.instruments.backends.borders import Border

@@ -23,7 +23,7 @@ from fx_explorer.command_line.capture_options import (
     add_worker_arguments,
 )
 from fx_explorer.command_line.given_session import is_session
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.instruments.bench.arguments import add_bench_arguments, plan_from

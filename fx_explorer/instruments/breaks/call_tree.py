@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.variants.lineage import root_name
+from fx_explorer.analysis.lineage import root_name
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

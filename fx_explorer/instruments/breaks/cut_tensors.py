@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.instruments.breaks.call_tree import FunctionCall
 from fx_explorer.instruments.breaks.kept_across import KeptValues, Local

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, lines_of, place_of_path
 from fx_explorer.analysis.measured_times import break_times
-from fx_explorer.analysis.naming.functions import function_of, plain_function
+from fx_explorer.analysis.naming import function_of, plain_function
 from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.instruments.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs

@@ -5,8 +5,7 @@ calls around it.
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.instruments.breaks.break_cost import BreakCost
 from fx_explorer.instruments.breaks.call_tree import FunctionCall
 from fx_explorer.instruments.breaks.cut_tensors import Tensors

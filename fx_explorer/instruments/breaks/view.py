@@ -8,9 +8,7 @@ from dataclasses import replace
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import call_time, run_time
 from fx_explorer.analysis.module_paths import break_paths
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.naming import SizeNames, plain_code, plain_function
 from fx_explorer.analysis.regions.module_regions import belongs, is_module
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log, why_not_in_text

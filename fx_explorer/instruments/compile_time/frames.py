@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer import model
 from fx_explorer.analysis.flame import FlameFrame
-from fx_explorer.analysis.naming.functions import function_of
+from fx_explorer.analysis.naming import function_of
 from fx_explorer.instruments.compile_time.phase_words import phase_in_words
 from fx_explorer.instruments.compile_time.timing import STAGE_OF_OUTER_EVENT
 from fx_explorer.session import SessionReader

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.variants.lineage import first_variants
+from fx_explorer.analysis.lineage import first_variants
+from fx_explorer.analysis.naming import function_of
 from fx_explorer.analysis.words import bar, counted, seconds, share
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, StageTimes, stage_times

@@ -14,9 +14,12 @@ from pathlib import Path
 from fx_explorer.analysis.diff import difference_in_words
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.given_session import is_session, refuse_gpu
-from fx_explorer.command_line.shown_names import shown_name
-from fx_explorer.command_line.unused_options import refuse_capture_options
+from fx_explorer.command_line.given_session import (
+    is_session,
+    refuse_capture_options,
+    refuse_gpu,
+    shown_name,
+)
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
@@ -133,7 +136,7 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
     """
     if is_session(side.target):
         return Path(side.target)
-    from fx_explorer.command_line.capture_first import capture_first
+    from fx_explorer.command_line.given_session import capture_first
 
     print(f"capturing {side.target}" + (f" for {side.gpu}" if side.gpu else ""), file=sys.stderr)
     ended = asyncio.run(capture_first(side, lambda _: None, path))

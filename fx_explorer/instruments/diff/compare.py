@@ -23,15 +23,15 @@ from fx_explorer.analysis.compared_figure import (
 )
 from fx_explorer.analysis.diff import DiffRow, graph_diff, text_diff
 from fx_explorer.analysis.documents import Document, lines_of, rows_of
-from fx_explorer.analysis.measured_times import measured, with_spread
-from fx_explorer.analysis.regions.annotated_regions import eager_nodes
-from fx_explorer.analysis.variants.lineage import (
+from fx_explorer.analysis.lineage import (
     documents_of_variant,
     is_through,
     kernels_of_variant,
     origin_of,
     saving_variant,
 )
+from fx_explorer.analysis.measured_times import measured, with_spread
+from fx_explorer.analysis.regions.annotated_regions import eager_nodes
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.instruments.memory.saved_values import storage_total

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.variants.lineage import root_name
+from fx_explorer.analysis.lineage import root_name
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name

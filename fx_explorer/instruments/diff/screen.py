@@ -18,7 +18,7 @@ from fx_explorer import model
 from fx_explorer.analysis.compared_figure import Figure, Verdict, count_figure
 from fx_explorer.analysis.diff import DiffRow, difference_in_words
 from fx_explorer.analysis.documents import Document
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.nodes import node_words
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.diff.compare import DocumentPair, document_pairs, figures, pair_diff

@@ -16,7 +16,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.output.table import IN_A_FILE, Table
 from fx_explorer.output.terminal import tell, width_for
 from fx_explorer.output.text import TextTable, text_table
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 
 EPILOG = """\
 examples:

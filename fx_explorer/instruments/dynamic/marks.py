@@ -13,7 +13,7 @@ from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import counted
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+from fx_explorer.trials import HERE, TrialWorker, recapture, straight_through
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.sources import plain_source
+from fx_explorer.analysis.naming import plain_source
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, say_nothing, straight_through
+from fx_explorer.trials import HERE, TrialWorker, recapture, say_nothing, straight_through
 
 A_SCRIPT = (
     "Dynamic shapes are tried on a function or module with inputs. This is a script, "

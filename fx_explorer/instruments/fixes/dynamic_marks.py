@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
+from fx_explorer.analysis.naming import is_unfinished, plain_source
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.dynamic.marks import VARIABLE, try_marks
@@ -19,7 +19,7 @@ from fx_explorer.instruments.recompiles.changes import GuardChange
 from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import HERE, TrialWorker
+from fx_explorer.trials import HERE, TrialWorker
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.user_files import FileEdit
 
 
 @dataclass(frozen=True, slots=True)

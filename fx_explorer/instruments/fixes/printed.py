@@ -19,7 +19,7 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.output.terminal import Hanging, tell
 from fx_explorer.overview.checks import relative_path
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
@@ -169,7 +169,7 @@ class SessionFixes:
 
 async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.instruments.fixes import try_fix
-    from fx_explorer.trials.recapture import TrialWorker
+    from fx_explorer.trials import TrialWorker
 
     if found.request is None or found.before is None or found.why_not_tried:
         raise UsageError(f"{arguments.target}: {found.why_not_tried}")
@@ -215,7 +215,7 @@ def written(fix: Fix, tried: Trial) -> int:
     if not fix.edits:
         return _set_by_hand(fix)
     from fx_explorer.instruments.fixes import accept
-    from fx_explorer.source_edit.file_edit import relative
+    from fx_explorer.source_edit.user_files import relative
 
     if tried.verdict == "refused":
         tell("not written: a fix that fails or changes results is not applied (--diff N prints it)")
@@ -265,6 +265,6 @@ def _agreed(question: str) -> bool:
 
 
 def place(file: str, line: int) -> str:
-    from fx_explorer.source_edit.file_edit import relative
+    from fx_explorer.source_edit.user_files import relative
 
     return f"{relative(file)}:{line}"

@@ -15,7 +15,7 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice, Statement, parsed, spliced
-from fx_explorer.source_edit.file_edit import FileEdit
+from fx_explorer.source_edit.user_files import FileEdit
 
 
 @dataclass(frozen=True, slots=True)

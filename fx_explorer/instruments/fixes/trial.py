@@ -19,8 +19,8 @@ from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.model import CaptureRequest, Outcome, Verification
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.source_edit.on_disk import changed_on_disk
-from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+from fx_explorer.source_edit.user_files import changed_on_disk
+from fx_explorer.trials import HERE, TrialWorker, recapture, straight_through
 
 Verdict = Literal[
     "good", "prints differ", "partly compared", "refused", "not compared", "timed out"

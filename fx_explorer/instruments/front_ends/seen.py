@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import graphs_in_use
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.session import SessionReader
 
 CALLS = ("call_function", "call_method", "call_module")

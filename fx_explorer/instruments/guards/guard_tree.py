@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import resumed_at
-from fx_explorer.analysis.naming.sources import is_unfinished, plain_code, plain_source
+from fx_explorer.analysis.naming import is_unfinished, plain_code, plain_source, resumed_at
 from fx_explorer.analysis.words import listed
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import guard_kinds_of

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import function_of
-from fx_explorer.analysis.naming.sources import plain_name
+from fx_explorer.analysis.naming import function_of, plain_name
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.model.rows.observation import GUARDS_IN_FILE
 from fx_explorer.session import SessionReader

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.naming import SizeNames, plain_code
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names, user_paths
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, source_document
-from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.versions import functions_of_versions
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.versions import Version, versions
+from fx_explorer.analysis.versions import Version, versions
 from fx_explorer.instruments.kernels.candidates import estimate
 from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import (
     call_counts,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import options_that_differ
-from fx_explorer.analysis.links.own_kernels import definition
+from fx_explorer.analysis.links.selection import definition
 from fx_explorer.analysis.words import compile_error, counted
 from fx_explorer.instruments.kernels.assembly.instructions import mix_in_words
 from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff

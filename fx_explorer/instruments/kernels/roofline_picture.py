@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.libraries import NO_LIBRARY, SVG_SALT
+from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.roof import Roof

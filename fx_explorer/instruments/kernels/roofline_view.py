@@ -9,8 +9,7 @@ from typing import overload
 
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.words import counted, size
-from fx_explorer.drawing.chart import ChartPiece
-from fx_explorer.drawing.libraries import NO_LIBRARY
+from fx_explorer.drawing.chart import NO_LIBRARY, ChartPiece
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
 from fx_explorer.instruments.kernels.roof import Roof, why_no_roof

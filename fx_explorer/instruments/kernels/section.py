@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fx_explorer.analysis.variants.versions import over_versions
+from fx_explorer.analysis.versions import over_versions
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.roofline import microseconds

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.kernels.costs import KernelTimes, TimeKind
 from fx_explorer.instruments.kernels.counts import KernelUse
 from fx_explorer.instruments.kernels.line_heat import LineHeat, Measure, SourceHeat

@@ -9,13 +9,13 @@ from typing import overload
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
+from fx_explorer.analysis.input_names import told_names
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.naming.values import told_names
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
-from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.versions import functions_of_versions
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, size
-from fx_explorer.drawing.kernel_colours import kernel_number
+from fx_explorer.drawing.colours import kernel_number
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.kernels.built import built_kernels
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds

@@ -21,7 +21,7 @@ from fx_explorer.command_line.capture_options import (
     request_from,
 )
 from fx_explorer.command_line.given_session import answer_from, is_session
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
@@ -152,7 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _why_none(reader: SessionReader) -> str:
-    from fx_explorer.trials.break_times import why_not_measured
+    from fx_explorer.trials import why_not_measured
 
     # The request of a file that turned out to be a script does not say so.
     request = reader.request()

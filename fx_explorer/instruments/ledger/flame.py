@@ -13,7 +13,7 @@ from typing import Literal
 
 from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.instruments.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.model import LedgerKind, LedgerStep

@@ -12,7 +12,7 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import bar, careful_share, counted, seconds
-from fx_explorer.drawing.flame_chart import FlameChart
+from fx_explorer.drawing.flame_rows import FlameChart
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.compile_time.frames import CompilePart, CompileTime, compile_time
 from fx_explorer.instruments.compile_time.phase_words import KINDS_IN_WORDS

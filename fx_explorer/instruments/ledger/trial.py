@@ -19,8 +19,7 @@ from fx_explorer.model import (
     LedgerStep,
 )
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.trials.break_times import why_not_measured
-from fx_explorer.trials.recapture import (
+from fx_explorer.trials import (
     HERE,
     Told,
     TrialWorker,
@@ -28,6 +27,7 @@ from fx_explorer.trials.recapture import (
     say_nothing,
     straight_through,
     to_its_end,
+    why_not_measured,
 )
 
 TIMEOUT_S = 1200.0

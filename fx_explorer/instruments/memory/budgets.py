@@ -13,7 +13,7 @@ from fx_explorer.instruments.memory.report import Json, held_lines, memory_objec
 from fx_explorer.instruments.options.trial import changed_request
 from fx_explorer.model import CaptureRequest, HeldLine
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker, recapture
+from fx_explorer.trials import TrialWorker, recapture
 
 BUDGET = "functorch.activation_memory_budget"
 """torch/_functorch/config.py: 1 saves what is fastest, 0 computes everything again."""

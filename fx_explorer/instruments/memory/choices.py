@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.model.rows.graph import BUDGET
 from fx_explorer.session import SessionReader

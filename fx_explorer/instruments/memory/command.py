@@ -18,7 +18,7 @@ from fx_explorer.command_line.capture_options import (
     request_from,
 )
 from fx_explorer.command_line.given_session import add_target_argument, answer_from, is_session
-from fx_explorer.command_line.narration.narration import CaptureNarration
+from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.memory.optimizers import TENSORS
@@ -128,7 +128,7 @@ async def _try(arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.bench.picture import check_libraries
     from fx_explorer.instruments.memory.budgets import try_budgets
     from fx_explorer.instruments.memory.printed_table import trials_json, trials_text
-    from fx_explorer.trials.recapture import TrialWorker
+    from fx_explorer.trials import TrialWorker
 
     svg = _picture(arguments)
     check_libraries(svg=bool(svg), plot=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.breaks.kept_across import KeptValues
 from fx_explorer.session import SessionReader
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fx_explorer.analysis.words import size
-from fx_explorer.drawing.libraries import NO_LIBRARY, SVG_SALT
+from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 
 NOTHING = (

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_node
+from fx_explorer.analysis.input_names import InputName, InputNames, result_name
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.module_paths import NO_MODULE, UNKNOWN, ModulePath, Root, roots
-from fx_explorer.analysis.naming.sizes import SizeNames
-from fx_explorer.analysis.naming.values import InputName, InputNames, result_name
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.naming import SizeNames
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.lineage import (
+from fx_explorer.analysis.lineage import (
     documents_of_variant,
     first_variant,
     saving_variant,

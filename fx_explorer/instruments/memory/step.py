@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.values import InputName, InputNames, result_name, tangent_name
+from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
 from fx_explorer.instruments.memory.calls import Call, StorageFlow, Taken
 from fx_explorer.instruments.memory.crossings import Crossings
 from fx_explorer.instruments.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory

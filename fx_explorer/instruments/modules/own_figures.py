@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.module_paths import (
     NO_MODULE,
     UNKNOWN,
@@ -25,7 +26,6 @@ from fx_explorer.analysis.module_paths import (
     break_paths,
     roots,
 )
-from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.instruments.kernels.costs import (
     KernelCost,
     KernelTimes,

@@ -187,7 +187,7 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
         settings_in_words,
         try_options,
     )
-    from fx_explorer.trials.recapture import TrialWorker
+    from fx_explorer.trials import TrialWorker
 
     if found.request is None:
         raise UsageError(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.variants.variant_starts import VariantStart, variant_starts
+from fx_explorer.analysis.other_variants import VariantStart, variant_starts
 from fx_explorer.instruments.options.settings import read_settings
 from fx_explorer.model import Gate
 from fx_explorer.model.setting_values import python_text

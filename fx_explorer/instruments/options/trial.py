@@ -13,7 +13,7 @@ from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.model.setting_values import python_text
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import HERE, TrialWorker, recapture, straight_through
+from fx_explorer.trials import HERE, TrialWorker, recapture, straight_through
 
 
 @dataclass(frozen=True, slots=True)

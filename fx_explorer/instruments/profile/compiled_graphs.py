@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.variants.lineage import in_use
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.instruments.profile.alignment import Named
 from fx_explorer.instruments.profile.graph_calls import ProfiledGraphCall
 from fx_explorer.instruments.profile.names import key_of_call, without_number

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fx_explorer.analysis.naming.functions import RESUME, called_function
+from fx_explorer.analysis.naming import RESUME, called_function
 from fx_explorer.analysis.words import listed, seconds
 from fx_explorer.instruments.ranks.finding import ASPECTS, Aspect, RankFinding
 from fx_explorer.instruments.ranks.groups import (

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import called_function
-from fx_explorer.analysis.naming.sources import plain_code
-from fx_explorer.analysis.naming.values import InputNames
+from fx_explorer.analysis.input_names import InputNames
+from fx_explorer.analysis.naming import called_function, plain_code
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.ranks.finding import Aspect, RankFinding

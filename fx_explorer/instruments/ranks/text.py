@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, cache_in_words

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fx_explorer.analysis.naming.functions import called_function
+from fx_explorer.analysis.naming import called_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.rank_words import rank_words
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary, began_together

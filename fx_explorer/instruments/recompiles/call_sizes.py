@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.sources import is_unfinished, plain_name, plain_source
+from fx_explorer.analysis.naming import is_unfinished, plain_name, plain_source
 from fx_explorer.instruments.recompiles.changes import GuardChange
 from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.instruments.recompiles.remedies import CallSizes, Dimension

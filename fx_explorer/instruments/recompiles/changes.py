@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fx_explorer.analysis.naming.sources import plain_name as plain_source_name
-from fx_explorer.analysis.naming.sources import told_by_function
+from fx_explorer.analysis.naming import plain_name as plain_source_name
+from fx_explorer.analysis.naming import told_by_function
 from fx_explorer.model import Compilation
 from fx_explorer.torch_texts import bounded
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import function_resumed, resumed_at
-from fx_explorer.analysis.naming.sources import is_unfinished, plain_source
+from fx_explorer.analysis.naming import function_resumed, is_unfinished, plain_source, resumed_at
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
 

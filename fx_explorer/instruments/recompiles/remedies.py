@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fx_explorer.analysis.naming.sources import is_unfinished
+from fx_explorer.analysis.naming import is_unfinished
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.recompiles.changes import KEYWORDS, GuardChange
 from fx_explorer.instruments.recompiles.reach import OutOfReach

@@ -15,7 +15,7 @@ from fx_explorer.analysis.regions.annotated_regions import (
 )
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.region_colours import RegionColours, colours_of
+from fx_explorer.drawing.colours import RegionColours, colours_of
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.session import SessionReader
 

@@ -17,8 +17,7 @@ from fx_explorer import model
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
-from fx_explorer.source_edit.captured_files import ChangedFile, FilesNow, captured_files
-from fx_explorer.source_edit.on_disk import read
+from fx_explorer.source_edit.user_files import ChangedFile, FilesNow, captured_files, read
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.dialogs.choose import Chooser, matching

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.bench.plan import BenchPlan
     from fx_explorer.instruments.ledger.trial import Ledger
     from fx_explorer.model import CaptureRequest
-    from fx_explorer.trials.break_times import BreakTimes
+    from fx_explorer.trials import BreakTimes
     from fx_explorer.tui.dialogs.measuring import Measure, MeasureBreaks
 
 READ_S = 15
@@ -195,7 +195,7 @@ class Measurements:
         """Measure with a worker of its own, and add the ledger to the session that is shown."""
         from fx_explorer.client.trust import RUNS
         from fx_explorer.instruments.ledger import trial  # not needed for the first paint
-        from fx_explorer.trials.break_times import why_not_measured
+        from fx_explorer.trials import why_not_measured
         from fx_explorer.tui.dialogs.measuring import OF_A_CALL, MeasuringScreen
 
         reader = self._services.explorer.reader
@@ -226,10 +226,10 @@ class Measurements:
     @conversation("measure", "choose what to build and run for its time")
     async def time_variants(self) -> None:
         """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
-        from fx_explorer.analysis.variants.measurable import (
+        from fx_explorer.analysis.measurable import (  # not for the first paint
             measurable_breaks,
             measurable_variants,
-        )  # not for the first paint
+        )
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:
@@ -270,25 +270,25 @@ class Measurements:
     @conversation("measure breaks", "measure graph breaks")
     async def time_breaks(self) -> None:
         """Measure the graph breaks with a worker of its own, and add the times to the session."""
-        from fx_explorer.trials import break_times  # not needed for the first paint
+        from fx_explorer import trials  # not needed for the first paint
         from fx_explorer.tui.dialogs.measuring import MeasuringScreen
 
         reader = self._services.stepped_session
         request = reader.request() if reader else None
-        problem = break_times.why_not_measured(request)
+        problem = trials.why_not_measured(request)
         if reader is None or request is None or problem:
             self._tell_not_measured(problem)
             return
         if not await self._services.user_agrees_to_run():
             return
         measure = self._measure_breaks or partial(
-            break_times.measure_breaks, worker=self._services.trial_worker
+            trials.measure_breaks, worker=self._services.trial_worker
         )
         times = await ask(self.app, MeasuringScreen(request, measure))
         if times is None:
             return
         try:
-            count = await asyncio.to_thread(break_times.add_break_times, reader.path, times)
+            count = await asyncio.to_thread(trials.add_break_times, reader.path, times)
         except FxExplorerError as error:
             self._tell_not_kept("the times", error)
         else:

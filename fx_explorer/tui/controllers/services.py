@@ -17,7 +17,7 @@ from textual.worker import Worker, WorkType
 
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.session import SessionReader
-from fx_explorer.trials.recapture import TrialWorker
+from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.capturing import Captures
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.screens.explorer import Explorer

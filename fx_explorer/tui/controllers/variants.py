@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.analysis.variants.lineage import root_name
+from fx_explorer.analysis.lineage import root_name
 from fx_explorer.model import (
     GATE_WORDS,
     GRAPH_GATES,
@@ -28,8 +28,8 @@ from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
-    from fx_explorer.analysis.regions.markable import Markable
-    from fx_explorer.analysis.variants.variant_starts import VariantStart
+    from fx_explorer.analysis.other_variants import VariantStart
+    from fx_explorer.analysis.regions.hand_marks import Markable
     from fx_explorer.instruments.options.set_by_hand import SetByHand, Without
     from fx_explorer.instruments.options.trial import OptionTrial
 
@@ -172,9 +172,9 @@ class Variants:
 
     async def _choose_changes(self, title: str, start: VariantStart) -> Changes | None:
         """Ask for options of another variant; None when none is to be compiled."""
-        from fx_explorer.analysis.variants.variant_starts import (
-            changes_offered,
-        )  # not needed for the first paint
+        from fx_explorer.analysis.other_variants import (
+            changes_offered,  # not needed for the first paint
+        )
 
         choices = [Choice(offer.words, offer.detail, offer) for offer in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
@@ -236,9 +236,9 @@ class Variants:
         """Return the stages to set out from; where there is none, the user is told. At a gate only
         the compilation that waits there can be taken up.
         """
-        from fx_explorer.analysis.variants.variant_starts import (
-            variant_starts,
-        )  # not needed for the first paint
+        from fx_explorer.analysis.other_variants import (
+            variant_starts,  # not needed for the first paint
+        )
 
         reader = self._services.stepped_session
         starts = variant_starts(reader, waiting.compilation) if reader else []
@@ -308,9 +308,9 @@ class Variants:
         if waiting.gate == "dynamo" and waiting.compilation in ("", compilation):
             self._stepping.send(Command("mark", changes=marked), f"marking {mark.name}")
             return
-        from fx_explorer.analysis.variants.variant_starts import (
-            VariantStart,
-        )  # not needed for the first paint
+        from fx_explorer.analysis.other_variants import (
+            VariantStart,  # not needed for the first paint
+        )
 
         start = VariantStart(compilation, "dynamo")
         changes = await self._choose_changes(
@@ -320,7 +320,7 @@ class Variants:
             self._compile_variant(start, changes.plus(marked))
 
     def _markable_selection(self) -> list[Markable]:
-        from fx_explorer.analysis.regions.markable import markables  # not for the first paint
+        from fx_explorer.analysis.regions.hand_marks import markables  # not for the first paint
 
         reader, place = self._services.explorer.reader, self._services.explorer.place
         if reader is None or place is None:

@@ -17,11 +17,11 @@ from fx_explorer.analysis.documents import (
 )
 from fx_explorer.analysis.graph_code.texts import FORMS
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.lineage import root_name
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.regions.annotated_regions import regions
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.regions.segment_regions import KEY
-from fx_explorer.analysis.variants.lineage import root_name
 from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.overview.find import find
 from fx_explorer.overview.outline import variant_title

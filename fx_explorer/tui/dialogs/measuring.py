@@ -15,8 +15,7 @@ from textual.widgets import Label
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest
-from fx_explorer.trials.break_times import BreakTimes
-from fx_explorer.trials.recapture import Told
+from fx_explorer.trials import BreakTimes, Told
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.keys import closing_bindings
 

@@ -17,14 +17,13 @@ from fx_explorer.analysis.documents import (
     place_of_source,
     places_of_nodes,
 )
+from fx_explorer.analysis.input_names import InputNames, told_names, with_own_names
 from fx_explorer.analysis.kernel_documents import is_level
+from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.own_kernels import copies, own_lines_at, source_of_own
-from fx_explorer.analysis.links.selection import nodes_at
-from fx_explorer.analysis.links.triton_place import triton_place
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.values import InputNames, told_names, with_own_names
+from fx_explorer.analysis.links.selection import copies, nodes_at, own_lines_at, source_of_own
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import annotation_text, counted, listed

@@ -16,10 +16,7 @@ from fx_explorer.analysis.kernel_documents import (
     level_document,
     source_here,
 )
-from fx_explorer.analysis.kernel_lines.assembly_lines import (
-    instruction_lines,
-    sass_instruction_lines,
-)
+from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.assembly.control_words import (

@@ -19,9 +19,9 @@ from fx_explorer.analysis.documents import (
     place_of_row,
 )
 from fx_explorer.analysis.kernel_documents import is_level, kernel_of
+from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.same_place import same_place
-from fx_explorer.analysis.links.triton_place import triton_place
+from fx_explorer.analysis.links.selection import same_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level

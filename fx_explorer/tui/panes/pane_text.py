@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.kernel_documents import kernel_of
-from fx_explorer.drawing.kernel_colours import kernel_kind
+from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import bodies_in_output_code, calls_of_output_code

@@ -15,7 +15,7 @@ from textual.content import Content
 
 from fx_explorer.analysis.documents import Document, Place, document_of, text_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.step_record import (
     Move,
     StepRecord,

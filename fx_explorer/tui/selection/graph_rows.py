@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
-from fx_explorer.analysis.naming.values import InputName, InputNames, tangent_name
+from fx_explorer.analysis.input_names import InputName, InputNames, tangent_name
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.regions.segment_regions import FALLS_BACK, regions_of_nodes
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.analysis.words import counted, listed
-from fx_explorer.drawing.kernel_colours import MORE, kernel_numbers
-from fx_explorer.drawing.region_colours import RegionColours, colours_of
+from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each, last_kernel
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines

@@ -8,13 +8,13 @@ from typing import Literal
 
 from rich.cells import cell_len
 
-from fx_explorer.analysis.variants.active import active_variant_in_words
+from fx_explorer.analysis.other_variants import active_variant_in_words
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
 from fx_explorer.model import Graph, Outcome
 from fx_explorer.overview.ending import ran_on
-from fx_explorer.overview.facts.bench_facts import is_bench_alone
+from fx_explorer.overview.instrument_facts import is_bench_alone
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.status.live import Waiting
 

@@ -11,7 +11,7 @@ from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.analysis.words import listed
 from fx_explorer.session.file_names import file_name
-from fx_explorer.source_edit.captured_files import ChangedFile
+from fx_explorer.source_edit.user_files import ChangedFile
 
 MARK = "old"
 """Stands at rows that were found in a file which is another one by now."""

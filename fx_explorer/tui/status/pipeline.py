@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.lineage import graphs_in_use
 from fx_explorer.analysis.published import ShownStage, published_stages
-from fx_explorer.analysis.variants.lineage import graphs_in_use
 from fx_explorer.analysis.whole_session import not_decoded, totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable

@@ -8,7 +8,7 @@ from typing import overload
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.overview.console import ExplainedFailure, console_lines, failures
+from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.session import SessionReader
 
 COLUMNS = (

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document, graph_title
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
-from fx_explorer.analysis.variants.versions import functions_of_versions
+from fx_explorer.analysis.versions import functions_of_versions
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

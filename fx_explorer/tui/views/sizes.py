@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import plain_function
-from fx_explorer.analysis.naming.sources import plain_code
+from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
+from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
 from fx_explorer.analysis.stages.work import EXPLAINED, StagePoint
-from fx_explorer.analysis.variants.lineage import variants_in_use
 from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.session import SessionReader

@@ -18,7 +18,7 @@ from fx_explorer.analysis.compared_figure import (
     run_time_figure,
     size_figure,
 )
-from fx_explorer.analysis.variants.active import active_variant_in_words
+from fx_explorer.analysis.other_variants import active_variant_in_words
 from fx_explorer.instruments.diff.compare import caches_of, figures, warmth
 from fx_explorer.instruments.diff.headings import headings, original_first
 from fx_explorer.instruments.diff.two_sessions import figures_of_both

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from fx_explorer.analysis.kernel_lines.line_map import KernelFile, LineMap
+from fx_explorer.analysis.kernel_lines import KernelFile, LineMap
 from fx_explorer.analysis.links.chain import lines_of_level
 from fx_explorer.model import Level
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.analysis.kernel_lines.assembly_lines import sass_instruction_lines
+from fx_explorer.analysis.kernel_lines import sass_instruction_lines
 from fx_explorer.instruments.kernels.assembly.code_lines import code_lines, without_encoding
 from fx_explorer.instruments.kernels.assembly.control_words import (
     control_in_words,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from fx_explorer.analysis.kernel_lines import assembly_lines
-from fx_explorer.analysis.kernel_lines.line_map import KernelFile, LineMap, inverted
+from fx_explorer.analysis import kernel_lines
+from fx_explorer.analysis.kernel_lines import KernelFile, LineMap, inverted
 from fx_explorer.analysis.links.chain import lines_of_level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 
@@ -23,14 +23,10 @@ def share_mapped(lines: LineMap, instructions: Iterable[int]) -> float:
 def test_nine_of_ten_machine_instructions_lead_to_a_line(name: str) -> None:
     one = sample(name)
     level = "ptx" if "ptx" in one.levels else "amdgcn"
-    assert (
-        share_mapped(one.lines(level), assembly_lines.instruction_lines(one.levels[level])) >= 0.9
-    )
+    assert share_mapped(one.lines(level), kernel_lines.instruction_lines(one.levels[level])) >= 0.9
     if "sass" in one.levels:
         assert (
-            share_mapped(
-                one.lines("sass"), assembly_lines.sass_instruction_lines(one.levels["sass"])
-            )
+            share_mapped(one.lines("sass"), kernel_lines.sass_instruction_lines(one.levels["sass"]))
             >= 0.9
         )
 

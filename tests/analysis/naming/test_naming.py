@@ -8,10 +8,16 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.functions import function_of, plain_function, resumed_at
-from fx_explorer.analysis.naming.sizes import size_name
-from fx_explorer.analysis.naming.sources import plain_code, plain_source, told_by_function
-from fx_explorer.analysis.naming.values import result_name
+from fx_explorer.analysis.input_names import result_name
+from fx_explorer.analysis.naming import (
+    function_of,
+    plain_code,
+    plain_function,
+    plain_source,
+    resumed_at,
+    size_name,
+    told_by_function,
+)
 
 REST = "Net.torch_dynamo_resume_in_forward_at_12"
 

@@ -17,10 +17,9 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.stages.graph_stages import GraphPair, _fates_after_passes
 from fx_explorer.analysis.stages.inductor_stages import _gathered_fates
-from fx_explorer.analysis.stages.points import points_at
-from fx_explorer.analysis.stages.stage_work import points_in_use, stage_work, works_at
+from fx_explorer.analysis.stages.stage_work import points_at, points_in_use, stage_work, works_at
 from fx_explorer.analysis.stages.work import StageWork
-from fx_explorer.overview.facts.stage_facts import stage_facts
+from fx_explorer.overview.compiled_facts import stage_facts
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.json_report import stages_of_report
 from fx_explorer.session import SessionReader
@@ -272,7 +271,7 @@ def test_overview_and_report_have_the_sentences_and_a_big_graph_is_only_counted(
     assert told is not None
     sentences = [stage_work(session, point).sentence for point in points_in_use(session)]
     assert [one["sentence"] for one in told] == sentences
-    monkeypatch.setattr("fx_explorer.overview.facts.stage_facts.MOST_NODES", 10)
+    monkeypatch.setattr("fx_explorer.overview.compiled_facts.MOST_NODES", 10)
     (short,) = stage_facts(session)
     assert short.detail.splitlines() == [
         "AOTAutograd: 3 operations became 34.",

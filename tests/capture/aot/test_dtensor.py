@@ -17,7 +17,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from fx_explorer.analysis.naming.values import InputNames
+from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.model import Graph, Node, SavedTensor
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record

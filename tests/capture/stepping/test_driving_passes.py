@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from fx_explorer.analysis.documents import Place, documents, lines_of
+from fx_explorer.analysis.lineage import documents_of_variant
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.analysis.variants.lineage import documents_of_variant
 from fx_explorer.model import (
     Changes,
     Command,

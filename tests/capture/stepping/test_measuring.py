@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch._inductor.async_compile import AsyncCompile
 
-from fx_explorer.analysis.variants.lineage import kernels_of_variant
+from fx_explorer.analysis.lineage import kernels_of_variant
 from fx_explorer.capture.stepping import measuring
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, PassFile

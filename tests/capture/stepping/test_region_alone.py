@@ -12,9 +12,9 @@ from torch import nn
 from torch._inductor.graph import GraphLowering
 from torch.fx.traceback import annotate
 
+from fx_explorer.analysis.lineage import documents_of_variant, kernels_of_variant
+from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.regions.annotated_regions import lowerings
-from fx_explorer.analysis.variants.lineage import documents_of_variant, kernels_of_variant
-from fx_explorer.analysis.variants.other_variants import other_variants
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import (
     Artifact,

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.naming.values import InputNames
+from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, figures_of_both

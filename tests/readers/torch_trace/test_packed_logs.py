@@ -97,7 +97,7 @@ def test_how_far_it_is_stands_on_a_terminal_and_is_gone_afterwards(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("fx_explorer.command_line.live_line.EVERY_S", 0.0)
+    monkeypatch.setattr("fx_explorer.command_line.narration.EVERY_S", 0.0)
     out = Terminal(is_terminal=is_terminal)
     with LogProgress(out) as progress:  # type: ignore[arg-type]
         progress.tell(Progress(0.25, 812))

@@ -14,7 +14,7 @@ import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.analysis.kernel_documents import level_document
-from fx_explorer.analysis.kernel_lines.line_map import kernel_file
+from fx_explorer.analysis.kernel_lines import kernel_file
 from fx_explorer.analysis.links.chain import lines_of_level
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.instruments.kernels.launched import launches_in_words

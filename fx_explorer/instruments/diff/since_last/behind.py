@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from fx_explorer import model
 from fx_explorer.analysis.diff import DiffRow, Sign, text_diff
-from fx_explorer.analysis.naming.functions import plain_function
+from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line, seconds, size, tensor
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from fx_explorer.analysis.kernel_lines.assembly_lines import instruction_lines
+from fx_explorer.analysis.kernel_lines import instruction_lines
 from fx_explorer.model import Level
 from fx_explorer.torch_texts import bounded
 

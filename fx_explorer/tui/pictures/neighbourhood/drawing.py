@@ -7,12 +7,12 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from fx_explorer.analysis.naming.values import result_name
+from fx_explorer.analysis.input_names import result_name
 from fx_explorer.analysis.neighbourhood import Neighbourhood
 from fx_explorer.analysis.nodes import operation, value_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_cells, cut_in_middle
-from fx_explorer.drawing.kernel_colours import kernel_kind
+from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.highlight import printable
 from fx_explorer.tui.pictures.neighbourhood.layout import Box, Key, Picture
 from fx_explorer.tui.widgets.lines.line_painter import Piece

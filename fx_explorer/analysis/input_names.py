@@ -1,0 +1,218 @@
+"""The user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of ``primals_3``.
+
+Dynamo names an input after its source, with everything that cannot stand in a name replaced
+(torch/_dynamo/output_graph.py), and AOTAutograd numbers the inputs again; links lead from one to
+the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.naming import SizeNames, is_method, plain_source, told_by_function
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import guarded_sources
+from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
+
+InputKind = Literal["parameter", "buffer", "input"]
+
+LONGEST_NAME = 1_000
+"""Characters of the name of an input that are looked at."""
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9]+")
+
+_OF_MODULE = re.compile(
+    r"(?:^|_)(?P<path>(?:modules_.+?_)?)(?P<kind>parameters|buffers)_(?P<name>\w+?)_*$"
+)
+
+_ATTRIBUTE = re.compile(r", attribute (?P<name>\w{1,200})$")
+"""How the value of an input ends that is an attribute of a tensor of the program's class."""
+
+_KINDS: dict[str, InputKind] = {"parameters": "parameter", "buffers": "buffer"}
+
+
+@dataclass(frozen=True, slots=True)
+class InputName:
+    """What an input of a graph is to the user."""
+
+    name: str
+    """``fc1.weight``, or the name of an argument."""
+    kind: InputKind
+    node: int = 0
+    """The input of Dynamo's graph that it is; 0 when no link leads there."""
+    module: str = ""
+    """Of a parameter or buffer: the path of the module that has it, from the one that was compiled
+    or that a function was given.
+    """
+
+
+class InputNames:
+    """Finds the user's name for placeholders of later graphs. Sizes are read once."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._compilations: dict[int, model.Compilation] = {}
+
+    def of(self, placeholders: Iterable[model.Node]) -> dict[int, InputName]:
+        """Return the names by node; a placeholder that no link leads from keeps torch's name."""
+        nodes = {node.id: node for node in placeholders}
+        first = _first_nodes(self._reader, nodes)
+        known = {node.id: node for node in self._reader.by_ids(model.Node, first.values())}
+        sources = sources_of_inputs(self._reader, known) if known else {}
+        return {
+            at: self._named(known.get(first.get(at, 0)), node, sources)
+            for at, node in nodes.items()
+        }
+
+    def _named(
+        self, first: model.Node | None, node: model.Node, sources: Mapping[int, str]
+    ) -> InputName:
+        if first is None:
+            return InputName(node.name, "input")
+        attribute = _ATTRIBUTE.search(node.value) if node.shape is None else None
+        if attribute:
+            whole = self._named(first, replace(node, value=""), sources)
+            return replace(whole, name=f"{whole.name}.{attribute['name']}", kind="input")
+        if first.value.startswith("Sym("):
+            name = self._sizes.in_text(self._compilation(first.graph).id, first.name)
+            return InputName(name, "input", first.id)
+        source = sources.get(first.id) or self._guarded.get(first.target, "")
+        of_module = _OF_MODULE.search(first.target[:LONGEST_NAME])
+        kind = _KINDS[of_module["kind"]] if of_module else _kind_of_source(source)
+        compilation = self._compilation(first.graph)
+        if source and kind != "input":
+            owner, _, path = plain_source(source, compilation).partition(".")
+            # The first parameter of a method need not be called ``self``.
+            is_own = owner == "self" or is_method(compilation.function)
+            name = path if is_own and path else f"{owner}.{path}".strip(".")
+            return InputName(name, kind, first.id, path.rpartition(".")[0])
+        if source:
+            name = plain_source(source, compilation).removeprefix("self.")
+            return InputName(name, kind, first.id)
+        name = told_by_function(_plain_target(first.target, of_module), compilation)
+        return InputName(name, kind, first.id, name.rpartition(".")[0])
+
+    @cached_property
+    def _guarded(self) -> dict[str, str]:
+        """What guards look at, by the names that Dynamo makes of it. It takes long to read, and few
+        inputs need it: they have a source of their own.
+        """
+        return {_mangled(source): source for source in guarded_sources(self._reader)}
+
+    @cached_property
+    def _sizes(self) -> SizeNames:
+        return SizeNames(self._reader)
+
+    def _compilation(self, graph: int) -> model.Compilation:
+        if graph not in self._compilations:
+            owner = self._reader.get(model.Graph, graph).compilation
+            self._compilations[graph] = self._reader.get(model.Compilation, owner)
+        return self._compilations[graph]
+
+
+def _kind_of_source(source: str) -> InputKind:
+    """Return what a tensor is that Dynamo's graph holds: its name there does not say it."""
+    if "._parameters[" in source:
+        return "parameter"
+    return "buffer" if "._buffers[" in source else "input"
+
+
+_TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_", "G_")
+"""How names begin that torch makes of inputs, and of results that are chosen."""
+
+
+def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
+    """Return names of nodes with the user's words where torch only numbered: of inputs, and of
+    results that are chosen. ``names`` are torch's, by node.
+    """
+    numbered = [node for node, name in names.items() if name.startswith(_TORCHS_BEGINNINGS)]
+    nodes = reader.by_ids(model.Node, numbered)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    if inputs:
+        known = {
+            node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node
+        }
+    else:
+        known = {}
+    return {**names, **{node.id: known.get(node.id) or result_name(node) for node in nodes}}
+
+
+def _mangled(source: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", source)
+
+
+def _plain_target(target: str, of_module: re.Match[str] | None) -> str:
+    """Return ``blocks.0.conv1.weight`` for
+    ``L_self_modules_blocks_modules_0_modules_conv1_parameters_weight_``.
+    """
+    if not of_module:
+        return target.removeprefix("L_").removeprefix("G_").strip("_")
+    path = [part.strip("_") for part in of_module["path"].split("modules_") if part.strip("_")]
+    return ".".join([*path, of_module["name"]])
+
+
+_TANGENT = re.compile(r"tangents_(?P<number>\d+)$")
+
+_GETITEM = re.compile(r"(?P<whole>\w+), (?P<index>\d+)$")
+
+
+def result_name(node: model.Node) -> str:
+    """Return a node's name, and in words where torch numbered what has none: ``result 1 of sort``
+    for ``getitem_3``, ``incoming gradient 1`` for ``tangents_1``.
+    """
+    if node.op == "placeholder":
+        return tangent_name(node.name)
+    if not node.name.startswith("getitem"):
+        return node.name
+    found = _GETITEM.match(node.arguments)
+    if found is None or found["whole"].startswith("getitem"):
+        return "a result of an operation"
+    return f"result {found['index']} of {found['whole']}"
+
+
+def with_own_names(names: Iterable[str]) -> list[str]:
+    """Return the names of operations without those that only choose one of another's results."""
+    return [name for name in names if not name.startswith("getitem")]
+
+
+def tangent_name(name: str) -> str:
+    """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other
+    names stay.
+    """
+    found = _TANGENT.match(name)
+    return f"incoming gradient {found['number']}" if found else name
+
+
+MAX_LINKS = 12
+"""From a kernel's graph to Dynamo's there are at most so many graphs."""
+
+
+def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict[int, int]:
+    """Return the node of Dynamo's graph that each node is, by identity, name or AOTAutograd's word."""
+    current = {node: node for node in nodes}
+    found: dict[int, int] = {}
+    for _ in range(MAX_LINKS):
+        dynamo = set(nodes_of_stage(reader, current.values(), "dynamo"))
+        found |= {origin: node for origin, node in current.items() if node in dynamo}
+        parents = {
+            link.child: link.parent
+            for link in reader.parents(current.values())
+            if link.how in _SAME
+        }
+        current = {
+            origin: parents[node]
+            for origin, node in current.items()
+            if node not in dynamo and node in parents
+        }
+        if not current:
+            break
+    return found
+
+
+_SAME = ("identity", "name", "aot_input")
+"""How a link is known that leads from an input to the very same input."""

@@ -1,0 +1,270 @@
+"""The user's names of everything that torch.compile renames: functions, sources (what guards look
+at) and dynamic sizes. What graphs are given is named in ``input_names.py``.
+
+Sources are defined in torch/_dynamo/source.py, and the functions whose names begin with ``___`` in
+torch/_dynamo/guards.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from fx_explorer import model
+from fx_explorer.model import Compilation
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.torch_texts import LONGEST_LINE
+
+RESUME = "torch_dynamo_resume_in_"
+
+_RESUME_AT = re.compile(rf"{RESUME}\w*?_at_(?P<line>\d+)$")
+
+LAMBDA = "<lambda>"
+
+
+def plain_function(function: str) -> str:
+    """Return ``rest of forward after line 12`` for ``torch_dynamo_resume_in_forward_at_12``, and
+    ``a lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
+    """
+    line = resumed_at(function)
+    own = function_resumed(function)
+    return f"rest of {own} after line {line}" if line else own
+
+
+def function_resumed(function: str) -> str:
+    """Return the function that a resume function is a part of, and any other function itself."""
+    prefix, _, rest = function.rpartition(RESUME)
+    name, at, _ = rest.rpartition("_at_")
+    is_resumed = at and (prefix or function.startswith(RESUME))
+    return _plain_lambda(f"{prefix}{name}" if is_resumed else function)
+
+
+_DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")
+
+
+def called_function(function: str) -> str:
+    """Return the function as it is called in a sentence: ``Net.forward()``, also for one that a
+    decorator was put around (``Net.forward (no_grad)``); what is no function of its own has no
+    brackets.
+    """
+    decorated = _DECORATED.match(function)
+    told = plain_function(decorated["inner"] if decorated else function)
+    return told if " " in told else f"{told}()"
+
+
+GENERATED = "__create_fn__.<locals>."
+"""Where the methods are defined that ``dataclasses`` writes (CPython's Lib/dataclasses.py,
+``_create_fn``).
+"""
+
+
+def _plain_lambda(function: str) -> str:
+    if function.startswith(GENERATED):
+        return f"the {function.removeprefix(GENERATED)} of a dataclass"
+    around, _, own = function.rpartition(".")
+    # torch writes ``_lambda_`` where the name has to be an identifier.
+    if own not in (LAMBDA, "_lambda_"):
+        return function
+    around = around.removesuffix(".<locals>")
+    return f"a lambda in {around}" if around else "a lambda"
+
+
+def function_of(compilation: model.Compilation) -> str:
+    """Return what was compiled in the user's words. A lambda has no name, so its place tells it
+    from others.
+    """
+    told = plain_function(compilation.function)
+    if told.startswith("a lambda"):
+        return f"{told} at {in_file(compilation.file, compilation.line)}"
+    return told
+
+
+def is_method(function: str) -> bool:
+    """Return whether a qualified name is that of a method: ``Net.forward``, not ``f.<locals>.g``."""
+    owner = function.partition(" (")[0].rpartition(".")[0].rpartition(".")[2]
+    return owner not in ("", "<locals>")
+
+
+def resumed_at(function: str) -> int:
+    """Return the line at which a rest of a function continues; 0 for any other function."""
+    found = _RESUME_AT.search(function[-LONGEST_LINE:])
+    return int(found["line"]) if found else 0
+
+
+_MEMBER = re.compile(
+    r"\._(?:modules|parameters|buffers)\[['\"](\w+)['\"]\]|\.__dict__\[['\"](\w+)['\"]\]"
+)
+
+_KEYWORD = re.compile(r"(?<![\w.])(?:L\['kwargs'\]|kwargs)\['(\w+)'\]")
+"""Matches an argument that the call names, where the function takes it with ``**kwargs``, as the
+wrappers around every ``forward`` of transformers do: the call's name for it is the one that the
+user knows.
+"""
+
+_KEY = re.compile(r"(?<!\w)[LG]\[['\"]([^'\"]+)['\"]\]")
+
+_IMPORTED = re.compile(
+    r"(?<!\w)__import_(?P<name>\w+)|__builtins_dict__\w*\['(?P<builtin>\w+)'\]|__builtins_dict__\w*"
+)
+
+_INSIDE = r"((?:[^()]|\([^()]*\))+)"
+"""An expression whose brackets are nested once at most."""
+
+_CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"object\.__getattribute__\({_INSIDE}, '(\w+)'\)"), r"\1.\2"),
+    (re.compile(rf"dict\(type\({_INSIDE}\)\.__dict__\)\['(\w+)'\]"), r"type(\1).\2"),
+    (re.compile(rf"list\(dict\.keys\({_INSIDE}\)\)\[(\d+)\]"), r"key \2 of \1"),
+    (re.compile(rf"not ___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 not in \2"),
+    (re.compile(rf"___dict_contains\(('[^']*'), {_INSIDE}\)"), r"\1 in \2"),
+    (re.compile(rf"___from_numpy\({_INSIDE}\)"), r"\1"),
+    (
+        re.compile(r"___get_torch_function_mode_stack_at\((\d+)\)"),
+        r"the active __torch_function__ mode \1",
+    ),
+)
+
+_STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
+
+_OTHER = re.compile(r"(?<!\w)___(\w+)\(")
+
+
+def plain_source(source: str, of: Compilation | None = None) -> str:
+    """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu``
+    for ``G['F'].gelu``. ``of`` is the compilation that the source is of: see ``told_by_function``.
+    """
+    return told_by_function(plain_name(source), of)
+
+
+def plain_name(source: str) -> str:
+    """Return the same without what only the compilation knows: ``args[0]``, ``___stack0``. A source
+    of more characters than torch writes stays as it is.
+    """
+    if len(source) > LONGEST_LINE:
+        return source
+    plain = _KEY.sub(r"\1", _KEYWORD.sub(r"\1", source))
+    for pattern, words in _CALLS:
+        plain = pattern.sub(words, plain)
+    return _IMPORTED.sub(_imported, _MEMBER.sub(_member, plain))
+
+
+def _member(found: re.Match[str]) -> str:
+    return f".{found[1] or found[2]}"
+
+
+def _imported(found: re.Match[str]) -> str:
+    if found["name"]:
+        return found["name"].replace("_dot_", ".")
+    return found["builtin"] or "builtins"
+
+
+def told_by_function(text: str, of: Compilation | None) -> str:
+    """Put in what the compiled function knows: which name an argument has that a decorator only
+    hands on (``input_ids`` for ``args[0]``), and where a value was computed that Python holds on
+    its stack at a graph break, which has no name in the program
+    (``the value computed at line 12``).
+    """
+    for source, name in ((of and of.argument_names) or {}).items():
+        handed_on = plain_name(source)
+        if handed_on in text:
+            text = re.sub(
+                rf"(?<![\w.]){re.escape(handed_on)}(?!\w)", name.replace("\\", r"\\"), text
+            )
+    line = resumed_at(of.function) if of else 0
+    return _STACK.sub(
+        f"the value computed at line {line}" if line else "a value of an unfinished expression",
+        text,
+    )
+
+
+def is_unfinished(source: str) -> bool:
+    """Return whether a source is such a value: no line of the program can name it."""
+    return "___stack" in source
+
+
+def plain_code(code: str, of: Compilation | None = None) -> str:
+    """Return a condition with the program's names: ``size 0 of x < size 0 of y`` for
+    ``L['x'].size()[0] < L['y'].size()[0]``, ``size 1 of the base of x`` where ``x`` is a view.
+    """
+    if len(code) > LONGEST_LINE:
+        return code
+    sizes = re.sub(r"([LG]\[[^ ()]+)\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
+    told = _OTHER.sub(r"\1(", plain_source(sizes, of))
+    return re.sub(r"\bof ([\w.\[\]]+)\._base\b", r"of the base of \1", told)
+
+
+_SYMBOL = re.compile(r"(?<![\w.])(?:s|u|zf|zuf|zs)\d+\b")
+
+_SIZE_OF = re.compile(r"(?P<tensor>.*)\.(?P<what>size|stride)\(\)\[(?P<index>\d+)\]$")
+
+
+class SizeNames:
+    """Finds the user's expression for each symbol of a compilation. The symbols are read once."""
+
+    def __init__(self, reader: SessionReader, only: Sequence[int] | None = None) -> None:
+        """``only`` has the compilations whose symbols are asked for; None stands for all."""
+        if only is None:
+            found = reader.rows(model.Compilation)
+        else:
+            found = reader.by_ids(model.Compilation, only)
+        self._compilations = {row.id: row for row in found}
+        symbols = list(_symbols(reader, only))
+        lines = _lines(reader, symbols)
+        # Dynamo's last attempt stands last, and counts.
+        self._names = {
+            (row.compilation, row.name): size_name(
+                row, self.compilation(row.compilation), lines.get(row.stack, 0)
+            )
+            for row in symbols
+        }
+
+    def of(self, compilation: int, symbol: str) -> str:
+        """Return the name of a symbol; torch's for one that the session does not know."""
+        return self._names.get((compilation, symbol), symbol)
+
+    def compilation(self, number: int) -> model.Compilation | None:
+        """Return the compilation of that number; None for one that the session does not have."""
+        return self._compilations.get(number)
+
+    def in_text(self, compilation: int, text: str) -> str:
+        """Return ``8*input_ids.size(0)`` for ``8*s72``, also within a longer text."""
+        return _SYMBOL.sub(lambda found: self.of(compilation, found[0]), text)
+
+
+def _symbols(reader: SessionReader, only: Sequence[int] | None) -> Iterable[model.Symbol]:
+    if only is None:
+        return reader.rows(model.Symbol)
+    return chain.from_iterable(reader.rows(model.Symbol, compilation=one) for one in only)
+
+
+def has_symbols(text: str) -> bool:
+    """Return whether a text has names of torch's for sizes."""
+    return _SYMBOL.search(text) is not None
+
+
+def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: int = 0) -> str:
+    """Return ``x.size(0)``, the name of a number, or where the program computes it. ``line`` is
+    that at which torch made the symbol.
+    """
+    if not symbol.source:
+        return f"‹computed at line {line}›" if line else "‹computed by the program›"
+    found = _SIZE_OF.match(symbol.source)
+    if found is None:
+        return _bracketed(plain_source(symbol.source, of))
+    return f"{_bracketed(plain_source(found['tensor'], of))}.{found['what']}({found['index']})"
+
+
+def _bracketed(name: str) -> str:
+    """Set words apart from the expression that they stand in."""
+    return f"‹{name.removeprefix('the ')}›" if " " in name else name
+
+
+def _lines(reader: SessionReader, symbols: Sequence[model.Symbol]) -> dict[int, int]:
+    """Return the innermost line of each stack at which a size without a source was made."""
+    stacks = {row.stack for row in symbols if row.stack and not row.source}
+    return {
+        stack.id: stack.frames[-1].line
+        for stack in reader.by_ids(model.Stack, stacks)
+        if stack.frames
+    }

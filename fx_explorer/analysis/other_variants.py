@@ -1,0 +1,258 @@
+"""Every variant of a compilation but the first: what makes it differ, what it cost and saved, which
+one is active, and from which stages another can set out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import documents_of
+from fx_explorer.analysis.lineage import kernels_after, kernels_of_variant, root_name
+from fx_explorer.model import GATE_WORDS, GRAPH_GATES, Gate
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
+from fx_explorer.session.queries import compilations
+from fx_explorer.session.queries.compilations import compile_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVariant:
+    """A variant other than the first."""
+
+    variant: model.Compilation
+    first: str
+    """Name of the compilation, ``0/0``. ``variant.variant_of`` may name another variant."""
+    changes: tuple[str, ...]
+    """What was changed for it, in words; empty when it was only run again."""
+    seconds: float
+    """Seconds spent on what it did not share."""
+    kernels: tuple[str, ...]
+    """Kernels that run when it runs, including shared ones."""
+    graphs: tuple[str, ...]
+    """Titles of the graphs that are its own."""
+
+    @property
+    def gate_in_words(self) -> str:
+        """Return ``the joint graph``; empty when the gate is not known."""
+        return model.GATE_WORDS[self.variant.variant_from] if self.variant.variant_from else ""
+
+
+def other_variants(reader: SessionReader) -> list[OtherVariant]:
+    """List the variants in the order in which they were compiled."""
+    running: dict[str, list[model.Kernel]] = {}
+    found = []
+    for variant in reader.rows(model.Compilation):
+        if variant.variant_of:
+            # From the one before, since to walk the whole lineage of each is quadratic for variants
+            # in a row.
+            before = running.get(variant.variant_of) if variant.variant_from else None
+            if before is None:
+                kernels = kernels_of_variant(reader, variant)
+            else:
+                kernels = kernels_after(reader, before, variant)
+            found.append(_other_variant(reader, variant, kernels))
+            running.setdefault(variant.name, kernels)
+    return found
+
+
+def _other_variant(
+    reader: SessionReader, variant: model.Compilation, kernels: list[model.Kernel]
+) -> OtherVariant:
+    return OtherVariant(
+        variant=variant,
+        first=root_name(variant.name),
+        changes=tuple(variant_in_words(reader, variant)),
+        seconds=compile_seconds(reader, variant.id),
+        kernels=tuple(kernel.name for kernel in kernels),
+        graphs=tuple(
+            document.title for document in documents_of(reader, variant) if document.kind == "graph"
+        ),
+    )
+
+
+def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
+    """Say what makes a variant differ from the one it set out from: its changes, and the region
+    that alone was lowered again.
+    """
+    lowered = [
+        one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph
+    ]
+    if any(one.is_reused for one in lowered):
+        alone = dict.fromkeys(one.name for one in lowered if not one.is_reused)
+    else:
+        alone = {}
+    return [
+        *(f'only region "{name}"' for name in alone),
+        *changes_in_words(model.Changes.from_json(variant.changes or {})),
+    ]
+
+
+def changes_in_words(changes: model.Changes) -> list[str]:
+    """Return ``inductor.max_fusion_size = 8``, ``region "mlp"`` or
+    ``pass_ of fold.py after the joint graph`` for each change.
+    """
+    words = [f"{name} = {value}" for name, value in changes.settings.items()]
+    words += [f'region "{mark.name}"' for mark in changes.marks]
+    for one in changes.passes:
+        direction = f" ({one.direction})" if one.direction else ""
+        words.append(
+            f"pass_ of {file_name(one.path)} after {model.GATE_WORDS[one.gate]}{direction}"
+        )
+    return words
+
+
+def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
+    """Return all variants of the compilation that this is a variant of, the first one first."""
+    first = root_name(compilation.name)
+    return [
+        variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first
+    ]
+
+
+MOST_CELLS = 40
+"""Longer words for what makes a variant differ are left to the outline."""
+
+
+def active_variant_in_words(reader: SessionReader, paused_in: str = "") -> str:
+    """Return ``variant 1: inductor.max_fusion_size = 8`` or ``original``; empty where there is one
+    variant only. ``paused_in`` is the name of the one that waits, if one does.
+
+    With several compilations it says whose variant it is: ``variant 1 of [0/0]``.
+    """
+    if not paused_in and not compilations.other_variants(reader):
+        return ""
+    rows = reader.rows(model.Compilation)
+    with_variants = {root_name(row.name) for row in rows if row.variant_of}
+    if paused_in and root_name(paused_in) not in with_variants and "~" not in paused_in:
+        return ""
+    active = _active(rows, paused_in)
+    if len(active) > 1 and not paused_in:
+        return f"variants in use: {', '.join(f'[{row.name}]' for row in active)}"
+    of = len({root_name(row.name) for row in rows}) > 1
+    name = paused_in or (active[0].name if active else "")
+    number = name.rpartition("~")[2] if "~" in name else ""
+    if not number:
+        return "original" + (f" of [{name}]" if of and name else "")
+    words = f"variant {number}" + (f" of [{root_name(name)}]" if of else "")
+    changes = ", ".join(variant_in_words(reader, active[0])) if active else ""
+    return f"{words}: {changes}" if 0 < len(changes) <= MOST_CELLS else words
+
+
+def _active(rows: list[model.Compilation], paused_in: str) -> list[model.Compilation]:
+    """Return the variants that are active. Of the compilations with several, originals count only
+    where no other one is in use.
+    """
+    if paused_in:
+        return [row for row in rows if row.name == paused_in]
+    others = [row for row in rows if row.variant_of and row.in_use]
+    with_variants = {root_name(row.name) for row in rows if row.variant_of}
+    return others or [row for row in rows if row.in_use and row.name in with_variants][:1]
+
+
+_LEFT_BEHIND: dict[Gate, tuple[model.Stage, ...]] = {
+    "dynamo": ("dynamo",),
+    "pre_grad": ("pre_grad",),
+    "joint": ("joint",),
+    "partition": ("forward", "backward"),
+    "post_grad": ("post_grad",),
+}
+"""Gate → the stages that show that a compilation has passed it. After the last of these gates torch
+keeps nothing to start again from.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantStart:
+    """A stage of a compilation to set out from."""
+
+    compilation: str
+    gate: Gate
+    region: str = ""
+    """The only region to lower, from the partition on, with the others kept; empty for all."""
+
+    @property
+    def words(self) -> str:
+        only = f" · only region {self.region}" if self.region else ""
+        return f"[{self.compilation}] from {GATE_WORDS[self.gate]}{only}"
+
+    @property
+    def redone(self) -> str:
+        return "it is lowered again, the others are kept" if self.region else REDONE[self.gate]
+
+
+REDONE: dict[Gate, str] = {
+    "dynamo": "everything after Dynamo runs again",
+    "pre_grad": "AOTAutograd and Inductor run again",
+    "joint": "the partition and Inductor run again",
+    "partition": "the lowering runs again",
+    "post_grad": "fusion and code run again",
+}
+
+
+def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
+    """Return the stages that another variant can set out from, in the order in which they ran.
+
+    ``at`` is the compilation that waits at a gate. torch is inside it, so no other one can be taken
+    up until it has ended.
+    """
+    return [
+        start
+        for variant in reader.rows(model.Compilation)
+        for gate in GRAPH_GATES
+        if (not at or root_name(variant.name) == root_name(at)) and _passed(reader, variant, gate)
+        for start in (
+            VariantStart(variant.name, gate),
+            *(_regions(reader, variant) if gate == "partition" else ()),
+        )
+    ]
+
+
+def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
+    """Return a start per region that was compiled, when there are several."""
+    rows = reader.rows(model.RegionLowering, compilation=variant.id)
+    names = dict.fromkeys(row.name for row in rows if row.subgraph and row.name)
+    if len(names) > 1:
+        return [VariantStart(variant.name, "partition", name) for name in names]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedChanges:
+    """Changes that another variant can be made with, as one choice of a menu."""
+
+    words: str
+    detail: str
+    settings: dict[str, object] | None
+    """The options to set; None when the user is asked for them."""
+
+
+def changes_offered(start: VariantStart) -> list[OfferedChanges]:
+    """Return the changes. Another backend is possible only after Dynamo; the usual ones make a
+    comparison.
+    """
+    return [
+        *(_BACKENDS if start.gate == "dynamo" else ()),
+        SAME,
+        OfferedChanges("with other options", "choose them first", None),
+    ]
+
+
+SAME = OfferedChanges("with the same options", "", {})
+
+_BACKENDS = (
+    OfferedChanges(
+        "with regional Inductor",
+        "only marked regions are compiled",
+        {"compile.backend": "regional_inductor"},
+    ),
+    OfferedChanges("with Inductor", "everything is compiled", {"compile.backend": "inductor"}),
+    OfferedChanges("eagerly", "nothing is compiled", {"compile.backend": "eager"}),
+)
+
+
+def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:
+    return any(
+        reader.count(model.Graph, compilation=compilation.id, stage=stage)
+        for stage in _LEFT_BEHIND[gate]
+    )

@@ -1,0 +1,88 @@
+"""Which compilations are versions of one function: what was compiled again because a guard failed.
+
+Each version runs for other inputs. A sum over several of them is of no single call, so whoever adds
+them up has to say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.words import counted
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A compilation beside the others of its function."""
+
+    compilation: int
+    name: str
+    """As torch writes it: ``0/1``."""
+    function: str
+    number: int
+    """From 1, in the order they were compiled."""
+    count: int
+    """How many versions the function has."""
+
+    @property
+    def in_words(self) -> str:
+        """Return ``2 of 3``; empty for a function that was compiled once."""
+        return f"{self.number} of {self.count}" if self.count > 1 else ""
+
+
+def versions(reader: SessionReader) -> dict[int, Version]:
+    """Return the version that each compilation is, by its id. Variants of a compilation that was
+    stepped through are the same version as the one that they set out from.
+    """
+    rows = [row for row in reader.rows(model.Compilation) if row.status != "restarted"]
+    first: dict[str, list[model.Compilation]] = {}
+    by_name = {row.name: row for row in rows}
+    for row in rows:
+        first.setdefault(_origin(by_name, row).name, []).append(row)
+    functions: dict[tuple[int, str, str, int], list[str]] = {}
+    for name in first:
+        one = by_name[name]
+        functions.setdefault((one.frame, one.function, one.file, one.line), []).append(name)
+    return {
+        row.id: Version(row.id, row.name, row.function, number, len(names))
+        for names in functions.values()
+        for number, name in enumerate(names, start=1)
+        for row in first[name]
+    }
+
+
+def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> model.Compilation:
+    """Return the compilation that a variant set out from in the end."""
+    while (before := by_name.get(row.variant_of)) and before.id < row.id:
+        row = before
+    return row
+
+
+def functions_of_versions(reader: SessionReader) -> dict[str, str]:
+    """Return the name of each compilation whose function has several versions, and what the user
+    calls the function.
+    """
+    return {
+        one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1
+    }
+
+
+def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
+    """Say that a sum over these compilations adds up versions of one function: ``over 3 versions of
+    twice``; empty where it does not.
+    """
+    known = versions(reader)
+    found: dict[str, set[int]] = {}
+    for compilation in compilations:
+        one = known.get(compilation)
+        if one and one.count > 1:
+            found.setdefault(one.function, set()).add(one.number)
+    several = {function: numbers for function, numbers in found.items() if len(numbers) > 1}
+    if len(several) == 1:
+        function, numbers = next(iter(several.items()))
+        return f"over {len(numbers)} versions of {plain_function(function)}"
+    return f"over several versions of {counted(len(several), 'function')}" if several else ""

@@ -1,1 +1,0 @@
-"""The checks behind ``fx-explorer doctor``."""

@@ -1,0 +1,269 @@
+"""What torch.compile did and did not do, as facts for the overview: stages, graph breaks, CUDA
+graphs, buckets of DistributedDataParallel, and regional compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fx_explorer import model
+from fx_explorer.analysis.cuda_graphs import (
+    CudaGraph,
+    CudaGraphs,
+    Reason,
+    cuda_graphs,
+    skip_reason,
+)
+from fx_explorer.analysis.documents import Document, Place, place_of_path
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.lineage import first_variants, variants_in_use
+from fx_explorer.analysis.naming import plain_function
+from fx_explorer.analysis.stages.stage_work import stage_points, stage_work
+from fx_explorer.analysis.stages.work import StagePoint
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.instruments.breaks.break_cost import NO_COST
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+MOST_NODES = 5_000
+"""The overview is there at once. To tell what happened to each of 14,000 nodes takes 0.14 s."""
+
+
+def stage_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what the stages did to the first compilation that came beyond Dynamo. Of a big one only
+    the operations are counted.
+    """
+    first = next(
+        (
+            one
+            for one in variants_in_use(reader)
+            if reader.count(model.Graph, compilation=one.id) > 1
+        ),
+        None,
+    )
+    points = stage_points(reader, first) if first else []
+    if first is None or len(points) < 2:
+        return
+    text = f"{plain_function(first.function)}, stage by stage."
+    graphs = {graph.id: graph for graph in reader.rows(model.Graph, compilation=first.id)}
+    if sum(graph.node_count for graph in graphs.values()) <= MOST_NODES:
+        works = [stage_work(reader, point) for point in points]
+        told = [
+            _with_direction(work.sentence, work.point) for work in works if not work.is_as_before
+        ]
+    else:
+        calls = {number: graph.call_count for number, graph in graphs.items()}
+        told = [words for point in points if (words := _only_counted(point, calls))]
+    yield Fact("stages", "good", text, "\n".join(told), view="stages")
+
+
+def _with_direction(sentence: str, point: StagePoint) -> str:
+    """Return the sentence, with the direction where there are two."""
+    is_one_of_two = point.direction in ("forward", "backward")
+    if is_one_of_two:
+        return sentence.replace(point.title, f"{point.title} ({point.direction})", 1)
+    return sentence
+
+
+def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
+    """Return ``AOTAutograd: 640 operations became 3,139.``; empty where as many came out as went
+    in, and for a stage that is not from graph to graph.
+    """
+    sides = (point.before, point.after)
+    if not all(side and all(_is_known(one, calls) for one in side) for side in sides):
+        return ""
+    before, after = (_operations(side, calls) for side in sides)
+    together = ", forward and backward together" if point.key == "partition" else ""
+    sentence = f"{point.title}: {counted(before, 'operation')} became {after:,}{together}."
+    return _with_direction(sentence, point) if before != after else ""
+
+
+def _is_known(document: Document, calls: Mapping[int, int]) -> bool:
+    return document.kind == "graph" and document.id in calls
+
+
+def _operations(documents: Sequence[Document], calls: Mapping[int, int]) -> int:
+    return sum(calls[one.id] for one in documents)
+
+
+SHOWN_AT_MOST = 5
+
+MANY_RECORDINGS = 3
+"""Recordings of one graph from which on they are told: each takes memory and a slow call."""
+
+
+def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what happened to the CUDA graphs that were asked for; nothing where none were."""
+    found = cuda_graphs(reader)
+    skipped = [one for one in found.graphs if one.state == "skipped"]
+    in_parts = [one for one in found.graphs if one.state == "in parts"]
+    if not found.asked and not skipped and not in_parts:
+        return
+    yield from _by_reason(reader, skipped, "{graphs} does not run as a CUDA graph: {why}.")
+    yield from _by_reason(
+        reader,
+        in_parts,
+        "{graphs} runs only in part as CUDA graphs; outside of them: {why}.",
+    )
+    whole = [one for one in found.graphs if one.state == "captured"]
+    if whole and not skipped and not in_parts:
+        names = listed([one.name for one in whole])
+        yield Fact("call", "good", f"Recorded as CUDA graphs, as {found.asked} asks: {names}.")
+    for one in found.graphs:
+        if one.recorded >= MANY_RECORDINGS:
+            yield _recordings(one)
+    yield from _not_known(reader, found)
+
+
+def _by_reason(reader: SessionReader, graphs: Sequence[CudaGraph], text: str) -> Iterator[Fact]:
+    """Yield a fact for each reason, with the graphs that it holds for."""
+    names: dict[Reason, list[str]] = {}
+    for one in graphs:
+        for reason in one.reasons:
+            names.setdefault(reason, []).append(one.name)
+    for reason, own in list(names.items())[:SHOWN_AT_MOST]:
+        told = text.format(graphs=listed(own), why=f"{reason.text}{_where(reason)}")
+        yield Fact("call", "problem", told, reason.code, _place(reader, reason))
+    if len(names) > SHOWN_AT_MOST:
+        more = counted(len(names) - SHOWN_AT_MOST, "more reason")
+        yield Fact("call", "problem", f"… and {more} why graphs do not run as CUDA graphs.")
+
+
+def _where(reason: Reason) -> str:
+    return f" at {in_file(reason.file, reason.line)}" if reason.file else ""
+
+
+def _place(reader: SessionReader, reason: Reason) -> Place | None:
+    return place_of_path(reader, reason.file, reason.line) if reason.file else None
+
+
+def _recordings(graph: CudaGraph) -> Fact:
+    why = f" ({graph.why_again[0]})" if graph.why_again else ""
+    return Fact(
+        "call",
+        "notice",
+        f"{graph.name} was recorded {graph.recorded} times as a CUDA graph{why}.",
+        "Each recording takes memory of its own and a call that is slow. torch records "
+        "one for each "
+        "size: pad to a few sizes, or set triton.cudagraph_skip_dynamic_graphs.",
+    )
+
+
+def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
+    """Say of which graphs nobody knows whether they run as CUDA graphs."""
+    unknown = [one for one in found.graphs if one.state == "not known"]
+    if found.graphs and not unknown:
+        return
+    for one in unknown:
+        if one.mutated:
+            reason = skip_reason(one.mutated)
+            text = (
+                f"{one.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
+                "graph only where "
+                "they come from another one."
+            )
+            yield Fact("call", "notice", text, reason.code, _place(reader, reason))
+        for reason in one.reasons:
+            text = (
+                f"{one.name} would run only in part as CUDA graphs; outside of them: "
+                f"{reason.text}{_where(reason)}."
+            )
+            yield Fact("call", "notice", text, reason.code, _place(reader, reason))
+    if not found.has_run:
+        yield Fact(
+            "call",
+            "notice",
+            f"{found.asked} asks for CUDA graphs, which are recorded while the program "
+            "runs: whether it "
+            "gets them is not known here.",
+            "On a GPU and with --build it is told of each graph that is called three "
+            "times or more.",
+        )
+
+
+def bucket_count(reader: SessionReader, compilation: int) -> int:
+    """Return how many buckets the graph of a compilation was cut into; 0 for one that was not."""
+    labels = {
+        graph.label
+        for graph in reader.rows(model.Graph, compilation=compilation, parent=0)
+        if graph.stage != "dynamo"
+    }
+    return sum(map(model.is_bucket_label, labels))
+
+
+def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield, for each graph that was cut into buckets, how many there are and why."""
+    for row in first_variants(reader):
+        buckets = bucket_count(reader, row.id)
+        if buckets:
+            yield Fact(
+                "graphs",
+                "good",
+                f"torch split the graph of {plain_function(row.function)} into {buckets} "
+                "buckets (DDPOptimizer).",
+                "Each has a forward and a backward of its own, so that "
+                "DistributedDataParallel can send the gradients of one "
+                "while the backward of the next one runs. It is no graph break.",
+                view="graphs",
+            )
+
+
+WHAT_TO_DO = 'Mark a region, or put what is to be compiled under with torch.fx.traceback.annotate({"compile_with_inductor": "name"}).'
+
+
+def regional_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield a fact per compilation in which regional_inductor had nothing to compile."""
+    for row in first_variants(reader):
+        missing = row.missing_stages or {}
+        reason = missing.get("output_code")
+        has_begun = "joint" not in missing
+        if (
+            reason
+            and has_begun
+            and row.backend == "regional_inductor"
+            and row.status in ("ok", "broke")
+        ):
+            yield Fact(
+                "kernels",
+                "problem",
+                f"[{row.name}] was not compiled: {reason}.",
+                WHAT_TO_DO,
+                view="regions",
+            )
+
+
+def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
+    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
+    where = in_file(one.file, one.line) if one.file else "somewhere"
+    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
+    loss = f". {one.loss[0].upper()}{one.loss[1:]}" if one.loss else ""
+    text = f"{where} breaks the graph{hits}: {one.in_words}{loss}."
+    cost = one.cost.in_words if one.cost.is_known and one.cost != NO_COST else ""
+    hint = one.hints[0] if one.hints and advises else ""
+    detail = " · ".join(part for part in (one.code, cost, hint) if part)
+    return Fact(
+        "breaks", "notice" if one.is_wrappers else "problem", text, detail, one.place, "breaks"
+    )
+
+
+def look_at(fact: Fact) -> str:
+    return f"Look first at: {fact.text}"
+
+
+def costliest_fact(one: DistinctBreak, breaks: int) -> Fact:
+    """Return the fact that this break costs most, how much, and torch's advice."""
+    cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
+    advice = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
+    detail = "\n".join(filter(None, (f"{cost}: {one.cost.in_words}.", advice)))
+    return Fact("next", "problem", look_at(break_fact(one)), detail, one.place, "breaks")
+
+
+def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
+    """Say which break left a function to Python; empty where none did. torch's error is the text of
+    that break, which is told with it.
+    """
+    hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
+    if hits:
+        return f"The break at {in_file(hits[-1].file, hits[-1].line)} does it, see below."
+    return ""

@@ -1,1 +1,0 @@
-"""What the overview says of one thing each: a bench, a ledger, a backend, front ends."""

@@ -1,0 +1,218 @@
+"""What instruments found, as facts for the overview: a bench, a ledger, a profile, backends beside
+Inductor, other front ends, and torch's caches.
+
+Most sessions hold none of it, so the modules that know more are imported where there is something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, document_of, place_of_path
+from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.published import backend_summaries
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.caches.answers import cache_answers
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+if TYPE_CHECKING:
+    from fx_explorer.instruments.front_ends.seen import Seen
+
+
+def is_bench_alone(reader: SessionReader) -> bool:
+    """Return whether the session holds a bench and no capture (``fx-explorer bench -o``)."""
+    return reader.has(model.BenchCell) and (reader.meta("target") or {}).get("kind") == "bench"
+
+
+def bench_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the sentences of the verdict; nothing where nothing was measured."""
+    if not reader.has(model.BenchCell):
+        return
+    from fx_explorer.instruments.bench.cells import (
+        bench_figures,  # not needed for most sessions, both
+    )
+    from fx_explorer.instruments.bench.verdict import problems, verdict
+
+    figures = bench_figures(reader)
+    if figures is None:
+        return
+    wrong = problems(figures)
+    for sentence in verdict(figures):
+        yield Fact("bench", "problem" if sentence in wrong else "notice", sentence, view="bench")
+
+
+SHOWN = 2
+
+
+def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the first sentences of the verdict; nothing where no call was accounted for."""
+    if not reader.has(model.LedgerCall):
+        return
+    from fx_explorer.instruments.ledger.figures import (
+        ledger_figures,  # not needed for most sessions, both
+    )
+    from fx_explorer.instruments.ledger.verdict import verdict
+
+    figures = ledger_figures(reader)
+    if figures is not None:
+        yield from (
+            Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN]
+        )
+
+
+def profile_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the verdict in short; nothing where no profile was read."""
+    if not reader.has(model.Profile):
+        return
+    from fx_explorer.instruments.profile.figures import (
+        profile_figures,  # not needed for most sessions, both
+    )
+    from fx_explorer.instruments.profile.verdict import in_short
+
+    figures = profile_figures(reader)
+    if figures is not None:
+        severity: Severity = "good" if figures.kernels else "problem"
+        yield from (
+            Fact("profile", severity, sentence, view="profile") for sentence in in_short(figures)
+        )
+
+
+def support_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield how much each backend supports that says what it does; nothing of others, such as
+    torch's own ``eager``.
+    """
+    if not reader.has(model.SupportReport):
+        return
+    from fx_explorer.instruments.backends.amounts import (
+        summaries,  # not needed for most sessions, both
+    )
+    from fx_explorer.instruments.backends.verdict import short_verdict
+
+    for one in summaries(reader):
+        if not one.is_said:
+            continue
+        is_all = one.supported.count == one.whole.count
+        for sentence in short_verdict(one):
+            yield Fact("backend", "good" if is_all else "notice", sentence, view="support")
+
+
+SHOWN_AT_MOST = 3
+"""Most things that are wrong with what was published that are listed one by one."""
+
+
+def backend_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield a fact for each backend that published a stage or told a run, and what was wrong with
+    it. A backend that did neither has nothing to say here.
+    """
+    for one in backend_summaries(reader):
+        if one.stages or one.runs:
+            place = Place(one.stages[0].document) if one.stages else None
+            yield Fact(
+                "backend",
+                "good",
+                f"Backend {one.backend}: {one.in_words}.",
+                one.called,
+                place,
+                "backend",
+            )
+    wrong = [one for one in reader.rows(model.Failure, where="backend") if one.kind != "remark"]
+    for failure in wrong[:SHOWN_AT_MOST]:
+        yield Fact(
+            "backend",
+            "notice",
+            f"{failure.message[:1].upper()}{failure.message[1:]}.",
+            view="backend",
+        )
+    if len(wrong) > SHOWN_AT_MOST:
+        yield Fact(
+            "backend",
+            "notice",
+            f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it.",
+            view="console",
+        )
+
+
+def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield a fact for each front end that was asked, with the differences to Dynamo, or why it
+    refused.
+    """
+    rows = reader.rows(model.FrontEnd)
+    if not rows:
+        return
+    from fx_explorer.instruments.front_ends.seen import (
+        seen_by_dynamo,  # not needed for most sessions
+    )
+
+    dynamo = seen_by_dynamo(reader)
+    for row in rows:
+        yield _made(reader, row, dynamo) if row.graph and dynamo else _refused(reader, row)
+
+
+def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
+    from fx_explorer.instruments.front_ends.differences import (  # likewise
+        beside_dynamo,
+        differences,
+    )
+
+    first, *rest = differences(beside_dynamo(reader, row, dynamo))
+    place = Place(document_of(reader, "graph", row.graph))
+    return Fact(
+        "front_ends", "good", f"{model.FRONT_END_CALLS[row.name]}: {first}", "\n".join(rest), place
+    )
+
+
+def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
+    from fx_explorer.instruments.front_ends.refusals import refusal  # likewise
+
+    told = refusal(row)
+    where = f" at {in_file(row.file, row.line)}" if row.line else ""
+    state = "was stopped" if row.state == "timed_out" else "refused the target"
+    detail = [
+        row.code,
+        told.why if told else "",
+        f"What to do: {told.advice}." if told and told.advice else "",
+    ]
+    said = row.error if row.traceback else ""
+    detail += [f"It said: {said.splitlines()[0]}" if said else "", *row.remarks]
+    text = f"{model.FRONT_END_CALLS[row.name]} {state}{where}."
+    return Fact(
+        "front_ends",
+        "notice",
+        text,
+        "\n".join(filter(None, detail)),
+        place_of_path(reader, row.file, row.line),
+    )
+
+
+def cache_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what was found, what was looked for in vain, and why a cache was not asked; nothing
+    where none was.
+    """
+    answers = cache_answers(reader)  # once: a record can be 100 KB
+    if not answers:
+        return
+    from fx_explorer.instruments.caches.sentences import (
+        COMPARE,
+        bypass_sentences,
+        done_sentence,
+        warm_sentence,
+    )
+    from fx_explorer.instruments.caches.warm_start import (
+        warm_start,  # not needed for most sessions, both
+    )
+
+    warm = warm_start(reader, answers)
+    if warm:
+        yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")
+    missed = {one.compilation.id for one in answers if one.record.outcome == "miss"}
+    if missed:
+        text = (
+            f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was "
+            "compiled again."
+        )
+        yield Fact("caches", "notice", text, COMPARE, view="time")
+    for sentence in bypass_sentences(answers):
+        yield Fact("caches", "notice", sentence, view="time")

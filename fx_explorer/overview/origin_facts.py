@@ -1,0 +1,239 @@
+"""Facts on sessions that say less than a run would: captured for a GPU that was not there, or made
+of an AOTInductor package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.model import Node, SourceFile
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+SHOWN_AT_MOST = 5
+
+BY_MODE = {
+    "transplant": "The program ran on the CPU, and its graphs were moved to the GPU.",
+    "fake": "What was on the GPU had shapes and no content",
+}
+"""Emulation mode → how the program ran."""
+
+AS_ON_THE_GPU = (
+    "c w captures again with everything on the GPU and no content, as --no-weights does: the "
+    "answer is yes then."
+)
+
+_MADE_ON_THE_CPU = "lift_fresh_copy"
+_COPIES = ("prims.device_put.default", "aten._to_copy.default")
+
+NOT_KNOWN = (
+    "What only the device decides is not known: which candidate autotuning picks, "
+    "whether a matmul is padded, how long "
+    "anything takes. Matrix products, convolutions and attention are calls of libraries "
+    "unless they are autotuned."
+)
+
+
+def virtual_gpu(reader: SessionReader) -> str:
+    """Return the title of the virtual GPU; empty for a session of a real device."""
+    return str((reader.meta("environment") or {}).get("virtual_gpu") or "")
+
+
+def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
+    title, told = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
+    if not title:
+        return
+    mode = BY_MODE.get(told.get("feeding", ""), "")
+    reason = f": {told['reason']}." if told.get("reason") else ""
+    yield Fact(
+        "run",
+        "good",
+        f"The code is that for a virtual {title}: nothing was run on it.",
+        f"{mode}{reason}",
+        view="kernels",
+    )
+    if told.get("warning"):
+        yield Fact(
+            "run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels"
+        )
+    if choices := reader.meta("virtual_gpu_choices"):
+        yield _untimed(choices)
+    yield from _placeholders(reader, told.get("placeholders", []))
+    yield from _unsaved(reader, told.get("unsaved", []))
+    yield from _questions(reader, told.get("questions", []))
+    yield from _constants(reader)
+
+
+def first_question(facts: list[Fact]) -> Fact | None:
+    """Find the fact of the overview that makes the code differ from the GPU's and can be put
+    right.
+    """
+    return next((fact for fact in facts if fact.detail.endswith(AS_ON_THE_GPU)), None)
+
+
+def _constants(reader: SessionReader) -> Iterator[Fact]:
+    """Yield the facts on ``torch.tensor`` of Python numbers in a graph: torch makes the tensor on a
+    GPU if there is one, else on the CPU, and copies it.
+    """
+    copied = [node for target in _COPIES for node in reader.rows(Node, target=target)]
+    lines = {
+        (node.file, node.line): node
+        for node in copied
+        if node.arguments.startswith(_MADE_ON_THE_CPU)
+    }
+    for (file, line), _ in list(lines.items())[:1]:
+        path = reader.get(SourceFile, file).path if file else ""
+        where = f"{in_file(path, line)} makes" if path else "The program makes"
+        others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
+        text = (
+            f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
+            "is there has it at once."
+        )
+        detail = (
+            "Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute "
+            f"is the same.{others}"
+        )
+        yield Fact(
+            "kernels",
+            "notice",
+            text,
+            detail,
+            place_of_path(reader, path, line) if path else None,
+            "kernels",
+        )
+
+
+def _untimed(choices: list[dict[str, Any]]) -> Fact:
+    candidates = sum(len(choice["candidates"]) for choice in choices)
+    text = (
+        f"Autotuning would time {counted(candidates, 'candidate')} on the GPU, for "
+        f"{counted(len(choices), 'operation')}; "
+    )
+    return Fact(
+        "kernels",
+        "notice",
+        f"{text}the first Triton one of each is shown.",
+        NOT_KNOWN,
+        view="kernels",
+    )
+
+
+def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> Iterator[Fact]:
+    """Yield the fact that the program was given numbers that stand for the content of tensors."""
+    if not placeholders:
+        return
+    first = placeholders[0]
+    lines = {(one["file"], one["line"]) for one in placeholders}
+    where = in_file(first["file"], first["line"])
+    others = f" and {counted(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
+    reads = "read numbers" if others else "reads a number"
+    yield Fact(
+        "run",
+        "notice",
+        f"{where}{others} {reads} off tensors without content: they are placeholders "
+        f"({first['value']}).",
+        "What the program printed, saved or decided by them is none of its results. What "
+        "was compiled "
+        "is that of the branches that these numbers lead to.",
+        place_of_path(reader, first["file"], first["line"]),
+        "source",
+    )
+
+
+def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[Fact]:
+    """Yield the fact that ``torch.save`` wrote nothing."""
+    for one in unsaved[:1]:
+        others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
+        text = (
+            f"{in_file(one['file'], one['line'])} saves tensors without content{others}: "
+            "nothing was written."
+        )
+        place = place_of_path(reader, one["file"], one["line"])
+        yield Fact(
+            "run", "notice", text, "Files of earlier runs are as they were.", place, "source"
+        )
+
+
+def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:
+    """Yield the facts on questions of the program's code that may lead to another branch on the
+    GPU.
+    """
+    for one in questions[:SHOWN_AT_MOST]:
+        asked = f"{in_file(one['file'], one['line'])} asks {one['what']}"
+        text = f"{asked}: on the GPU it may take another branch than the one that was captured."
+        detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
+        yield Fact(
+            "run", "notice", text, detail, place_of_path(reader, one["file"], one["line"]), "source"
+        )
+    if len(questions) > SHOWN_AT_MOST:
+        more = counted(len(questions) - SHOWN_AT_MOST, "more such question")
+        yield Fact("run", "notice", f"The program has {more} about the device.", view="source")
+
+
+UNTOUCHED = (
+    "Nothing of the package was loaded or run: these are the texts in it. Its binaries are listed."
+)
+
+
+def is_package(reader: SessionReader) -> bool:
+    """Return whether the session was made of an AOTInductor package, and of no run."""
+    return (reader.meta("target") or {}).get("kind") == "package"
+
+
+def _computed(texts: list[model.Artifact]) -> str:
+    """Return where it stands what each kernel computes, or why nowhere."""
+    table = next((row.title for row in texts if row.title == "What each kernel computes"), "")
+    if table:
+        return (
+            f"The document {table} has the operations and lines of your program behind each "
+            "of them."
+        )
+    return (
+        "Which operations each computes torch notes with "
+        "torch._inductor.config.trace.provenance_tracking_level = 1."
+    )
+
+
+def package_facts(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what is in the package, and its code to look at first."""
+    models = reader.rows(model.Compilation)
+    named = listed([one.name for one in models])
+    target = (reader.meta("target") or {}).get("name", "")
+    text = (
+        f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: "
+        f"{named or 'none'}."
+    )
+    yield Fact("run", "good", text, UNTOUCHED, view="source")
+    for one in models:
+        texts = [
+            row for row in reader.rows(model.Artifact, compilation=one.id) if row.stage != "kernel"
+        ]
+        if texts:
+            document = artifact_document(texts[0], one.name)
+            lines = sum(row.line_count for row in texts[:-1])
+            said = f"{one.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
+            yield Fact(
+                "kernels",
+                "good",
+                said,
+                listed([row.title for row in texts[:-1]], 6),
+                Place(document),
+            )
+            kernels = reader.rows(model.Kernel, compilation=one.id)
+            if kernels:
+                library = sum(row.language == "extern" for row in kernels)
+                generated = counted(len(kernels) - library, "generated kernel")
+                told = f"It calls {generated} and {counted(library, 'library function')}."
+                yield Fact("kernels", "good", told, _computed(texts), view="kernels")
+            yield Fact(
+                "next",
+                "good",
+                f"See {document.title}, the code that calls the kernels.",
+                "",
+                Place(document),
+            )

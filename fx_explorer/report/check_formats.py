@@ -1,0 +1,123 @@
+"""A check in the forms that CI systems read: JUnit XML, one test case a condition, and workflow
+commands of GitHub Actions, annotations at the lines of a pull request.
+
+JUnit XML has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
+``xunit1``) have in common. Format and escapes of the annotations: docs.github.com, "Workflow
+commands for GitHub Actions"; actions/toolkit, ``packages/core/src/command.ts``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree
+
+from fx_explorer.highlight import printable
+from fx_explorer.model import Outcome
+from fx_explorer.overview.checks import Check, CheckFinding
+
+SUITE = "fx-explorer check"
+
+
+def junit_xml(
+    checks: Sequence[Check], target: str, outcome: Outcome | None, duration_s: float
+) -> str:
+    """Return the document. A run that did not end well is one more test case, with an error: the
+    numbers are of a part of it then.
+    """
+    problem = _problem(outcome)
+    counts = {
+        "tests": len(checks) + bool(problem),
+        "failures": sum(not check.is_met for check in checks),
+        "errors": int(bool(problem)),
+        "skipped": 0,
+        "time": f"{duration_s:.3f}",
+    }
+    attributes = {name: str(value) for name, value in counts.items()}
+    root = ElementTree.Element("testsuites", {"name": SUITE, **attributes})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": xml_safe(target), **attributes})
+    for check in checks:
+        _add_case(suite, check, target)
+    if problem:
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": xml_safe(target), "name": "run", "time": "0.000"}
+        )
+        kind = outcome.kind if outcome else "incomplete"
+        ElementTree.SubElement(
+            case, "error", {"message": xml_safe(problem), "type": kind}
+        ).text = xml_safe(problem)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False).join(
+        (DECLARATION, "\n")
+    )
+
+
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
+    if check.findings:
+        place = {"file": xml_safe(check.findings[0].file), "line": str(check.findings[0].line)}
+    else:
+        place = {}
+    attributes = {"classname": xml_safe(target), "name": check.option, "time": "0.000", **place}
+    case = ElementTree.SubElement(suite, "testcase", attributes)
+    if not check.is_met:
+        lines = [
+            ": ".join(part for part in (found.where, found.text) if part)
+            for found in check.findings
+        ]
+        failure = ElementTree.SubElement(
+            case, "failure", {"message": xml_safe(check.in_words), "type": check.condition}
+        )
+        failure.text = xml_safe("\n".join([f"{check.measured} ({check.option})", *lines]))
+
+
+def _problem(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "the capture has not ended: the session is a part of it"
+    # A script that ends with ``sys.exit(0)`` has ended well.
+    if outcome.kind == "finished" or (outcome.kind == "exited" and outcome.exit_code == 0):
+        return ""
+    return f"{outcome.kind.replace('_', ' ')}: {outcome.message}".removesuffix(": ")
+
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, in any way of writing it (W3C, production [2] Char)."""
+
+
+def xml_safe(text: str) -> str:
+    """Return a text with control characters and lone surrogates as their Python escapes: ``\\x1b``."""
+    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def annotation_lines(check: Check) -> Iterator[str]:
+    """Yield one line for each place of a check that failed. GitHub shows the first ten of a
+    step.
+    """
+    for found in check.findings:
+        message = f"{check.measured} ({check.option})" + (f": {found.text}" if found.text else "")
+        yield command(
+            "error", message, {**_place(found), "title": f"torch.compile: {check.condition}"}
+        )
+
+
+def _place(found: CheckFinding) -> dict[str, str]:
+    place = {"file": found.file, "line": str(found.line or "")}
+    # An empty ``line=`` would not be read as none.
+    return {name: value for name, value in place.items() if value}
+
+
+def command(name: str, message: str, properties: dict[str, str]) -> str:
+    """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
+    told = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
+    return f"::{name}{' ' if told else ''}{told}::{_escaped(printable(message))}"
+
+
+def _escaped(text: str) -> str:
+    # The percent sign first: the others are written with one.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,170 @@
+"""The user's files as a change has them, as a session has them, and as they are on disk now:
+whether each is still the text that an edit was made for, and how that text is encoded.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fx_explorer.errors import UsageError
+from fx_explorer.model import SourceFile
+from fx_explorer.model.bounded_matching import unified_diff
+from fx_explorer.session import SessionReader
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    path: str
+    """The user's file, as torch named it."""
+    before: str
+    after: str
+    r"""Text of the whole file, with ``\n`` at the ends of lines."""
+
+    @property
+    def diff(self) -> str:
+        """Return a unified diff that ``patch -p1`` and ``git apply`` take in the working directory,
+        or else in ``/``.
+        """
+        path = str(relative(self.path)).lstrip("/")
+        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        return unified_diff(before, after, path)
+
+
+def relative(path: str) -> Path:
+    """Return the path relative to the working directory when the file lies below it, else as it
+    is.
+    """
+    file, here = Path(path), Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file
+
+
+# splitlines() would split at form feeds and Unicode separators, too, which end no line of Python.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOnDisk:
+    encoding: str
+    """The encoding that the first lines declare; ``utf-8-sig`` with a byte order mark."""
+    lines: tuple[str, ...]
+    """The lines, with the ends they have."""
+
+    @property
+    def text(self) -> str:
+        r"""The text as torch and the session read it: ``\n`` at the end of every line."""
+        return "".join(line.rstrip("\r\n") + "\n" for line in self.lines)
+
+
+def read(path: str) -> SourceOnDisk:
+    """Read a file. Raises UsageError when it cannot be read or decoded."""
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise UsageError(
+                f"{path} is no file any more. Copy the diff and apply it where the file is."
+            )
+        content = Path(path).read_bytes()
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        return SourceOnDisk(encoding, tuple(_LINE.findall(content.decode(encoding))))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}. Copy the diff and apply it "
+            "where the file is."
+        ) from error
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise UsageError(
+            f"{path} cannot be decoded ({error}). Say its encoding in its first line, and "
+            "capture again."
+        ) from error
+
+
+def changed_on_disk(edit: FileEdit) -> str:
+    """Say what is in the way of using the edit; empty when the file is as it was captured."""
+    try:
+        line = first_changed_line(edit.path, edit.before)
+    except UsageError as error:
+        return str(error)
+    if not line:
+        return ""
+    return (
+        f"{edit.path} has changed since it was captured, first in line {line}: capture again, "
+        "and fix the file as it is now."
+    )
+
+
+def first_changed_line(path: str, captured: str) -> int:
+    """Return the first line, from 1, in which a file is no longer the text that was captured; 0
+    when it still is. Raises UsageError when it cannot be read or decoded.
+    """
+    now, then = read(path).text, _ended(captured)
+    if now == then:
+        return 0
+    pairs = zip(then.split("\n"), now.split("\n"), strict=False)
+    return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+MOST_FILES = 300
+"""Most files that are looked after. A look at one takes some microseconds, once a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFile:
+    """A file of the user's, as it was captured."""
+
+    id: int
+    """Id of its SourceFile in the session."""
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One with another text now."""
+
+    file: CapturedFile
+    line: int
+    """The first line that differs, from 1."""
+
+
+def captured_files(reader: SessionReader) -> list[CapturedFile]:
+    """Return the user's own files that a session has the text of."""
+    rows = reader.rows(SourceFile, is_user=True, limit=MOST_FILES)
+    return [CapturedFile(row.id, row.path, reader.text(row.text)) for row in rows if row.text]
+
+
+class FilesNow:
+    """Looks at files again and again, and reads those whose size or time of change is another one
+    than at the last look. What counts is the text: a file that was only touched is as it was.
+    """
+
+    def __init__(self, files: Sequence[CapturedFile]) -> None:
+        self.files = files
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._lines: dict[str, int] = {}
+
+    def changed(self) -> tuple[ChangedFile, ...]:
+        """Return the files with another text now. One that is not there, or cannot be read, is not
+        among them: a session may come from another machine, and some editors take a file away for a
+        moment.
+        """
+        return tuple(ChangedFile(file, line) for file in self.files if (line := self._line(file)))
+
+    def _line(self, file: CapturedFile) -> int:
+        try:
+            status = Path(file.path).stat()
+            signature = status.st_mtime_ns, status.st_size
+            if signature != self._seen.get(file.path):
+                self._lines[file.path] = first_changed_line(file.path, file.text)
+                self._seen[file.path] = signature
+        except (OSError, UsageError, ValueError):  # ValueError: a path with a null character
+            self._seen.pop(file.path, None)
+            return 0
+        return self._lines[file.path]

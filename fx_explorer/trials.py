@@ -1,0 +1,200 @@
+"""The same program is captured once more with something changed, by a worker of its own, and held
+against the session at hand.
+
+``recapture`` is the one way to do it: a capture is started, waited for, looked at, and gone. Each
+instrument's trial says what is changed, what is looked for, and what the result means; here is the
+one that times graph breaks, which the command line and two instruments use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from fx_explorer.client.capture import Capture
+from fx_explorer.client.temporary_capture import temporary_capture
+from fx_explorer.errors import UsageError
+from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
+from fx_explorer.session import SessionReader, SessionWriter
+
+TIMEOUT_S = 300.0
+
+FoundT = TypeVar("FoundT")
+
+Look = Callable[[SessionReader], FoundT]
+"""What is wanted of the new session. It is asked in a thread, of a session that is gone
+afterwards.
+"""
+
+Told = Callable[[str], object]
+"""Hears what the worker is doing."""
+
+
+Attend = Callable[[Capture], Awaitable[Outcome]]
+"""What is done while the worker captures, to its end; gives how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialWorker:
+    """The interpreter that trials run in, and how long they may take."""
+
+    python: str = sys.executable
+    """The path of the interpreter."""
+    timeout_s: float | None = None
+    """The limit for one trial; None for the limit of each kind of trial."""
+
+
+HERE = TrialWorker()
+"""The interpreter that fx-explorer itself runs in, with the limit of each kind of trial."""
+
+
+def say_nothing(*said: object) -> None:
+    """Take what is said and drop it, for callers that do not want to hear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recapture(Generic[FoundT]):
+    """The result of capturing again."""
+
+    outcome: Outcome
+    found: FoundT
+    took_s: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the program came to its end."""
+        return self.outcome.kind == "finished"
+
+
+def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
+    """Return ``request`` without a pause and without what is recorded on demand only, then with
+    ``changes``, fields of a CaptureRequest.
+    """
+    plain = replace(
+        request,
+        session="",
+        pause="",
+        stay=False,
+        measure_breaks=False,
+        ledger=False,
+        workspaces=False,
+        record_bytecode=False,
+        front_ends=(),
+    )
+    return replace(plain, **changes)
+
+
+async def to_its_end(capture: Capture, tell: Told = say_nothing) -> Outcome:
+    """Wait for a capture, and tell what the worker is doing meanwhile."""
+    async for notice in capture.notices():
+        if notice.kind == "worker":
+            tell(notice.text)
+    return await capture.wait()
+
+
+async def recapture(
+    request: CaptureRequest,
+    worker: TrialWorker,
+    look: Look[FoundT],
+    *,
+    attend: Attend = to_its_end,
+    limit_s: float = TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> Recapture[FoundT]:
+    """Capture the program once more, look at the session, and remove it.
+
+    ``limit_s`` is for a worker without one of its own; ``environment`` is added to the worker's.
+
+    Raises SessionWriteError when there is no room for a session, and nothing for what the user's
+    program does. Whoever is cancelled while waiting ends the worker.
+    """
+    began = time.monotonic()
+    async with temporary_capture(
+        request, worker.python, worker.timeout_s or limit_s, environment
+    ) as capture:
+        outcome = await attend(capture)
+        found = await asyncio.to_thread(_looked_at, capture.session_path, look)
+    return Recapture(outcome, found, time.monotonic() - began)
+
+
+def _looked_at(path: Path, look: Look[FoundT]) -> FoundT:
+    with SessionReader(path) as reader:
+        return look(reader)
+
+
+BREAK_TIMES_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class BreakTimes:
+    """The times that were measured, apart from any session."""
+
+    call: CallTime
+    at_breaks: tuple[tuple[tuple[str, int, str], BreakTime], ...]
+    """The times at breaks, by ``GraphBreak.cause``."""
+
+
+def why_not_measured(request: CaptureRequest | None) -> str:
+    """Say why breaks cannot be measured; empty when nothing is known to be in the way."""
+    if request is None:
+        return "The session does not say how it was captured. Open its target: fx-explorer TARGET."
+    if request.as_script:
+        return (
+            "A script cannot be called again and again: give the function or module it "
+            "compiles as a target, FILE:OBJECT."
+        )
+    return "Nothing can be run on a GPU that is not there." if request.gpu else ""
+
+
+async def measure_breaks(
+    request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE
+) -> BreakTimes:
+    """Measure how long the program spends at its breaks. ``request`` is what the session of the
+    breaks was captured with. Raises UsageError when there is nothing to measure, or the program
+    does not come through.
+    """
+    problem = why_not_measured(request)
+    if problem:
+        raise UsageError(problem)
+    measured = straight_through(request, verify=False, build=True, measure_breaks=True)
+    again = await recapture(
+        measured,
+        worker,
+        _found,
+        attend=partial(to_its_end, tell=tell),
+        limit_s=BREAK_TIMES_TIMEOUT_S,
+    )
+    if again.found is None or not again.is_whole:
+        raise UsageError(
+            f"Its breaks could not be measured: {again.outcome.message or 'nothing was compiled'}"
+        )
+    return again.found
+
+
+def _found(reader: SessionReader) -> BreakTimes | None:
+    calls = reader.rows(CallTime)
+    causes = {hit.id: hit.cause for hit in reader.rows(GraphBreak)}
+    if calls:
+        return BreakTimes(
+            calls[-1], tuple((causes[row.graph_break], row) for row in reader.rows(BreakTime))
+        )
+    return None
+
+
+def add_break_times(session: Path, times: BreakTimes) -> int:
+    """Add the times to the session that they were measured for. Returns how many breaks of it were
+    measured. Raises SessionWriteError.
+    """
+    with SessionReader(session) as reader:
+        first = {hit.cause: hit.id for hit in reversed(reader.rows(GraphBreak))}
+    known = [(first[cause], row) for cause, row in times.at_breaks if cause in first]
+    with SessionWriter(session) as writer, writer.transaction():
+        call = writer.add(replace(times.call, id=0))
+        writer.add_all(replace(row, id=0, call=call, graph_break=hit) for hit, row in known)
+    return len(known)

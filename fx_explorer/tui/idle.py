@@ -29,7 +29,6 @@ IN_FUNCTIONS = (
     "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.instruments.kernels.first_kernel",
     "fx_explorer.analysis.regions.hand_marks",
-    "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.measurable",
     "fx_explorer.instruments.options.set_by_hand",

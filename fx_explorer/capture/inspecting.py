@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.rows.graphs import is_region_call
+from fx_explorer.capture.recording.graphs import is_region_call
 from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there

@@ -19,7 +19,7 @@ import torch._dynamo.utils
 from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.boundary import StraightThrough
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
@@ -33,8 +33,8 @@ HOOKS: dict[str, tuple[str, str]] = {
     "the time of each line in AOTAutograd": ("aot.node_times", "traced_node_hook"),
     "the time of each line in Inductor's lowering": ("aot.node_times", "lowered_node_hook"),
     "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
-    "the joint graph after Inductor's passes": ("inductor.joint_passes", "joint_pass_hook"),
-    "what passes put in the place of nodes": ("links.links", "replacement_hook"),
+    "the joint graph after Inductor's passes": ("inductor.passes", "joint_pass_hook"),
+    "what passes put in the place of nodes": ("node_links", "replacement_hook"),
     "Inductor's IR": ("inductor.passes", "fusion_hook"),
     "kernels": ("inductor.passes", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
@@ -45,8 +45,8 @@ HOOKS: dict[str, tuple[str, str]] = {
     "why values are saved or recomputed": ("aot.partition_choices", "cut_hook"),
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
-    "buckets of DistributedDataParallel": ("dynamo.ddp_buckets", "bucket_hook"),
-    "what backends ask torch's partitioner": ("backends.partitions", "partitioner_hook"),
+    "buckets of DistributedDataParallel": ("dynamo.graph", "bucket_hook"),
+    "what backends ask torch's partitioner": ("backends.asked_support", "partitioner_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
     "guards of functions captured ahead of any call": ("dynamo.ahead_of_time", "guards_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),
@@ -66,14 +66,14 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions whose compilation was given up": ("dynamo.fallbacks", "given_up_hook"),
     "functions that Dynamo does not trace": ("dynamo.fallbacks", "skip_hook"),
     "regions": ("aot.regional", "regional_backend"),
-    "the arguments of torch.compile": ("dynamo.compile_calls", "compile_call_hook"),
-    "the stance": ("dynamo.options_in_force", "stance_hook"),
-    "the options in force": ("dynamo.options_in_force", "config_hook"),
+    "the arguments of torch.compile": ("options.in_force", "compile_call_hook"),
+    "the stance": ("options.in_force", "stance_hook"),
+    "the options in force": ("options.in_force", "config_hook"),
     "whether graphs run as CUDA graphs": ("inductor.cuda_graphs", "cuda_graph_hook"),
-    "how kernels are launched": ("inductor.launches.kernel_launches", "launch_hook"),
+    "how kernels are launched": ("inductor.kernel_launches", "launch_hook"),
     "what backends publish": ("backends.listening", "publish_hook"),
     "how often compiled entries are called": ("backends.entries", "entry_hook"),
-    "what the autotuner chose from": ("inductor.autotuning.tuned_choices", "choices_hook"),
+    "what the autotuner chose from": ("inductor.autotuner_choices", "choices_hook"),
 }
 """What is seen through each hook, and where it is: (module of this package, function that makes the
 context manager).
@@ -94,7 +94,7 @@ there, something simpler stands for it.
 
 STEPPING = "stepping through the stages"
 
-CACHES_OFF = ("torch_compat.compile_caches", "caches_off")
+CACHES_OFF = ("torch_compat.unseen_work", "caches_off")
 
 UNSEEN_WORK: dict[str, tuple[str, str]] = {
     "compiling without looking for garbage": ("torch_compat.garbage", "collected_rarely"),

@@ -20,10 +20,9 @@ from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.dynamo.guards.recompiles import count_failed
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
 from fx_explorer.capture.recording import stages
-from fx_explorer.capture.recording.function_names import qualified_name
-from fx_explorer.capture.recording.given_callables import being_compiled, is_wrapper
-from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.function_names import being_compiled, is_wrapper, qualified_name
+from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.recording.rows.callers import CallSite
+from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.capture.torch_compat.versions import stances
 from fx_explorer.errors import UsageError
 from fx_explorer.model import ONCE_COMPILED, SECOND_CALL, STANCE, OptionInForce

@@ -20,14 +20,14 @@ from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.record import new_session
 from fx_explorer.capture.recorder import begin, observing
 from fx_explorer.capture.recording.boundary import Key
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.stepping.after_the_program import again, compile_kept
-from fx_explorer.capture.stepping.edits.custom_pass import load_pass
+from fx_explorer.capture.stepping.custom_pass import load_pass
 from fx_explorer.capture.stepping.gate_commands import edit_all
 from fx_explorer.capture.stepping.gates import StopAfterGate
 from fx_explorer.capture.stepping.stepped_boundary import stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.variant import Variant
+from fx_explorer.capture.stepping.variant import Variant
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import (

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
+    from fx_explorer.capture.virtual_gpu.device_queries import Emulation
     from fx_explorer.model import Gpu
 
 
@@ -68,7 +68,7 @@ def check(gpu: Gpu, say: Say) -> None:
         found.append(f"{torch.__version__}, {'CUDA' if torch.version.cuda else 'CPU'} build")
     if other := installing.other_triton():
         say("versions", True, installing.versions(), other)
-    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
+    from fx_explorer.capture.virtual_gpu.device_queries import Emulation
 
     emulation = Emulation(gpu)
     for name, step in installing.steps(emulation):
@@ -109,7 +109,7 @@ def _checking(name: str, say: Say, what: str = "") -> Iterator[list[str]]:
 def _target(gpu: Gpu) -> str:
     import triton
 
-    from fx_explorer.capture.virtual_gpu.kernels.triton_driver import target_of
+    from fx_explorer.capture.virtual_gpu.triton_driver import target_of
 
     answered = triton.runtime.driver.active.get_current_target()
     if answered != target_of(gpu):

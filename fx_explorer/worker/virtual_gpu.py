@@ -1,4 +1,4 @@
-"""Set up a capture for a GPU that is not there, and say how it is emulated (emulation_mode.py)."""
+"""Set up a capture for a GPU that is not there, and say how it is emulated (device_queries.py)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.capture.virtual_gpu.cache_directories import not_written
-from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import IN_WORDS, Emulation
-from fx_explorer.capture.virtual_gpu.emulation.needs_fake import insists_on_gpu, needs_fake
-from fx_explorer.capture.virtual_gpu.emulation.not_possible import not_possible
+from fx_explorer.capture.virtual_gpu.device_queries import IN_WORDS, Emulation
 from fx_explorer.capture.virtual_gpu.installing import before_torch, install, other_triton
+from fx_explorer.capture.virtual_gpu.not_possible import insists_on_gpu, needs_fake, not_possible
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class VirtualGpu:
         else:
             everything = needs_fake(file, request.train)
         if everything:
-            from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import without_weights
+            from fx_explorer.capture.virtual_gpu.fake_cuda_tensors import without_weights
 
             without_weights(emulation, everything)
         elif reason := insists_on_gpu(file):
@@ -78,7 +77,7 @@ class VirtualGpu:
         if self._emulation and self._emulation.choices:
             self._progress.writer.set_meta("virtual_gpu_choices", self._emulation.choices)
         if self._emulation and self._emulation.mode == "transplant":
-            from fx_explorer.capture.virtual_gpu.emulation.device_queries import read_users_files
+            from fx_explorer.capture.virtual_gpu.device_queries import read_users_files
 
             read_users_files(self._emulation)
             for one in list(self._emulation.questions)[:1]:
@@ -94,7 +93,7 @@ class VirtualGpu:
         """
         if "torch" not in sys.modules:
             return ""
-        from fx_explorer.capture.virtual_gpu.emulation.fake_cuda_tensors import missing_value
+        from fx_explorer.capture.virtual_gpu.fake_cuda_tensors import missing_value
 
         if words := not_written(error) or not_possible(error):
             return f"{words} It happened"

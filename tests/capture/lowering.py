@@ -12,11 +12,7 @@ import torch
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.inductor.kernels.generated import (
-    GeneratedKernel,
-    LoweredKernels,
-    kernel_recording,
-)
+from fx_explorer.capture.inductor.generated import GeneratedKernel, LoweredKernels, kernel_recording
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recorder import UNSEEN_WORK
 

@@ -18,7 +18,7 @@ from torch import nn
 
 import fx_explorer
 from fx_explorer import model
-from fx_explorer.capture.links import earlier_graph
+from fx_explorer.capture import earlier_graph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session import SessionReader
 from fx_explorer.session.schema import TABLES

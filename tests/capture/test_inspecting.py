@@ -134,7 +134,7 @@ assert shutil.which("g++") is None and shutil.which("gcc") is None
 import torch
 from torch._inductor import codecache
 from fx_explorer.capture.inspecting import inspecting
-from fx_explorer.capture.inductor.kernels.generated import kernel_recording
+from fx_explorer.capture.inductor.generated import kernel_recording
 
 graphs = []
 with inspecting() as notes, kernel_recording(graphs.append):

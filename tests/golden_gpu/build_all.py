@@ -7,8 +7,8 @@ import sys
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, text_of
-from fx_explorer.capture.virtual_gpu.kernels.building import Toolchain
-from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import loaded
+from fx_explorer.capture.virtual_gpu.building import Toolchain
+from fx_explorer.capture.virtual_gpu.triton_kernel import loaded
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.measure.kernel_builder import QUOTED
 from fx_explorer.session import SessionReader

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from torch._inductor import cudagraph_trees as trees
 
-from fx_explorer.capture.inductor.cuda_graph_runs import (
+from fx_explorer.capture.inductor.cuda_graphs import (
     OTHER_PATH,
     CudaGraphRuns,
     in_short,

@@ -8,7 +8,7 @@ import torch._inductor.compile_fx
 import torch._inductor.cudagraph_trees  # noqa: F401 - one of the modules that say so
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.inductor.cuda_graph_skips import NAME, hearing_skips
+from fx_explorer.capture.inductor.cuda_graphs import NAME, hearing_skips
 
 
 def places() -> list[object]:

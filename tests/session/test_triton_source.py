@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def helpers() -> Helpers:
-    from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
+    from fx_explorer.capture.virtual_gpu.triton_kernel import helpers
 
     return helpers()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fx_explorer.capture.recording.rows.callers import CallSite
+from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.program.backends import use_backend

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.compile_time import UserLine
-from fx_explorer.capture.recording.rows.graphs import module_of
+from fx_explorer.capture.recording.graphs import module_of
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Stage

@@ -30,9 +30,9 @@ from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.dynamo.ahead_of_time import lowered_by_program
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
-from fx_explorer.capture.links.links import copied_links, traced_links
+from fx_explorer.capture.node_links import copied_links, traced_links
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.given_directly import is_given_directly
-from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

@@ -22,7 +22,7 @@ import torch
 from torch._functorch import partitioners
 
 from fx_explorer.capture.aot.saved_tensors import known_bytes
-from fx_explorer.capture.recording.rows.graphs import node_value
+from fx_explorer.capture.recording.graphs import node_value
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

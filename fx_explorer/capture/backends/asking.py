@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fx_explorer.capture.backends.asked_support import AskedSupport
-from fx_explorer.capture.backends.declared import Declared, declared_by
-from fx_explorer.capture.backends.partitions import (
+from fx_explorer.capture.backends.asked_support import (
     WHAT,
+    AskedSupport,
     Proposal,
     Segments,
     partitioned,
     proposal_of,
 )
+from fx_explorer.capture.backends.declared import Declared, declared_by
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.recording.rows.graphs import CALLS, target_name
+from fx_explorer.capture.recording.graphs import CALLS, target_name
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording

@@ -1,8 +1,16 @@
-"""The name of a backend, as the user knows it.
+"""Which backend the user asked for, and its name.
+
+The name of a backend, as the user knows it.
 
 That is the name it was asked for by; of one that was given as an object the name of its function,
 or of the variable that holds it. torch calls whatever ``aot_autograd`` makes ``compiler_fn``
 (torch/_dynamo/backends/common.py), and an object without a name by its ``repr``.
+
+The backend that the user asked for, where torch has put one of its own in front of it.
+
+Inside DistributedDataParallel that is DDPOptimizer (torch/_dynamo/backends/distributed.py): it cuts
+Dynamo's graph so that gradients can be reduced while the backward runs, and hands each part, a
+bucket, to the user's backend.
 """
 
 from __future__ import annotations
@@ -13,8 +21,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.highlight import printable
+
+
+def users_backend(compiler: Any) -> Any:
+    """Return the backend behind DDPOptimizer; any other one as it is."""
+    owner = getattr(compiler, "__self__", None)
+    if type(owner).__name__ != "DDPOptimizer":
+        return compiler
+    return getattr(owner, "backend_compile_fn", compiler)
+
 
 _IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
 """What is before the function in the name of a backend that is named with its file."""

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 import torch.fx.node
 
-from fx_explorer.capture.backends.users_backend import users_backend
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.backends.backend_names import users_backend
+from fx_explorer.capture.recording.described import one_line
 
 NAME = "operator_support"
 

@@ -19,8 +19,16 @@ import torch._dynamo.config
 import torch._dynamo.utils
 
 from fx_explorer import publishing
-from fx_explorer.capture.backends.given import Problems, bounded_text, content_of, lines_of, name_of
-from fx_explorer.capture.backends.published_links import KnownNodes, graph_links, line_nodes
+from fx_explorer.capture.backends.given import (
+    KnownNodes,
+    Problems,
+    bounded_text,
+    content_of,
+    graph_links,
+    line_nodes,
+    lines_of,
+    name_of,
+)
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.errors import SessionWriteError

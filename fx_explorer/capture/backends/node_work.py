@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from fx_explorer.capture.recording.rows.graphs import computes_nothing, node_value, target_name
+from fx_explorer.capture.recording.graphs import computes_nothing, node_value, target_name
 from fx_explorer.capture.torch_flops import flops_of_call, formulas, is_countable, same_operations
 
 UNKNOWN = -1

@@ -19,10 +19,10 @@ from typing import Any
 
 from torch._dynamo import compiled_autograd, convert_frame, exc
 
-from fx_explorer.capture.dynamo.breaks.break_registry import completed
+from fx_explorer.capture.dynamo.breaks.break_rows import completed
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import name_of_compiled
-from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Fallback, FallbackKind, Frame

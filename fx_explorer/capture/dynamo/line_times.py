@@ -23,7 +23,7 @@ from torch._dynamo.symbolic_convert import (
 )
 
 from fx_explorer.capture.compile_time import UserLine
-from fx_explorer.capture.recording.rows.graphs import module_path
+from fx_explorer.capture.recording.graphs import module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 

@@ -1,7 +1,7 @@
 """The options of the compiler: what there is, of which type, with which value, in torch's own
 words.
 
-The words come from the comments in the config modules' own source (setting_help.py). What
+The words come from the comments in the config modules' own source (config_entries.py). What
 torch.compile takes comes from its docstring.
 """
 
@@ -17,13 +17,13 @@ import torch
 
 from fx_explorer.capture.options.config_entries import (
     MODULES,
+    SettingHelp,
     default_of,
     documented,
     entry,
     names,
     value_of,
 )
-from fx_explorer.capture.options.setting_help import SettingHelp
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.torch_compat.versions import compile_parameters, stances
 from fx_explorer.model import STANCE, CaptureRequest, Setting, SettingGroup

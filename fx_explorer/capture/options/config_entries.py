@@ -1,14 +1,30 @@
-"""The entries of torch's config modules: what there is, its value now, and setting it.
+"""The entries of torch's config modules, and what their source says of them.
+
+The entries of torch's config modules: what there is, its value now, and setting it.
 
 Where they are made: torch/utils/_config_module.py (``install_config_module``, ``_ConfigEntry``).
+
+What the source of a config module says of its entries: the comments above and beside them, and
+types torch does not keep.
+
+Nothing is run: the file is read and parsed once. Lines between two statements are comments or
+empty, so only the lines of a statement itself need a tokenizer.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
+import io
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,9 +32,192 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.options.setting_help import SettingHelp, entries_of
 from fx_explorer.capture.torch_compat.versions import override_of, require
 from fx_explorer.model import SettingGroup
+
+_PRAGMA = re.compile(r"\s*(type: *ignore|noqa|pyrefly:|pyre-|fmt:|pylint:|mypy:|flake8:|usort:)")
+_MARKER = re.compile(r"\[?@compile_ignored(: *\w+)?\]? *")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+_RULER = re.compile(r"[-=#~ ]{4,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingHelp:
+    """One entry as its source has it."""
+
+    help: str = ""
+    annotation: str = ""
+    guess: str = "Any"
+    """A type read off the value, for an entry without annotation whose value is None."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that its value is read from."""
+
+
+@cache
+def entries_of(module_name: str) -> dict[str, SettingHelp]:
+    """Return the entries of a config module by name (``triton.cudagraphs``); empty when its source
+    is not at hand.
+    """
+    spec = importlib.util.find_spec(module_name)
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        return {}
+    try:
+        text = Path(spec.origin).read_text(encoding="utf-8")
+        return _ConfigSource(text).entries()
+    except (OSError, SyntaxError, ValueError):
+        # A torch that comes without sources: options without help.
+        return {}
+
+
+class _ConfigSource:
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        self._body = ast.parse(text).body
+
+    def entries(self) -> dict[str, SettingHelp]:
+        return self._in_body(self._body, "", {})
+
+    def _in_body(
+        self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]
+    ) -> dict[str, SettingHelp]:
+        """Return the entries of a block. A name assigned more than once keeps the first words and
+        the first annotation.
+        """
+        found = dict(before)
+        for position, statement in enumerate(body):
+            if isinstance(statement, ast.ClassDef):
+                found.update(self._in_class(statement, found))
+            elif isinstance(statement, ast.If | ast.Try | ast.With):
+                for inner in _blocks(statement):
+                    found = self._in_body(inner, outer_help or self._above(statement), found)
+            elif name := _assigned(statement):
+                following = body[position + 1] if position + 1 < len(body) else None
+                entry = self._entry(statement, outer_help, following)
+                first = found.get(name, SettingHelp())
+                found[name] = replace(
+                    entry,
+                    help=first.help or entry.help,
+                    annotation=first.annotation or entry.annotation,
+                )
+        return found
+
+    def _in_class(
+        self, statement: ast.ClassDef, outer: dict[str, SettingHelp]
+    ) -> dict[str, SettingHelp]:
+        """Return the entries ``triton.…`` of a ``class triton:``, with what it inherits from a
+        class of the same module.
+        """
+        found: dict[str, SettingHelp] = {}
+        for base in statement.bases:
+            prefix = f"{base.id}." if isinstance(base, ast.Name) else "?"
+            found |= {
+                name[len(prefix) :]: entry
+                for name, entry in outer.items()
+                if name.startswith(prefix)
+            }
+        found |= self._in_body(statement.body, "", {})
+        return {f"{statement.name}.{name}": entry for name, entry in found.items()}
+
+    def _entry(
+        self, statement: ast.stmt, outer_help: str, following: ast.stmt | None
+    ) -> SettingHelp:
+        if isinstance(statement, ast.AnnAssign):
+            annotation = ast.unparse(statement.annotation)
+        else:
+            annotation = ""
+        value = getattr(statement, "value", None)
+        help = "\n".join(
+            filter(None, (self._above(statement), self._beside(statement), _docstring(following)))
+        )
+        return SettingHelp(help or outer_help, annotation, _guess(value), _variables(value))
+
+    def _above(self, statement: ast.stmt) -> str:
+        """Return the comment lines that end right above ``statement``."""
+        first = statement.lineno - 1
+        start = first
+        while start and self._lines[start - 1].lstrip().startswith("#"):
+            start -= 1
+        return _prose(self._lines[start:first])
+
+    def _beside(self, statement: ast.stmt) -> str:
+        lines = self._lines[statement.lineno - 1 : statement.end_lineno]
+        if not any("#" in line for line in lines):
+            return ""
+        return _prose(list(_comments("\n".join(line.lstrip() for line in lines))))
+
+
+def _comments(text: str) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def _prose(comments: Sequence[str]) -> str:
+    """Return comments without their ``#``, without what is meant for tools, and without rulers."""
+    bodies = [comment.strip().lstrip("#") for comment in comments]
+    bodies = [_MARKER.sub("", body.removeprefix(" ")) for body in bodies if not _PRAGMA.match(body)]
+    return "\n".join(body.rstrip() for body in bodies if not _RULER.match(body)).strip()
+
+
+def _docstring(statement: ast.stmt | None) -> str:
+    """Return the string that stands alone after an assignment and describes it."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value.strip()
+    return ""
+
+
+def _assigned(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+    elif isinstance(statement, ast.AnnAssign):
+        target = statement.target
+    else:
+        return ""
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _blocks(statement: ast.If | ast.Try | ast.With) -> Iterator[Sequence[ast.stmt]]:
+    yield statement.body
+    yield getattr(statement, "orelse", [])
+    for handler in getattr(statement, "handlers", []):
+        yield handler.body
+
+
+def _variables(value: ast.expr | None) -> tuple[str, ...]:
+    """Return the texts that look like an environment variable, wherever they are:
+    ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``.
+    """
+    if value:
+        texts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    else:
+        texts = []
+    return tuple(text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text))
+
+
+def _guess(value: ast.expr | None) -> str:
+    """Return the type of what ``value`` may come to: an environment variable that may be missing,
+    either side of a condition.
+    """
+    kinds = set(_kinds(value)) if value else set()
+    return " | ".join(sorted(kinds, key=lambda kind: kind == "None")) if kinds - {"None"} else "Any"
+
+
+def _kinds(value: ast.expr) -> Iterator[str]:
+    if isinstance(value, ast.IfExp):
+        yield from _kinds(value.body)
+        yield from _kinds(value.orelse)
+    elif isinstance(value, ast.Constant):
+        yield type(value.value).__name__ if value.value is not None else "None"
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("os.environ.get", "os.getenv"):
+        yield "str"
+        yield "None"
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "get_tristate_env":
+        yield "bool"
+        yield "None"
+    else:
+        yield "Any"
+
 
 MODULES: dict[SettingGroup, Any] = {
     "inductor": torch._inductor.config,

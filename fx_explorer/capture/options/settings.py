@@ -1,15 +1,36 @@
-"""Checking and setting options of the compiler."""
+"""Options that the user sets: checked, set, and the two that need more than that: the backend and
+``dynamic``.
+
+Checking and setting options of the compiler.
+
+The backend as a function, for settings that replace the backend that the program asked for.
+
+Another ``dynamic`` argument of torch.compile, given while the program runs: it holds whenever
+Dynamo captures a frame.
+
+torch.compile sets two options for it as the compiled function is entered
+(torch/_dynamo/eval_frame.py, ``make_set_enable_dynamic``), so what was set before would be lost.
+Hook: ``convert_frame._compile``, which captures one frame.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._dynamo import config, convert_frame
+from torch._dynamo.backends import registry
 
 from fx_explorer.capture.options.catalogue import list_settings
 from fx_explorer.capture.options.config_entries import MODULES, Restore, set_entry, value_of
+from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.errors import UsageError
-from fx_explorer.model import WHOLE_CAPTURE, Setting
+from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting
 from fx_explorer.model.setting_types import declared
 from fx_explorer.model.setting_values import one_of, problem_of
 
@@ -97,4 +118,96 @@ def _check_taken(setting: Setting, value: object) -> None:
             f"{setting.full_name} cannot be changed: an environment variable, or another "
             "option, decides it in this process; "
             "see where torch's config module declares it, unset that and capture again"
+        )
+
+
+Compiler = Callable[..., Any]
+
+
+def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compiler:
+    """Return the compiler that ``torch.compile(backend=…, mode=…)`` would make; ``asked_for`` when
+    neither is set.
+    """
+    if not {"compile.backend", "compile.mode"} & settings.keys():
+        return asked_for
+    backend, mode = (
+        str(settings.get("compile.backend") or "inductor"),
+        settings.get("compile.mode") or None,
+    )
+    try:
+        if backend == "inductor":
+            wrapper: Compiler = torch._TorchCompileInductorWrapper(mode, None, None)
+            return wrapper
+        return registry.lookup_backend(backend)
+    except (torch._dynamo.exc.InvalidBackend, RuntimeError) as error:
+        raise UsageError(
+            f"backend {backend!r} with mode {mode!r} cannot be used: {error}"
+        ) from error
+
+
+SETTING = "compile.dynamic"
+
+THROUGH = (
+    "Dynamo is through with these graphs, so their sizes stay as they are. To have other "
+    "ones dynamic, capture again with "
+    "--dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
+)
+
+_OPTIONS = ("assume_static_by_default", "automatic_dynamic_shapes")
+
+
+class DynamicShapes:
+    """Whether sizes become symbols in frames captured from now on."""
+
+    def __init__(self) -> None:
+        self._automatic: dict[str, bool] = {name: getattr(config, name) for name in _OPTIONS}
+        """Without the argument: as the program has them."""
+        self._wanted: dict[str, bool] = {}
+        """The options that are wanted; empty for what the program asked torch.compile for."""
+        self._frame = contextlib.ExitStack()
+        """What puts the options back when the frame that is being captured is through."""
+
+    def want(self, dynamic: object) -> None:
+        """Set the argument for frames captured from now on."""
+        values = {True: (False, self._automatic["automatic_dynamic_shapes"]), False: (True, False)}
+        # None is wanted too: torch.compile may have been called with something else.
+        if isinstance(dynamic, bool):
+            self._wanted = dict(zip(_OPTIONS, values[dynamic], strict=True))
+        else:
+            self._wanted = self._automatic
+
+    def hold(self) -> None:
+        """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin
+        again.
+        """
+        if self._wanted:
+            self._frame.enter_context(config.patch(self._wanted))
+
+    @contextlib.contextmanager
+    def in_frames(self) -> Iterator[None]:
+        """Let what is wanted hold in each frame that is captured inside the block, and no
+        longer.
+        """
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def _compile(*args: Any, **kwargs: Any) -> Any:
+                with contextlib.ExitStack() as self._frame:
+                    self.hold()
+                    return original(*args, **kwargs)
+
+            return _compile
+
+        with patched(convert_frame, "_compile", make):
+            yield
+
+
+def check_anew(gate: Gate, changes: Changes) -> None:
+    """Raise UsageError for what cannot be changed together with what is dynamic."""
+    if gate != "dynamo":
+        raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
+    if changes.marks or changes.passes:
+        raise UsageError(
+            "Dynamo makes a new graph for other dynamic shapes: mark regions and apply "
+            "passes there."
         )

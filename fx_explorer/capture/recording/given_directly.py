@@ -17,8 +17,8 @@ from typing import Literal
 
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import StraightThrough
-from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Compilation, Frame
 

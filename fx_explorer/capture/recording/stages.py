@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fx_explorer.capture.recording.rows.graphs import computes_nothing, target_name
+from fx_explorer.capture.recording.graphs import computes_nothing, target_name
 from fx_explorer.model import Stage, Status
 
 if TYPE_CHECKING:

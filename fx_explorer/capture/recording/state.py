@@ -21,20 +21,23 @@ import torch
 import torch._guards
 
 from fx_explorer.capture.compile_time import Phases
+from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
-from fx_explorer.capture.recording.compilation_state import CompilationState
-from fx_explorer.capture.recording.dynamo_bytecode import CodeDict, DynamoBytecode
-from fx_explorer.capture.recording.given_callables import GivenCallables
+from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.dynamo_code import CodeDict, DynamoBytecode, ResumeCode
+from fx_explorer.capture.recording.function_names import GivenCallables
 from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
-from fx_explorer.capture.recording.hook_notes import BackendError, CallAgain, FailedGuard, Published
 from fx_explorer.capture.recording.live_guards import LiveGuards
-from fx_explorer.capture.recording.noting import Noting
-from fx_explorer.capture.recording.resume_code import ResumeCode
-from fx_explorer.capture.recording.rows import graphs
-from fx_explorer.capture.recording.rows.error_lines import one_line
-from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.noting import (
+    BackendError,
+    CallAgain,
+    FailedGuard,
+    Noting,
+    Published,
+)
 from fx_explorer.capture.recording.segments import RecordedGraph, Segment
-from fx_explorer.capture.recording.this_thread import ThisThread
+from fx_explorer.capture.recording.sources import Sources
+from fx_explorer.capture.recording.this_thread import CompilationState, ThisThread
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
     STAGES,

@@ -8,8 +8,8 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fx_explorer.capture.recording.hook_notes import Published
-from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.noting import Published
+from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.session.writer import IN_MEMORY, SessionWriter
 

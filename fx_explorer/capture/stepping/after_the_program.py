@@ -17,8 +17,8 @@ from torch.utils._sympy.printers import PythonPrinter
 from fx_explorer.capture.backends.asking import given_to_backend
 from fx_explorer.capture.dynamo.guards.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.inspecting import backward_at_once
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
-from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.compiling import compile_as_asked, run_variant
 from fx_explorer.capture.stepping.gate_commands import (
@@ -34,7 +34,7 @@ from fx_explorer.capture.stepping.gates import Aborted, AnotherVariant, GateReac
 from fx_explorer.capture.stepping.measuring import measure
 from fx_explorer.capture.stepping.new_variant import first_graph, new_variant
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant, shared_keys
+from fx_explorer.capture.stepping.variant import CapturedSegment, Variant, shared_keys
 from fx_explorer.capture.torch_compat.versions import name_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Changes, Command, Guard, Notice

@@ -1,9 +1,15 @@
-"""Compile one graph as the user asks for it, and leave it for another variant whenever one is asked
+"""One graph on its way through the gates: what happens at each, and its compilation as the user
+asks for it.
+
+Compile one graph as the user asks for it, and leave it for another variant whenever one is asked
 for.
+
+What happens at a gate: the passes for it are applied, and the user is waited for.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +17,93 @@ from typing import Any
 import torch
 from torch._dynamo.exc import RestartAnalysis
 
+from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import runnable_copy
-from fx_explorer.capture.options import dynamic_shapes
-from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.options import settings
+from fx_explorer.capture.stepping.gate_commands import allow_at_gate, obey_at_gate
 from fx_explorer.capture.stepping.gates import AnotherVariant, GateReached, LeftAtGate, Skipped
 from fx_explorer.capture.stepping.new_variant import new_variant
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
-from fx_explorer.errors import UsageError
+from fx_explorer.capture.stepping.variant import CapturedSegment, Variant
+from fx_explorer.errors import PassProblem, UsageError
+from fx_explorer.model import Direction, Gate, Notice
+
+_BEFORE: dict[Gate, Gate] = {"dynamo": "dynamo", "post_grad": "pre_fusion"}
+"""Where an edited graph is kept for variants that set out from later gates. Other gates have kept
+what was made of it.
+"""
+
+
+def at_gate(
+    stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
+) -> None:
+    """Apply the passes that this variant has for a finished stage, and wait if the user wants to
+    stop here.
+    """
+    variant = stepper.variant
+    if variant is None:
+        return
+    key = (gate, direction)
+    variant.reached.add(key)
+    if key in variant.passed:
+        return
+    # Whatever AOTAutograd has to tell Dynamo comes from tracing, which is done by then.
+    if stepper.is_probing and gate in ("joint", "partition"):
+        raise GateReached
+    stepper.gates.arrive(gate)
+    is_stuck = module is not None and _is_stuck(
+        stepper, stepper.edits.apply_passes(variant, gate, direction, module)
+    )
+    if is_stuck or stepper.gates.stops_at(gate):
+        _wait(stepper, variant, gate, direction, module)
+    variant.passed.add(key)
+    if module is not None and key in variant.edited and gate in _BEFORE:
+        variant.kept[(_BEFORE[gate], direction)] = snapshot(module)
+
+
+def after_published(stepper: Stepper, stage: str, direction: Direction) -> None:
+    """Wait if the user wants to stop after each stage that a backend publishes. Nothing is changed
+    there: only the backend knows what it makes of the stage.
+    """
+    variant = stepper.variant
+    if variant is None or not stepper.gates.stops_at("backend"):
+        return
+    stepper.gates.arrive("backend")
+    backend = stepper.recording.of(stepper.recording.compilation_name()).backend
+    _wait(
+        stepper, variant, "backend", direction, None, f"{stage} of {backend}" if backend else stage
+    )
+
+
+def _wait(
+    stepper: Stepper,
+    variant: Variant,
+    gate: Gate,
+    direction: Direction,
+    module: torch.fx.GraphModule | None,
+    published: str = "",
+) -> None:
+    began = time.monotonic()
+    try:
+        obey = functools.partial(obey_at_gate, stepper, variant, gate, direction, module)
+        allow = functools.partial(allow_at_gate, stepper)
+        stepper.gates.wait(gate, variant.row.name, direction, obey, allow, published)
+    finally:
+        waited_s = time.monotonic() - began
+        variant.waited_s += waited_s
+        stepper.recording.waited_s += waited_s
+
+
+def _is_stuck(stepper: Stepper, problems: list[str]) -> bool:
+    """Return whether to wait for the user because passes failed. Without a user, raises
+    PassProblem.
+    """
+    if problems and stepper.is_outside:
+        raise PassProblem(problems[0])
+    for problem in problems:
+        stepper.recording.notify(Notice("note", text=problem))
+    return bool(problems)
+
 
 _NEEDS_DYNAMO = (
     "Dynamo would have to capture the frame again for this, and is through with it; capture "
@@ -48,7 +133,7 @@ def compile_as_asked(
     except AnotherVariant as other:
         stepper.rows.leave(variant, "the user chose another variant")
         # Only Dynamo can do this: ``stepped_boundary.py`` has it restart the frame.
-        if dynamic_shapes.SETTING in other.command.changes.settings:
+        if settings.SETTING in other.command.changes.settings:
             raise
         other_variant, graph = new_variant(stepper, kept, other.command, variant)
         made = run_variant(

@@ -14,13 +14,13 @@ from typing import NoReturn
 import torch
 
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.options.dynamic_shapes import SETTING, THROUGH
+from fx_explorer.capture.options.settings import SETTING, THROUGH
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.edits.editing import cut_out, marked, passed
+from fx_explorer.capture.stepping.editing import cut_out, marked, passed
 from fx_explorer.capture.stepping.gates import AnotherVariant
 from fx_explorer.capture.stepping.new_variant import check_new_variant
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
+from fx_explorer.capture.stepping.variant import CapturedSegment, Variant
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATE_WORDS, Changes, Command, Direction, Gate, PassFile
 

@@ -21,14 +21,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.options.compilers import compiler_for
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.options.settings import compiler_for
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.unrecorded import unrecorded
-from fx_explorer.capture.stepping.at_gate import at_gate
+from fx_explorer.capture.stepping.compiling import at_gate
 from fx_explorer.capture.stepping.gates import StopAfterGate
 from fx_explorer.capture.stepping.new_variant import first_graph
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Settings, Variant
+from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Variant
 from fx_explorer.capture.torch_compat.versions import options_there
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Failure, Measured, Measurement

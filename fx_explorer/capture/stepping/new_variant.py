@@ -6,15 +6,16 @@ import torch
 from torch._guards import compile_context
 
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.options import dynamic_shapes, settings
-from fx_explorer.capture.options.compilers import compiler_for
-from fx_explorer.capture.stepping.edits.editing import marked
+from fx_explorer.capture.options import settings
+from fx_explorer.capture.options.settings import compiler_for
+from fx_explorer.capture.stepping.editing import marked
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.region_reuse import check_region, share_regions
-from fx_explorer.capture.stepping.variants.variant import (
+from fx_explorer.capture.stepping.variant import (
     CapturedSegment,
     Variant,
+    check_region,
     share_gates,
+    share_regions,
     shared_keys,
     shared_segment,
 )
@@ -53,10 +54,10 @@ def check_new_variant(
     _check_passes(gate, command.changes.passes)
     if command.changes.marks and gate != "dynamo":
         raise UsageError("A region is marked in Dynamo's graph: go again from dynamo to mark one.")
-    if dynamic_shapes.SETTING in command.changes.settings:
+    if settings.SETTING in command.changes.settings:
         if kept is not stepper.in_dynamo:
-            raise UsageError(dynamic_shapes.THROUGH)
-        dynamic_shapes.check_anew(gate, command.changes)
+            raise UsageError(settings.THROUGH)
+        settings.check_anew(gate, command.changes)
     marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
 
 
@@ -143,9 +144,7 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
     """
     if not passes:
         return
-    from fx_explorer.capture.stepping.edits.custom_pass import (
-        load_pass,
-    )  # only for those who have a pass
+    from fx_explorer.capture.stepping.custom_pass import load_pass  # only for those who have a pass
 
     for one in passes:
         if one.gate not in GRAPH_GATES:

@@ -15,17 +15,20 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from fx_explorer.capture.backends.users_backend import users_backend
+from fx_explorer.capture.backends.backend_names import users_backend
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.recording.boundary import Compile, Key, LoweringRequest, T
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.at_gate import after_published, at_gate
-from fx_explorer.capture.stepping.compiling import CompileHere, compile_as_asked
+from fx_explorer.capture.stepping.compiling import (
+    CompileHere,
+    after_published,
+    at_gate,
+    compile_as_asked,
+)
 from fx_explorer.capture.stepping.gates import AnotherVariant, GateReached
 from fx_explorer.capture.stepping.stepper import Stepper
-from fx_explorer.capture.stepping.variants.region_reuse import signature
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, CompiledRegion, Variant
+from fx_explorer.capture.stepping.variant import CapturedSegment, CompiledRegion, Variant, signature
 from fx_explorer.capture.torch_compat.versions import prints_subclasses_it_compiles
 from fx_explorer.model import Changes, Command, Direction, Gate, RegionLowering
 

@@ -4,7 +4,7 @@ torch compiles now.
 The hooks of each stage come to it through the boundary (stepped_boundary.py): they ask whether an
 earlier variant made the same, and hand over what they made. A capture that nobody steps through has
 none. Where to read on: a graph comes from Dynamo (stepped_boundary.py), is compiled (compiling.py),
-comes to its gates (at_gate.py), where another variant may set out (new_variant.py), and is taken up
+comes to its gates (compiling.py), where another variant may set out (new_variant.py), and is taken up
 again when the program has ended (after_the_program.py).
 """
 
@@ -17,16 +17,15 @@ from typing import Any
 from fx_explorer.capture.backends.asking import answerer
 from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.options import settings
-from fx_explorer.capture.options.compilers import Compiler, compiler_for
-from fx_explorer.capture.options.dynamic_shapes import SETTING, DynamicShapes
+from fx_explorer.capture.options.settings import SETTING, Compiler, DynamicShapes, compiler_for
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.stepping.edits.editing import GraphEdits
+from fx_explorer.capture.stepping.editing import GraphEdits
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate
-from fx_explorer.capture.stepping.variants.variant import CapturedSegment, Variant
-from fx_explorer.capture.stepping.variants.variant_rows import VariantRows
+from fx_explorer.capture.stepping.variant import CapturedSegment, Variant
+from fx_explorer.capture.stepping.variant_rows import VariantRows
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Changes, Gate, Intervention
 

@@ -1,10 +1,15 @@
-"""Work that torch does while it compiles and that nobody sees here: looking for garbage, asking for
+"""Work of torch's that a capture leaves out: caches of compiled graphs, and what nobody sees here.
+
+Work that torch does while it compiles and that nobody sees here: looking for garbage, asking for
 new pieces of Python's stack, and printing texts that nobody reads. Each part is left out by itself.
 
 None of it has any effect on what is generated. Shares of a 12-layer Llama training step, torch
 2.13, main process, CPU time: garbage collection 20 %, page faults of the stack 15 to 20 %, texts of
 graphs 3 %, names of functions for a log 2 % (``python -m benchmarks.capture_cost``). What torch
 answers is never answered in its place: such code would have to follow every release.
+
+torch's caches of compiled graphs: off while a capture records, and as the program has them where it
+must have them.
 """
 
 from __future__ import annotations
@@ -13,12 +18,77 @@ import contextlib
 import inspect
 import logging
 import sys
+import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from fx_explorer.capture.torch_compat.compile_caches import is_cached
-from fx_explorer.capture.torch_compat.patching import patched
+import torch
+import torch._functorch.config as functorch_config
+import torch._inductor.config as inductor_config
+
+from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.stack_room import room_behind
+
+CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+_AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}
+_OFF = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
+
+_as_before: list[list[tuple[Any, dict[str, Any]]]] = []
+"""(config module, what the program had), for each capture that has the caches off."""
+
+
+class _Recording(Protocol):
+    def unavailable(self, view: str, reason: str) -> None:
+        """Note what is not shown, and why."""
+
+
+@contextlib.contextmanager
+def caches_off(recording: _Recording) -> Iterator[None]:
+    """Turn torch's caches off inside the block, so that everything is lowered: of a graph that
+    comes from a cache there would be nothing to see. An option that this torch release lacks is
+    named in the session.
+    """
+    before: list[tuple[Any, dict[str, Any]]] = []
+    with contextlib.ExitStack() as stack:
+        for config, values in _OFF:
+            for name, value in values.items():
+                if not hasattr(config, name):
+                    reason = f"{config.__name__} has no option {name}"
+                    recording.unavailable("graphs that are in a compile cache", reason)
+                    continue
+                before.append((config, {name: getattr(config, name)}))
+                stack.enter_context(configured(config, {name: value}))
+        _as_before.append(before)
+        stack.callback(_as_before.remove, before)
+        yield
+
+
+@contextlib.contextmanager
+def caches_as_before() -> Iterator[None]:
+    """Put the caches back inside the block, within ``caches_off``, as the program had them before
+    anything was recorded.
+    """
+    with contextlib.ExitStack() as stack:
+        for config, values in _as_before[0] if _as_before else ():
+            stack.enter_context(configured(config, values))
+        yield
+
+
+def is_cached() -> bool:
+    """Return whether what is compiled now becomes an entry of a cache: the program may have
+    switched one on.
+    """
+    return any(getattr(config, name, False) for config, values in _OFF for name in values)
+
+
+def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
+    """Cache what is compiled inside the block, but use no entry that is older. Kernels that are
+    built already are used.
+    """
+    found: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(
+        cache_key_tag=uuid.uuid4().hex
+    )
+    return found
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from fx_explorer.capture.virtual_gpu.causes import chain
+from fx_explorer.capture.virtual_gpu.not_possible import chain
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 from fx_explorer.state_folder import home_folder

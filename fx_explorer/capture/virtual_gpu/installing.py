@@ -16,7 +16,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
+    from fx_explorer.capture.virtual_gpu.device_queries import Emulation
 
 
 def before_torch(gpu: Gpu) -> None:
@@ -41,7 +41,7 @@ def install(gpu: Gpu) -> Emulation:
     """Install the GPU, after torch and before its compiler is imported. Raises WorkerError where
     this torch or triton lacks something.
     """
-    from fx_explorer.capture.virtual_gpu.emulation.emulation_mode import Emulation
+    from fx_explorer.capture.virtual_gpu.device_queries import Emulation
 
     emulation, doing = Emulation(gpu), ""
     try:
@@ -58,18 +58,16 @@ def install(gpu: Gpu) -> Emulation:
 
 def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
     """Return (what is hooked into, in words; the function that does it), in order."""
-    from fx_explorer.capture.virtual_gpu.emulation import (
-        autotune_candidates,
-        constants,
-        convolutions,
+    from fx_explorer.capture.virtual_gpu import (
         device_queries,
         fake_cuda_tensors,
         moved_graphs,
+        on_the_cpu,
         operators,
         streams,
         torch_cuda,
     )
-    from fx_explorer.capture.virtual_gpu.kernels.triton_driver import use_driver
+    from fx_explorer.capture.virtual_gpu.triton_driver import use_driver
 
     gpu = emulation.gpu
     return [
@@ -83,12 +81,12 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
             "tensors on cuda",
             lambda: quietly(lambda: fake_cuda_tensors.allow_cuda_tensors(emulation)),
         ),
-        ("constant folding", constants.fold_on_cpu),
+        ("constant folding", on_the_cpu.fold_on_cpu),
         ("options of Inductor", set_options),
-        ("convolutions of the CPU", lambda: convolutions.ask_no_library(emulation)),
+        ("convolutions of the CPU", lambda: on_the_cpu.ask_no_library(emulation)),
         ("CUDA graphs", record_no_cuda_graphs),
         ("graphs that are moved", lambda: moved_graphs.move_graphs(emulation)),
-        ("choices that are not timed", lambda: autotune_candidates.note_choices(emulation)),
+        ("choices that are not timed", lambda: on_the_cpu.note_choices(emulation)),
         ("questions about the device", lambda: device_queries.listen_to_dynamo(emulation)),
         ("answers inside compiled functions", torch_cuda.keep_dynamo_rules),
     ]

@@ -19,7 +19,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase, create_op_supp
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from fx_explorer import model
-from fx_explorer.capture.backends import partitions
+from fx_explorer.capture.backends import asked_support
 from fx_explorer.instruments.backends.support import backend_support
 from fx_explorer.instruments.backends.verdict import split_words
 from fx_explorer.session import SessionReader
@@ -94,7 +94,9 @@ def segments(reader: SessionReader) -> set[frozenset[str]]:
 
 
 def operators(partitions: list[Any]) -> set[frozenset[str]]:
-    named = ({node.name for node in one.nodes if node.op.startswith("call_")} for one in partitions)
+    named = (
+        {node.name for node in one.nodes if node.op.startswith("call_")} for one in asked_support
+    )
     return {frozenset(names) for names in named if names}
 
 
@@ -180,8 +182,8 @@ def test_openvinos_segments_are_those_it_fuses(
     fuse = CapabilityBasedPartitioner.fuse_partitions
 
     def noted(self: Any, partitions: Any, *rest: Any, **named: Any) -> Any:
-        fused.append(operators(partitions))
-        return fuse(self, partitions, *rest, **named)
+        fused.append(operators(asked_support))
+        return fuse(self, asked_support, *rest, **named)
 
     monkeypatch.setattr(CapabilityBasedPartitioner, "fuse_partitions", noted)
     reader = recorded(tmp_path, "openvino", Net().eval())
@@ -420,7 +422,7 @@ def chain(length: int) -> Callable[[torch.Tensor], torch.Tensor]:
 def test_a_graph_that_is_too_large_to_be_partitioned_is_asked_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partitions, "MOST_PARTITIONED", 50)
+    monkeypatch.setattr(asked_support, "MOST_PARTITIONED", 50)
     asked: list[str] = []
 
     def every(node: torch.fx.Node) -> bool:

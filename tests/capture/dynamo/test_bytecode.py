@@ -14,9 +14,13 @@ from torch._dynamo.utils import counters
 
 from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.capture.dynamo.bytecode.jumps import MAX_COLUMNS, gutter
+from fx_explorer.capture.dynamo.bytecode.instructions import (
+    MAX_COLUMNS,
+    gutter,
+    handled,
+    instructions,
+)
 from fx_explorer.capture.dynamo.bytecode.listing import ListingRow, in_words, listing, remark
-from fx_explorer.capture.dynamo.bytecode.stack_depths import handled, instructions
 from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record

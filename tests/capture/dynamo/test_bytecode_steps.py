@@ -27,7 +27,7 @@ from fx_explorer.capture.dynamo.bytecode.bytecode_steps import (
     NOTHING_RAN,
     record_steps,
 )
-from fx_explorer.capture.dynamo.bytecode.stack_depths import stack_depths
+from fx_explorer.capture.dynamo.bytecode.instructions import stack_depths
 from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_SHOWN, in_short
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording.state import Recording

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fx_explorer.capture.inductor.kernels.generated import LoweredKernels, kernel_recording
-from fx_explorer.capture.inductor.kernels.kernel_text import definitions
+from fx_explorer.capture.inductor.generated import LoweredKernels, kernel_recording
+from fx_explorer.capture.inductor.kernel_text import definitions
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.torch_compat.patching import patched
 from tests.capture.lowering import call_names, code_line, fresh_compiler, linked_names, lower

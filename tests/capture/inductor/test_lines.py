@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fx_explorer.capture.inductor.kernels.generated import GeneratedKernel, LoweredKernels
-from fx_explorer.capture.inductor.lines.line_text import RenderedTexts, TaggedLine
+from fx_explorer.capture.inductor.generated import GeneratedKernel, LoweredKernels
+from fx_explorer.capture.inductor.line_text import RenderedTexts, TaggedLine
 from tests.capture.lowering import lower, source_line
 
 STATEMENT = re.compile(r"auto tmp\d+ = |\.store\(|out_ptr\d+\[|tmp_acc\d+")

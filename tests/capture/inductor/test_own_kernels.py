@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.capture.inductor.kernels.kernel_text import definitions
-from fx_explorer.capture.links.own_kernels import copied_lines
+from fx_explorer.capture.inductor.kernel_text import definitions
+from fx_explorer.capture.own_kernels import copied_lines
 
 KERNELS = '''"""Kernels."""
 

@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.inductor.autotuning.template_choices import NOT_RUN, choices_for
-from fx_explorer.capture.inductor.autotuning.tuned_choices import noting_choices
-from fx_explorer.capture.inductor.launches.launch_notes import NotedBuild, NotedKernel, NotedLaunch
-from fx_explorer.capture.inductor.launches.launch_rows import add_launch_rows
+from fx_explorer.capture.inductor.autotuner_choices import NOT_RUN, choices_for, noting_choices
+from fx_explorer.capture.inductor.launch_rows import (
+    NotedBuild,
+    NotedKernel,
+    NotedLaunch,
+    add_launch_rows,
+)
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import (
     SOURCE_LEVEL,

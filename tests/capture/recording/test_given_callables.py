@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.capture.recording.given_callables import GivenCallables, name_of, own_name
-from fx_explorer.capture.recording.rows.callers import CallSite
-from fx_explorer.capture.recording.rows.graphs import module_path
+from fx_explorer.capture.recording.function_names import GivenCallables, name_of, own_name
+from fx_explorer.capture.recording.graphs import module_path
+from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.instruments.recompiles.causes import SHARED, recompiles
 from fx_explorer.model import Compilation
 from fx_explorer.overview.outline import outline

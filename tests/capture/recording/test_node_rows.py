@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 import torch
 
-from fx_explorer.capture.recording.rows.graphs import NodeRows, node_row
-from fx_explorer.capture.recording.rows.sources import Sources, StackPlace
+from fx_explorer.capture.recording.graphs import NodeRows, node_row
+from fx_explorer.capture.recording.sources import Sources, StackPlace
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fx_explorer
-from fx_explorer.capture.recording.rows.sources import Sources
+from fx_explorer.capture.recording.sources import Sources
 from fx_explorer.model import Frame
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import IN_MEMORY

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
-from fx_explorer.capture.stepping.edits.custom_pass import apply_pass, load_pass
+from fx_explorer.capture.stepping.custom_pass import apply_pass, load_pass
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.errors import PassProblem
 from tests.capture.lowering import fresh_compiler

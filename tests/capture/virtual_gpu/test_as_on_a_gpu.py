@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.capture.virtual_gpu.emulation.operators import AttentionArguments, Backend, chosen
+from fx_explorer.capture.virtual_gpu.operators import AttentionArguments, Backend, chosen
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton, told

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from fx_explorer.capture.virtual_gpu import building as machine_code
 from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, keep_apart, made
-from fx_explorer.capture.virtual_gpu.kernels import building as machine_code
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 

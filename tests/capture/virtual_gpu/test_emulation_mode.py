@@ -13,8 +13,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_path
-from fx_explorer.capture.virtual_gpu.emulation.device_queries import conditions
-from fx_explorer.capture.virtual_gpu.emulation.needs_fake import insists_on_gpu, needs_fake
+from fx_explorer.capture.virtual_gpu.device_queries import conditions
+from fx_explorer.capture.virtual_gpu.not_possible import insists_on_gpu, needs_fake
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.capture.virtual_gpu.kernels import building as machine_code
-from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
+from fx_explorer.capture.virtual_gpu import building as machine_code
+from fx_explorer.capture.virtual_gpu.triton_kernel import CannotBuild
 
 
 @pytest.fixture

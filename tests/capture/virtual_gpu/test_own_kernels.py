@@ -30,7 +30,7 @@ from fx_explorer.analysis.kernel_documents import level_document, text_of_level
 from fx_explorer.analysis.links.chain import linked_with_levels
 from fx_explorer.analysis.links.explain import explain
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.capture.virtual_gpu.emulation.needs_fake import needs_fake
+from fx_explorer.capture.virtual_gpu.not_possible import needs_fake
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool
 from fx_explorer.instruments.kernels.report import kernel_text

@@ -1,14 +1,116 @@
-"""Graph breaks as rows: torch's report, and what was read off Dynamo while it broke."""
+"""Graph breaks as rows, out of three sources: torch's report, its list of breaks, and Dynamo's
+state while it broke.
+
+Graph breaks as rows: torch's report, and what was read off Dynamo while it broke.
+
+What Dynamo knows while it writes a graph break report, which the report itself does not say.
+
+torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``), for what a report itself
+leaves out.
+
+Its texts are templates, some with placeholders for what only the report knows; those are not used.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+import json
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from fx_explorer.capture.dynamo.breaks.break_context import breaking_now
-from fx_explorer.capture.dynamo.breaks.break_registry import completed
+import torch
+
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.model import GraphBreak, Notice
-from fx_explorer.torch_texts.reports import parse_break
+from fx_explorer.model import Frame, GraphBreak, Notice
+from fx_explorer.torch_texts.reports import BreakReport, parse_break
+
+
+class Extent(NamedTuple):
+    """A stretch of source from ``column`` of a line to ``end_column`` of ``end_line``, both in it,
+    in characters from 1; 0 where not known.
+    """
+
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BreakContext:
+    """What Dynamo knows while it writes a graph break record."""
+
+    chain: tuple[Frame, ...] = ()
+    """The function that Python called, and what was inlined into it down to the break."""
+    extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
+    """The extents, by file and line."""
+    module: str = ""
+    """Path of the module that was being called."""
+
+    def extent(self, file: str, line: int) -> Extent:
+        return self.extents.get((file, line), Extent())
+
+
+breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext())  # noqa: B039 - frozen
+
+
+def breaking_now() -> BreakContext:
+    """Return what Dynamo knows of the break it is recording, for whoever hears the record. It is
+    empty outside of a record, and in a torch release that does not tell.
+    """
+    return breaking.get()
+
+
+_PLACEHOLDER = ("{", "_explanation", '"')
+
+
+class RegistryEntry(NamedTuple):
+    registry_id: str
+    explanation: str
+    hints: tuple[str, ...]
+
+
+def completed(report: BreakReport) -> BreakReport:
+    """Return ``report`` with id, explanation and hints from the registry where it has none of its
+    own.
+    """
+    if report.registry_id and report.explanation and report.hints:
+        return report
+    entry = entry_of(report.registry_id, report.reason)
+    return replace(
+        report,
+        registry_id=report.registry_id or entry.registry_id,
+        explanation=report.explanation or entry.explanation,
+        hints=report.hints or entry.hints,
+    )
+
+
+def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
+    """Return what the registry says about an id, or else about a reason in its own words; empty
+    when it knows neither.
+    """
+    registry = _registry()
+    known = registry_id or next(
+        (key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), ""
+    )
+    forms = registry.get(known, [])
+    explanations = [form["Explanation"] for form in forms if _is_plain(form["Explanation"])]
+    hints = [tuple(hint for hint in form["Hints"] if _is_plain(hint)) for form in forms]
+    return RegistryEntry(
+        known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ())
+    )
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and not any(mark in text for mark in _PLACEHOLDER)
+
+
+@functools.cache
+def _registry() -> dict[str, list[dict[str, Any]]]:
+    path = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
 
 _NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in eager mode"
 

@@ -34,7 +34,7 @@ from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.dynamo.breaks.break_times import Tick, TickKind, TimedFrame
-from fx_explorer.capture.recording.resume_code import RESUME
+from fx_explorer.capture.recording.dynamo_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 

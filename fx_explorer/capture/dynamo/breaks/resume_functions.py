@@ -19,7 +19,7 @@ from torch._dynamo import convert_frame
 from torch._dynamo.resume_execution import ContinueExecutionCache
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from fx_explorer.capture.recording.resume_code import ResumeCode
+from fx_explorer.capture.recording.dynamo_code import ResumeCode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of

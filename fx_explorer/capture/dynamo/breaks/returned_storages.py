@@ -27,14 +27,14 @@ import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from fx_explorer.capture.dynamo.breaks.python_holds import (
+from fx_explorer.capture.dynamo.breaks.held_tensors import (
     PythonReferences,
+    SavedByEager,
     WeakTensor,
     owners_in_cpp,
     storage_of,
     tensors_in,
 )
-from fx_explorer.capture.dynamo.breaks.saved_between import SavedByEager
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from fx_explorer.capture.dynamo.bytecode.step_recorder import StepRecorder
-from fx_explorer.capture.recording.dynamo_bytecode import CodeSet
+from fx_explorer.capture.recording.dynamo_code import CodeSet
 from fx_explorer.capture.torch_compat.versions import require
 
 _DebugContext: Any = require("torch._dynamo.bytecode_debugger", "_DebugContext")

@@ -13,8 +13,8 @@ from dataclasses import replace
 import torch
 
 from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_STEPS, StepRecorder
-from fx_explorer.capture.recording.hook_notes import CallAgain
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.described import one_line
+from fx_explorer.capture.recording.noting import CallAgain
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.versions import MissingInTorch
 from fx_explorer.errors import UsageError

@@ -23,17 +23,19 @@ from typing import Any
 from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
-from fx_explorer.capture.dynamo.bytecode.jumps import gutter
-from fx_explorer.capture.dynamo.bytecode.stack_depths import (
+from fx_explorer.capture.dynamo.bytecode.instructions import (
     BytecodeInstruction,
+    gutter,
     handled,
     instructions,
     stack_depths,
 )
-from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
-from fx_explorer.capture.recording.function_names import name_of_compiled, qualified_name
-from fx_explorer.capture.recording.given_callables import is_wrapper
-from fx_explorer.capture.recording.resume_code import RESUME
+from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
+from fx_explorer.capture.recording.function_names import (
+    is_wrapper,
+    name_of_compiled,
+    qualified_name,
+)
 from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

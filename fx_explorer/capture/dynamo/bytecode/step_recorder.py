@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from fx_explorer.capture.dynamo.bytecode.instructions import effect, stack_depths
 from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
-from fx_explorer.capture.dynamo.bytecode.stack_depths import effect, stack_depths
-from fx_explorer.capture.recording.dynamo_bytecode import RecordedBytecode
-from fx_explorer.capture.recording.resume_code import RESUME
-from fx_explorer.capture.recording.rows.described import described
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording.described import described, one_line
+from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import BytecodeStep

@@ -34,8 +34,8 @@ from fx_explorer.capture.dynamo.guards.guard_leaves import (
 )
 from fx_explorer.capture.dynamo.guards.what_if import check_keys
 from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
+from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
-from fx_explorer.capture.recording.rows.described import described
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import name_of

@@ -25,8 +25,8 @@ import torch
 from torch._dynamo import guards
 
 from fx_explorer.capture.dynamo.guards.guard_leaves import leaves
-from fx_explorer.capture.recording.hook_notes import FailedGuard, GuardedValue
-from fx_explorer.capture.recording.rows.described import described
+from fx_explorer.capture.recording.described import described
+from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.torch_texts import bounded

@@ -23,8 +23,8 @@ from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import strip_local_scope
 
 from fx_explorer.capture.dynamo.guards.recompiles import GuardScope, tensor_source
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.live_guards import LiveTree
-from fx_explorer.capture.recording.rows.error_lines import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GuardAnswer, GuardCheck

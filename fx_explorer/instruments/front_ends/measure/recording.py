@@ -28,8 +28,8 @@ from typing import Any, cast
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fx_explorer.capture.recording.rows import graphs
-from fx_explorer.capture.recording.rows.error_lines import one_line
+from fx_explorer.capture.recording import graphs
+from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.instruments.front_ends.measure.kept_target import KeptTarget, attributes_kept

@@ -86,7 +86,7 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
 
 def _check(source: str) -> None:
     """Read an untrusted source before it is run. Raises UntrustedSourceError."""
-    from fx_explorer.capture.virtual_gpu.kernels.triton_names import helpers
+    from fx_explorer.capture.virtual_gpu.triton_kernel import helpers
     from fx_explorer.session.untrusted.triton_source import check_source
 
     check_source(source, helpers())

@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from fx_explorer.capture.virtual_gpu.building import Built, Toolchain
 from fx_explorer.capture.virtual_gpu.cache_directories import not_written
-from fx_explorer.capture.virtual_gpu.kernels.building import Built, Toolchain
-from fx_explorer.capture.virtual_gpu.kernels.cannot_build import CannotBuild
-from fx_explorer.capture.virtual_gpu.kernels.triton_kernel import (
+from fx_explorer.capture.virtual_gpu.triton_kernel import (
+    CannotBuild,
     TritonKernel,
     loaded,
     loaded_of_a_stranger,

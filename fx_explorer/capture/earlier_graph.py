@@ -1,0 +1,276 @@
+"""A recorded graph, asked which of its nodes a node of a later graph came from: by what torch noted
+in ``node.meta``.
+
+Names of nodes are only looked up in the very graph that torch says they are from, or where the node
+there is shown to be the same one by more than its name. What evidence goes before what other is
+decided in ``node_links.py``.
+"""
+
+from __future__ import annotations
+
+import bisect
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_names
+from fx_explorer.capture.recording.segments import RecordedGraph
+
+Rows = tuple[int, ...]
+
+MOST_OF_A_LINE = 64
+"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and
+as many as the loop has turns for as many nodes are the square of the graph: 250,000 links for a
+training step of 14,000 nodes.
+"""
+
+
+class EarlierGraph:
+    """``graph`` with those nested in it."""
+
+    def __init__(self, graph: RecordedGraph) -> None:
+        self.graph = graph
+        self._whole = list(graph.whole())
+
+    # what is known of the nodes
+
+    @cached_property
+    def _by_number(self) -> dict[int, RecordedGraph]:
+        """Return the graphs by ``id(graph)``, by which torch tells them apart (``NodeSource``,
+        torch/fx/traceback.py).
+        """
+        return {id(one.module.graph): one for one in self._whole}
+
+    @cached_property
+    def nodes(self) -> dict[int, torch.fx.Node]:
+        """Return the nodes of the graph by the id of their row."""
+        return {row: node for one in self._whole for node, row in one.ids.items()}
+
+    @cached_property
+    def holders(self) -> dict[int, RecordedGraph]:
+        """Return the graph of each row."""
+        return {row: one for one in self._whole for row in one.ids.values()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        return self._grouped(lambda node: node.name)
+
+    @cached_property
+    def _by_calls(self) -> dict[tuple[str, ...], list[int]]:
+        return self._grouped(lambda node: _call_names(node.meta.get("source_fn_stack") or ()))
+
+    @cached_property
+    def _by_value(self) -> dict[tuple[int, str], list[int]]:
+        return self._grouped(_value_key)
+
+    @cached_property
+    def _by_line(self) -> dict[str, list[int]]:
+        """Return the rows of calls, ascending, by the whole user stack."""
+        return {line: sorted(rows) for line, rows in self._grouped(_line).items()}
+
+    def is_on_line(self, row: int, line: str) -> bool:
+        """Return whether the call in this row has this whole user stack."""
+        return bool(line) and _line(self.nodes[row]) == line
+
+    def on_line(self, line: str, near: Iterable[int]) -> Rows:
+        """Return the calls that have this whole user stack. A line in a loop has as many as the
+        loop has turns; at most ``MOST_OF_A_LINE`` are returned, those nearest to the last of the
+        rows ``near``, or else the first of all.
+        """
+        rows = self._by_line.get(line, [])
+        if len(rows) <= MOST_OF_A_LINE:
+            return tuple(rows)
+        at = bisect.bisect_left(rows, max(near, default=0))
+        first = min(max(0, at - MOST_OF_A_LINE // 2), len(rows) - MOST_OF_A_LINE)
+        return tuple(rows[first : first + MOST_OF_A_LINE])
+
+    @cached_property
+    def by_seq_nr(self) -> dict[int, list[int]]:
+        return self._grouped(lambda node: node.meta.get("seq_nr") if node.op in CALLS else None)
+
+    @cached_property
+    def _by_kernel_call(self) -> dict[Any, list[int]]:
+        return self._grouped(
+            lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None
+        )
+
+    def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
+        """Return the rows by what ``key`` says of their nodes; those without are left out."""
+        found: dict[Any, list[int]] = defaultdict(list)
+        for one in self._whole:
+            for node, row in one.ids.items():
+                wanted = key(node)
+                if wanted is not None and wanted != ():
+                    found[wanted].append(row)
+        return found
+
+    # which of them a later node came from
+
+    def made_from(self, node: torch.fx.Node) -> Rows:
+        """Find rows by ``meta["from_node"]``, which names graph and node."""
+        for source in _sources(node):
+            graph = self._by_number.get(source.graph_id)
+            if graph is not None and source.name in graph.by_name:
+                return (self._chosen(node, graph.by_name[source.name]),)
+        return ()
+
+    def _chosen(self, node: torch.fx.Node, row: int) -> int:
+        """Return the row of the node that chooses the same of several results, where there is one.
+        Choosing is no operation that torch traces: it says of each result that it is from the call.
+        """
+        call = self.nodes[row]
+        results = node_value(call)
+        if node.target is not operator.getitem or not isinstance(results, tuple | list):
+            return row
+        made, index = node.args
+        if not isinstance(made, torch.fx.Node) or not _are_alike(node_value(made), results):
+            return row
+        holder = self.holders[row]
+        choosing = [
+            user
+            for user in call.users
+            if user.target is operator.getitem and user.args[1] == index and user in holder.ids
+        ]
+        return holder.ids[choosing[0]] if choosing else row
+
+    def traced_from(self, node: torch.fx.Node) -> Rows:
+        """Return the rows that ``node`` came from where torch traced a copy of this graph, which
+        has another number. The operation must be the same, and there must be one such node only.
+        Tracing makes other operations, so what it made on the way is not taken for ours.
+        """
+        for source in _sources(node):
+            same = [
+                row
+                for row in self._by_name.get(source.name, ())
+                if str(self.nodes[row].target) == source.target
+            ]
+            if len(same) == 1:
+                return (same[0],)
+        return ()
+
+    def called_as(self, stack: Iterable[tuple[str, object]], among: Rows) -> Rows:
+        """Find rows by ``source_fn_stack``: the calls, outermost first, that Dynamo was in.
+
+        Where several graphs have such a call, as the regions of one function do, the node has to be
+        ``among`` those that autograd's number leads to.
+        """
+        names = _call_names(stack)
+        while names:
+            found = self._by_calls.get(names, [])
+            certain = [row for row in found if row in among] or (found if len(found) == 1 else [])
+            if certain or found:
+                return tuple(certain)
+            names = names[:-1]
+        return ()
+
+    def copied_as(self, node: torch.fx.Node) -> Rows:
+        """Find rows by the node's name in the graph it was copied from, which must have the same
+        operation or the very same value there.
+        """
+        row = self.graph.by_name.get(node.name)
+        if row is None or node.op == "output":
+            return ()
+        return (row,) if _is_copy(node, self.nodes[row]) else ()
+
+    def inlined_as(self, node: torch.fx.Node) -> Rows:
+        """Find rows by the very same value, which only one operation has made: a graph was put in
+        the place of its call.
+        """
+        key = _value_key(node)
+        found = self._by_value.get(key, []) if key else []
+        return tuple(found) if len(found) == 1 else ()
+
+    def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
+        """Return the rows of the calls of a user's Triton kernel. Each call that Dynamo traced has
+        a number (``KernelSideTable``, torch/_higher_order_ops/triton_kernel_wrap.py). The pass that
+        makes it write in place keeps that number, and of the meta only what many nodes share.
+        """
+        return tuple(self._by_kernel_call.get(node.kwargs["constant_args_idx"], ()))
+
+
+def nested_pairs(
+    later: RecordedGraph, parents: Mapping[torch.fx.Node, Rows], earlier: EarlierGraph
+) -> Iterator[tuple[RecordedGraph, RecordedGraph]]:
+    """Yield (later, earlier) graph of each call of nested graphs that is known to come from a call
+    of nested graphs.
+    """
+    done: set[str] = set()
+    for node, rows in parents.items():
+        names = subgraph_names(node)
+        if not rows or not names or done.issuperset(names):
+            continue
+        before = subgraph_names(earlier.nodes[rows[0]])
+        if len(before) != len(names) or earlier.nodes[rows[0]].target is not node.target:
+            continue
+        done.update(names)
+        for name, name_before in zip(names, before, strict=True):
+            inner, source = later.nested.get(name), earlier.holders[rows[0]].nested.get(name_before)
+            if inner is not None and source is not None:
+                yield inner, source
+
+
+def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
+    """Return whether a node is a copy of another. Copying a node shares what is in its meta. Where
+    the value was computed again, the operations are compared, and where a pass has changed the
+    operation (``view`` to ``reshape``), what it is applied to.
+    """
+    value = node_value(node)
+    if value is not None and value is node_value(other):
+        return True
+    if node.op != other.op:
+        return False
+    return bool(node.target == other.target) or (
+        node.op in CALLS and _applied_to(node) == _applied_to(other)
+    )
+
+
+def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
+    inputs = [one.name for one in node.all_input_nodes]
+    return (
+        inputs,
+        getattr(node_value(node), "shape", None),
+        node.meta.get("stack_trace"),
+        node.meta.get("seq_nr"),
+    )
+
+
+def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
+    """Return the identity of the value that a call made. An operation in place may give the value
+    it was given: the target tells the two apart.
+    """
+    value = node_value(node) if node.op in CALLS else None
+    return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None
+
+
+def _line(node: torch.fx.Node) -> str | None:
+    """Return the whole user stack of a call; None for inputs and the output, and where torch noted
+    none.
+    """
+    return node.meta.get("stack_trace") if node.op in CALLS else None
+
+
+def _are_alike(results: object, others: tuple[object, ...] | list[object]) -> bool:
+    """Return whether two calls have as many results, of the same shapes."""
+    if not isinstance(results, tuple | list) or len(results) != len(others):
+        return False
+    shapes = [[getattr(one, "shape", None) for one in side] for side in (results, others)]
+    return shapes[0] == shapes[1]
+
+
+def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:
+    return tuple(entry[0] for entry in stack)
+
+
+def _sources(node: torch.fx.Node) -> Iterator[Any]:
+    """Yield ``NodeSource`` along ``from_node``, the most recent graph first."""
+    pending: list[Any] = list(reversed(node.meta.get("from_node") or []))
+    while pending:
+        source = pending.pop()
+        yield source
+        inner = source.from_node or []
+        pending.extend(reversed(inner if isinstance(inner, list) else [inner]))

@@ -1,0 +1,306 @@
+"""The candidates of a template or library call that Inductor's autotuner chooses from: as Triton
+configurations, as timed on a real GPU, and as whole kernels.
+
+The configurations of a Triton template (a matrix multiplication, flex attention) that the autotuner
+would time.
+
+A template writes each of them as a kernel of its own (``TritonTemplateCaller``,
+torch/_inductor/select_algorithm.py), without the operations that are fused into the one that is
+taken. ``whole_choices`` has them with those.
+
+The candidates of a matrix multiplication, convolution or attention that Inductor timed on a real
+GPU, each with its time.
+
+Hooks: ``preprocessing_fns`` and ``feedback_saver_fns`` of ``AlgorithmSelectorCache``
+(torch/_inductor/select_algorithm.py). Both only look. The first is called while a node is lowered,
+the second with the times: perhaps much later, when it is decided what is fused into the one that is
+taken.
+
+Each choice of a template as Inductor would write it into the output code: with the operations that
+are fused into it.
+
+Inductor can write a template's source without putting it anywhere (``only_gen_src_code`` of
+``codegen_template``, torch/_inductor/codegen/simd.py), as it does to time a fusion. We ask it for
+every choice just before it writes the one that is taken, which is asked for too: where that is not
+what Inductor then writes, none of them is used (``choices_for``).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.inductor import lines_by_node as lines
+from fx_explorer.capture.inductor.line_text import LineNodes
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
+
+_KEY = "fx_explorer_choices"
+"""The attribute of a GraphLowering that holds name of a post-grad node → the choices for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateChoice:
+    name: str
+    """Name of the function in ``source``; empty: the name of the kernel that is taken."""
+    options: dict[str, object]
+    source: str
+    """The source of the choice; empty for a library call."""
+    timing_s: float = 0.0
+    """The time that the autotuner measured on a real GPU; 0 when it did not."""
+    error: str = ""
+    alone: str = ""
+    """The one node that ``source`` computes; empty: all that the kernel computes."""
+    line_nodes: LineNodes = ()
+    """What is known of the lines of ``source``, beyond that."""
+
+
+@dataclass
+class KeptChoices:
+    """The choices there were for one node."""
+
+    choices: tuple[TemplateChoice, ...]
+    callers: tuple[Any, ...] = ()
+    """Inductor's own objects for them, on a virtual GPU."""
+    whole: tuple[tuple[str, LineNodes], ...] = ()
+    """The source of each as it would stand in the output code, with placeholders for its name;
+    empty: it is not known.
+    """
+
+
+NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
+
+
+def keep_choices(candidates: Iterable[Any]) -> None:
+    """Remember the choices for the node that is being lowered; the first is the one that is
+    taken.
+    """
+    from torch._inductor.virtualized import V
+
+    callers = tuple(candidates)
+    # A single library call is no choice.
+    if isinstance(V.current_node, torch.fx.Node) and (
+        len(callers) > 1 or any(map(is_template, callers))
+    ):
+        name = V.current_node.name
+        _kept(V.graph)[name] = KeptChoices(tuple(_choice(one, name) for one in callers), callers)
+
+
+def keep_timed(graph: Any, node: str, timings_ms: Mapping[Any, float]) -> None:
+    """Remember the choices for a node that was tuned on a real GPU, the fastest first."""
+    found = [
+        _timed(one, node, timing)
+        for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])
+    ]
+    _kept(graph)[node] = KeptChoices(tuple(found))
+
+
+def _kept(graph: Any) -> dict[str, KeptChoices]:
+    kept: dict[str, KeptChoices] = graph.__dict__.setdefault(_KEY, {})
+    return kept
+
+
+def _timed(candidate: Any, node: str, timing_ms: float) -> TemplateChoice:
+    is_known = math.isfinite(timing_ms)
+    timing_s, error = (timing_ms / 1000, "") if is_known else (0.0, NOT_RUN)
+    return replace(_choice(candidate, node), timing_s=timing_s, error=error)
+
+
+def choices_for(
+    lowering: Any, nodes: Iterable[torch.fx.Node], kernel: str = "", written: str = ""
+) -> tuple[TemplateChoice, ...]:
+    """Return the choices for the ``kernel`` that computes ``nodes`` and was ``written`` by
+    Inductor; empty when there was nothing to choose.
+    """
+    kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
+    found = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
+    is_like_it = bool(found.whole) and found.whole[0][0] == written
+    if not is_like_it:
+        return found.choices
+    return tuple(
+        _whole(choice, kernel, *whole)
+        for choice, whole in zip(found.choices, found.whole, strict=True)
+    )
+
+
+def _whole(
+    choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNodes
+) -> TemplateChoice:
+    """Return ``choice`` as it would be in the output code, where that is known."""
+    if not written:
+        return choice
+    return replace(
+        choice, name="", source=in_output_code(kernel, written), alone="", line_nodes=line_nodes
+    )
+
+
+def in_output_code(kernel: str, written: str) -> str:
+    """Write a kernel into output code as ``define_kernel`` (torch/_inductor/codegen/triton.py)
+    names it and ``IndentedBuffer.splice`` takes it in.
+    """
+    from torch._inductor.utils import Placeholder
+
+    for placeholder in (Placeholder.DESCRIPTIVE_NAME, Placeholder.KERNEL_NAME):
+        written = written.replace(str(placeholder), kernel)
+    lines = written.replace("#pragma CMT", "#").strip().split("\n")
+    return "\n".join([*(line if line.strip() else "" for line in lines), ""])
+
+
+def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
+    """Return the choices for a template's buffer (``TritonTemplateBuffer``, torch/_inductor/ir.py),
+    which renders the first of them.
+    """
+    render = getattr(buffer, "make_kernel_render", None)
+    kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
+    every = (one for one in kept.values() if one.callers and render)
+    return next(
+        (one for one in every if getattr(one.callers[0], "make_kernel_render", None) is render),
+        None,
+    )
+
+
+def is_template(candidate: Any) -> bool:
+    return hasattr(getattr(candidate, "bmreq", None), "module_path")
+
+
+def _choice(candidate: Any, node: str) -> TemplateChoice:
+    if not is_template(candidate):
+        return TemplateChoice(str(candidate.name), {"library": str(candidate.name)}, "")
+    request = candidate.bmreq
+    source = Path(request.module_path).read_text(encoding="utf-8")
+    return TemplateChoice(
+        request.kernel_name, _options(str(candidate.description)), source, alone=node
+    )
+
+
+def _options(description: str) -> dict[str, object]:
+    """Parse the options in a description such as ``BLOCK_M=64, ACC_TYPE='tl.float32',
+    num_warps=4``.
+    """
+    call = ast.parse(f"dict({description})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    return {one.arg: _value(one.value) for one in call.keywords if one.arg}
+
+
+def _value(written: ast.expr) -> object:
+    try:
+        return ast.literal_eval(written)
+    except ValueError:
+        return ast.unparse(written)
+
+
+class _Lowered:
+    """Which node each candidate is for. It keeps the candidates alive until the recording ends:
+    they are told apart by id.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._known: dict[int, tuple[Any, Any, str]] = {}
+
+    def remember(self, candidates: list[Any]) -> list[Any]:
+        from torch._inductor.virtualized import V
+
+        with self._recording.noting("the candidates of an operation", "kernel"):
+            node = V.current_node
+            if isinstance(node, torch.fx.Node):
+                self._known.update({id(one): (one, V.graph, node.name) for one in candidates})
+        return candidates
+
+    def timed(self, timings_ms: dict[Any, float], *_: object) -> None:
+        """Keep the times of one operation's candidates, in milliseconds; a candidate that failed
+        has an infinite time.
+        """
+        with self._recording.noting("what the autotuner timed", "kernel"):
+            found = next(
+                (self._known[id(one)] for one in timings_ms if id(one) in self._known), None
+            )
+            if found:
+                keep_timed(found[1], found[2], timings_ms)
+
+
+@contextlib.contextmanager
+def choices_hook(recording: Recording) -> Iterator[None]:
+    """Note the candidates that are timed inside the block. A virtual GPU has no times, and on a CPU
+    without one nothing is tuned that we show.
+    """
+    if recording.request.gpu or not (torch.version.cuda or torch.version.hip):
+        yield
+        return
+    with noting_choices(recording):
+        yield
+
+
+def noting_choices(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    lowered = _Lowered(recording)
+    return told_by_selector(candidates=lowered.remember, times=lowered.timed)
+
+
+NOT_WRITTEN: tuple[str, LineNodes] = ("", ())
+
+
+def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nodes: Any) -> None:
+    """Write, before ``codegen_template(template_node, *nodes)`` is called, what it would write for
+    each choice.
+    """
+    from torch._inductor.virtualized import V
+
+    buffer = template_node.node
+    kept = kept_for(V.graph, buffer)
+    if kept is None or len(kept.callers) < 2:
+        return
+    with _undone(V.graph):
+        kept.whole = tuple(
+            _written(codegen_template, buffer, caller, template_node, *nodes)
+            for caller in kept.callers
+        )
+
+
+def _written(
+    codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any
+) -> tuple[str, LineNodes]:
+    """Return what would be written for one choice. It may be unable to have something fused into
+    it: then it is written alone.
+    """
+    if not hasattr(caller, "make_kernel_render"):
+        return NOT_WRITTEN
+    try:
+        with _rendered_as(buffer, caller):
+            source = codegen_template(*nodes, only_gen_src_code=True)
+    except Exception:  # noqa: BLE001 - Inductor would leave out this choice too; its own source is shown, and so called
+        return NOT_WRITTEN
+    return source, lines.lines_of(source)
+
+
+@contextlib.contextmanager
+def _rendered_as(buffer: Any, caller: Any) -> Iterator[None]:
+    """Render a buffer that has only one choice as ``MultiTemplateBuffer.swap_as_triton_caller``
+    does (torch/_inductor/ir.py).
+    """
+    taken = buffer.make_kernel_render
+    buffer.make_kernel_render = caller.make_kernel_render
+    try:
+        yield
+    finally:
+        buffer.make_kernel_render = taken
+
+
+@contextlib.contextmanager
+def _undone(graph: Any) -> Iterator[None]:
+    """Undo, after the block, what rendering changes in the graph: each time it takes a number for
+    its workspace (``WorkspaceArg.unique_name``, torch/_inductor/codegen/common.py).
+    """
+    numbers = graph.workspace_id
+    graph.workspace_id = itertools.count()
+    try:
+        yield
+    finally:
+        graph.workspace_id = numbers

@@ -1,1 +1,0 @@
-"""The configurations and candidates that Inductor times or would time."""

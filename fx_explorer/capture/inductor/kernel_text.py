@@ -1,0 +1,200 @@
+"""What is read of a kernel while its graph is generated: where it stands in the output code, which
+FX nodes it is of, and which nodes have none.
+
+Finding a generated kernel in the output code.
+
+It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++
+wrapper a Triton kernel is the same in a text of C++, and a C++ kernel stands there as it is.
+
+Which FX nodes Inductor's scheduler nodes and IR nodes stand for, and what they are called
+(torch/_inductor/ir.py).
+
+Nodes that no kernel computes, and why.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from fx_explorer.capture.inductor.code_marks import CallInProgress
+from fx_explorer.model.rows.kernels import KernelLanguage
+
+_LANGUAGES: dict[str, KernelLanguage] = {
+    "cpp": "cpp",
+    "cpp_pybinding": "cpp",
+    "cuda": "cpp",
+    "cutlass": "cpp",
+    "rocm": "cpp",
+    "xpu": "cpp",
+    "triton": "triton",
+}
+"""Method of ``AsyncCompile`` (torch/_inductor/async_compile.py) that builds a kernel → the language
+it is written in.
+"""
+
+_DEFINITION = re.compile(
+    r"^(?:(\w+) = |static const char\* (\w+)_source = R\"TRITON\(\n)async_compile\.(\w+)\(",
+    re.MULTILINE,
+)
+_QUOTES = "'''"
+
+_PLACEHOLDER = re.compile(r"(?:Placeholder\.)?(?:KERNEL_NAME|DESCRIPTIVE_NAME)")
+"""``str`` of a ``Placeholder``, torch/_inductor/utils.py."""
+
+_ESCAPED = re.compile(r"\\([\\'\"])")
+"""What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py,
+``define_user_defined_triton_kernel``).
+"""
+
+
+class Definition(NamedTuple):
+    language: KernelLanguage
+    source: str
+    first_line: int
+    """Line (from 1) of the output code that holds the first line of ``source``."""
+
+
+def definitions(output_code: str) -> dict[str, Definition]:
+    """Return every kernel that the output code defines, by name. An auto-tuning block in front
+    repeats them: the last one counts.
+    """
+    found: dict[str, Definition] = {}
+    line, counted = 1, 0
+    for match in _DEFINITION.finditer(output_code):
+        opening = output_code.find(_QUOTES, match.end())
+        closing = output_code.find(_QUOTES, opening + len(_QUOTES))
+        if opening < 0 or closing < 0:
+            continue
+        start = opening + len(_QUOTES)
+        if output_code.startswith("\n", start):
+            start += 1
+        line += output_code.count("\n", counted, start)
+        counted = start
+        source = output_code[start:closing]
+        is_raw = output_code[opening - 1] == "r"
+        language = _LANGUAGES.get(match[3], "python")
+        found[match[1] or match[2]] = Definition(
+            language, source if is_raw else _unescaped(source), line
+        )
+    return found
+
+
+def _unescaped(quoted: str) -> str:
+    """Return the source as it is compiled: a kernel of the user's own may have backslashes, and
+    quotes of this kind. Line numbers do not change.
+    """
+    return _ESCAPED.sub(r"\1", quoted)
+
+
+def inlined(name: str, source: str, output_code: str) -> Definition:
+    """Find a kernel that is no string of its own. ``source`` is what was generated, with
+    placeholders for its name.
+    """
+    source = _PLACEHOLDER.sub(name, source)
+    source = source.replace("#pragma CMT", "//").lstrip("\n")
+    language: KernelLanguage = (
+        "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
+    )
+    at = output_code.find(source.rstrip()) if source.strip() else -1
+    return Definition(language, source, output_code.count("\n", 0, at) + 1 if at >= 0 else 0)
+
+
+def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
+    """Return the FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among
+    them (DisableReduction) have none.
+    """
+    found: set[torch.fx.Node] = set()
+    for outer in scheduler_nodes:
+        for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
+            if one.node is not None:
+                found.update(
+                    one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins
+                )
+    return found
+
+
+def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
+    """Return the names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
+    return {
+        name
+        for node in scheduler_nodes
+        if hasattr(node, "get_buffer_names")
+        for name in node.get_buffer_names()
+    }
+
+
+def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
+    """Return the FX nodes of an IR node. ``origin_node`` says exactly which call it is; ``origins``
+    also name what was fused into its inputs.
+    """
+    origin = ir_node.get_origin_node()
+    return {origin} if origin is not None else set(ir_node.origins)
+
+
+def runs_of(ir_node: Any) -> tuple[str, ...]:
+    """Return the names of the graphs that a conditional, a loop or a nested compile region runs;
+    empty for a library call.
+    """
+    return tuple(
+        value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph"
+    )
+
+
+_CONTROL = {
+    "Conditional": "torch.cond",
+    "WhileLoop": "torch.while_loop",
+    "InvokeSubgraph": "nested_compile_region",
+}
+"""IR nodes (torch/_inductor/ir.py) that run other graphs, by what the user calls them."""
+
+
+def extern_name(ir_node: Any) -> str:
+    if type(ir_node).__name__ in _CONTROL:
+        return _CONTROL[type(ir_node).__name__]
+    name = getattr(ir_node, "python_kernel_name", None)
+    if name:
+        return str(name)
+    origin = ir_node.get_origin_node()
+    overload = getattr(ir_node, "op_overload", None) or (
+        origin.target if origin is not None else None
+    )
+    return str(overload) if overload is not None else type(ir_node).__name__
+
+
+def without_kernel(
+    operations: Iterable[Any], positions: dict[torch.fx.Node, int], calls: Sequence[CallInProgress]
+) -> dict[str, str]:
+    """Return call nodes that no kernel computes → why."""
+    computed: set[torch.fx.Node] = set()
+    for call in calls:
+        computed |= call.nodes
+    scheduled = {node for operation in operations for node in operation.origins}
+    return {
+        node.name: _why_not(node, node in scheduled)
+        for node in positions
+        if node.op == "call_function" and node not in computed
+    }
+
+
+def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:
+    if node.target is operator.getitem:
+        return "takes one of several results"
+    if getattr(node.target, "is_view", False):
+        return "a view: it moves no data"
+    if (
+        not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+        and node.meta.get("val") is not None
+    ):
+        return "computed while sizes are"
+    if not node.users:
+        return "nothing uses it"
+    if str(node.target).startswith(("aten.empty", "aten.new_empty")):
+        return "allocates memory and computes nothing"
+    if is_scheduled:
+        return "part of an operation that needs no kernel"
+    return "Inductor found nothing to compute"

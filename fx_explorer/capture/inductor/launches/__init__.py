@@ -1,1 +1,0 @@
-"""Kernels on a real GPU: how they were built, timed and launched."""

@@ -1,1 +1,0 @@
-"""Which FX node each line of generated code computes, seen while Inductor writes it."""

@@ -1,0 +1,246 @@
+"""Which node of an earlier stage a node came from, and how that is known: strongest evidence first.
+
+Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their
+meta. Where torch traces again (Dynamo → AOTAutograd), ``node.meta`` carries the way back:
+``from_node`` (torch/fx/traceback.py), ``source_fn_stack`` and ``fwd_source_fn_stack``
+(torch/_dynamo/output_graph.py, torch/_functorch/_aot_autograd/utils.py), autograd's ``seq_nr``
+(which ties a backward node to its forward), and last the user's line. A name alone says nothing:
+each graph has its own ``add``.
+
+torch's own table of this kind (``inductor_provenance_tracking_node_mappings``) has nothing of
+backward graphs, and is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
+from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.recording.graphs import CALLS
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Link
+from fx_explorer.model.rows.graph import How
+
+Found = tuple[tuple[int, ...], How]
+
+
+def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
+    """Link AOTAutograd's joint or inference graph, and the graphs nested in it, to the graph it was
+    traced from.
+
+    It fills ``segment.seq_parents`` on the way: forward nodes come before the backward nodes that
+    share their ``seq_nr``.
+    """
+    if segment.traced is None:
+        return
+    earlier = EarlierGraph(segment.traced)
+    inputs = [segment.traced.ids[node] for node in segment.traced.inputs]
+    held = {name: segment.traced.ids[node] for name, node in segment.traced.held.items()}
+    for graph in later.whole():
+        homes: set[int] = set()  # the graphs that this one was traced from
+        certain: dict[torch.fx.Node, tuple[int, ...]] = {}
+        for node, node_id in graph.ids.items():
+            if node.op == "placeholder":
+                parents, how = _input(node, inputs if graph is later else [], held)
+            else:
+                parents, how = _trace_back(node, earlier, segment.seq_parents, homes, certain)
+            if parents and how != "stack_trace":
+                certain[node] = parents
+                homes |= {earlier.holders[row].graph.id for row in parents}
+                if node.meta.get("seq_nr") is not None:
+                    segment.seq_parents.setdefault(node.meta["seq_nr"], parents)
+            for parent in parents:
+                yield Link(node_id, parent, how)
+
+
+def copied_links(later: RecordedGraph, earlier: RecordedGraph | None) -> Iterator[Link]:
+    """Link a graph to the one it was copied from or edited out of: by the same node, a copy of it,
+    else by what its meta still tells.
+
+    Graphs nested in the two belong together where the nodes that call them do.
+    """
+    if earlier is None:
+        return
+    known = EarlierGraph(earlier)
+    parents_of: dict[torch.fx.Node, tuple[int, ...]] = {}
+    for node, node_id in later.ids.items():
+        parents, how = _same_node(node, known)
+        if not parents and node.op in CALLS:
+            parents, how = _replaced_node(node, known)
+        parents_of[node] = parents
+        for parent in parents:
+            yield Link(node_id, parent, how)
+    for inner, source in nested_pairs(later, parents_of, known):
+        yield from copied_links(inner, source)
+
+
+def _same_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
+    if node in earlier.graph.ids:
+        return (earlier.graph.ids[node],), "identity"
+    copied = earlier.copied_as(node)
+    if copied:
+        return copied, "name"
+    return earlier.inlined_as(node), "identity"
+
+
+def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
+    """Return the rows of a node that a pass put in the place of others: it keeps (some of) their
+    meta.
+    """
+    if is_own_kernel(node):
+        return earlier.calls_of_own_kernel(node), "kernel_call"
+    made_from = earlier.made_from(node)
+    if made_from:
+        return made_from, "from_node"
+    same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
+    if same_call:
+        return tuple(same_call), "seq_nr"
+    near = (row for one in node.all_input_nodes for row in earlier.copied_as(one))
+    same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
+    return (same_line, "stack_trace") if same_line else (_matched_nodes(node, earlier), "identity")
+
+
+def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
+    """Return the calls that a pattern matched. For calls that are a pass's own work, return what
+    they stand for.
+    """
+    found: list[int] = []
+    for old in replaced_by(node):
+        if old.op in CALLS:
+            found += _same_node(old, earlier)[0] or _replaced_node(old, earlier)[0]
+    return tuple(dict.fromkeys(found))
+
+
+def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> Found:
+    """Return which input of the traced graph an input is, or which tensor that its module holds, as
+    AOTAutograd says.
+    """
+    description = node.meta.get("desc")
+    while (
+        type(description).__name__ == "SubclassGetAttrAOTInput"
+    ):  # one of the tensors in a tensor subclass
+        description = getattr(description, "base", None)
+    index, target = getattr(description, "idx", None), str(getattr(description, "target", ""))
+    if index is None and target in held:
+        return (held[target],), "aot_input"
+    is_input = type(description).__name__ in ("PlainAOTInput", "ParamAOTInput", "BufferAOTInput")
+    return (
+        (inputs[index],) if is_input and index is not None and index < len(inputs) else ()
+    ), "aot_input"
+
+
+def _trace_back(
+    node: torch.fx.Node,
+    earlier: EarlierGraph,
+    seq_parents: dict[int, tuple[int, ...]],
+    homes: set[int],
+    certain: Mapping[torch.fx.Node, tuple[int, ...]],
+) -> Found:
+    """Return the rows that a traced node came from, with the strongest evidence that its meta has:
+    the node itself, its kernel's call, the function called, its number, and last the user's line.
+    """
+    if node.op == "output":
+        return (), "name"
+    made_from = earlier.made_from(node) or earlier.traced_from(node)
+    if made_from:
+        return made_from, "from_node"
+    if is_own_kernel(
+        node
+    ):  # of an autograd.Function, it is in a graph of Dynamo's nested in the one that was traced
+        return earlier.calls_of_own_kernel(node), "kernel_call"
+    same_number = seq_parents.get(node.meta.get("seq_nr", -1), ())
+    keys: tuple[How, ...] = ("source_fn_stack", "fwd_source_fn_stack")
+    for key in keys:
+        called = earlier.called_as(node.meta.get(key) or (), same_number)
+        if called:
+            return called, key
+    if same_number and not node.meta.get("is_gradient_acc"):
+        return same_number, "seq_nr"
+    # The sum of two gradients carries the number of some call, but the line of a use of the tensor,
+    # and a remark below it (torch/fx/traceback.py).
+    line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
+    near = tuple(row for one in node.all_input_nodes for row in certain.get(one, ()))
+    # One of the gradients was made by a call on that line: in a loop, this is the call, and the
+    # line is all turns of the loop.
+    made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))
+    return made_it or _within(homes, earlier.on_line(line, near), earlier), "stack_trace"
+
+
+def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:
+    """Return the rows in graphs that other nodes of this one came from: a region's line is also
+    where the region was inlined.
+    """
+    return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)
+
+
+# Nodes that a pattern pass of Inductor's replaced.
+
+_REPLACED = "fx_explorer_replaced"
+"""Attribute of a new node, and not part of its meta: torch looks at that."""
+
+
+@contextlib.contextmanager
+def replacement_hook(recording: Recording) -> Iterator[None]:
+    """Note which nodes each new node of a pattern pass stands for. Hook:
+    ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a
+    new node that has a value gets nothing of the meta of those it stands for, such as an ``addmm``
+    made of ``mm`` and ``add``; later releases hand it on.
+    """
+    from torch._inductor.pattern_matcher import ReplacementPatternEntry
+
+    original = ReplacementPatternEntry.replace_with_graph
+    if (
+        "pass_name" in inspect.signature(original).parameters
+    ):  # this release hands on what is known of a node
+        yield
+        return
+    make = functools.partial(_noting_replaced, recording)
+    with patched(ReplacementPatternEntry, "replace_with_graph", make):
+        yield
+
+
+def _noting_replaced(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def replace_with_graph(match: Any, graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> Any:
+        old = tuple(match.nodes)
+        with _nodes_made_in(graph) as made:
+            result = original(match, graph, *args, **kwargs)
+        with recording.noting("which nodes a pass replaced", "post_grad"):
+            for node in made:
+                setattr(node, _REPLACED, old)
+        return result
+
+    return replace_with_graph
+
+
+@contextlib.contextmanager
+def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
+    made: list[torch.fx.Node] = []
+    original = graph.create_node
+
+    def create_node(*args: Any, **kwargs: Any) -> torch.fx.Node:
+        made.append(original(*args, **kwargs))
+        return made[-1]
+
+    graph.create_node = create_node
+    try:
+        yield made
+    finally:
+        del graph.create_node
+
+
+def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:
+    """Return the nodes that ``node`` was put in the place of; empty where nothing is known of it,
+    or its meta tells.
+    """
+    replaced: tuple[torch.fx.Node, ...] = getattr(node, _REPLACED, ())
+    return replaced

@@ -1,0 +1,277 @@
+"""The options in force while something is compiled: the arguments of torch.compile, the stance, the
+configs, and who gave each.
+
+Calls of torch.compile: with which arguments, who gave them, and those that the request has others
+for.
+
+Hook: ``torch.compile`` itself, which everything comes through (a decorator, ``nn.Module.compile``).
+A name that was imported from torch before the capture began is out of reach. What the program does
+with the result is unchanged.
+
+The stance and the configs that are in force while something is compiled, and who set them.
+
+Hooks: ``torch._dynamo.decorators._set_stance``, which every use of ``torch.compiler.set_stance``
+comes to, and the callbacks before a compile (torch/_dynamo/callback.py). Configs are looked at when
+a compile begins, on the thread that compiles: torch keeps them by thread. A value that is set and
+put back in between was not in force, and is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._dynamo import decorators, eval_frame
+from torch._dynamo.callback import callback_handler
+
+from fx_explorer.capture.options.catalogue import as_json
+from fx_explorer.capture.options.config_entries import (
+    MODULES,
+    default_of,
+    value_of,
+    value_set_by_user,
+    variable_of,
+)
+from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
+from fx_explorer.capture.recording.sources import CallSite, caller, is_torch_itself
+from fx_explorer.capture.recording.state import Recording
+from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.capture.torch_compat.versions import compile_parameters, options_there
+from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGroup
+
+_RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.startswith("compile."))
+
+
+@contextlib.contextmanager
+def compile_call_hook(recording: Recording) -> Iterator[None]:
+    """Record every call of torch.compile inside the block, and give it the arguments of the
+    request.
+    """
+    wanted, defaults = recording.request.compile_arguments, compile_parameters()
+    calls = _Calls(recording, wanted, defaults)
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            if is_torch_itself():
+                return original(*args, **kwargs)
+            given = dict(signature.bind(*args, **kwargs).arguments)
+            model = given.pop("model", None)
+            if (
+                model is None
+            ):  # a decorator with arguments: it calls torch.compile again, with what it decorates
+                return original(*args, **kwargs)
+            with recording.noting("the arguments of torch.compile"):
+                calls.note(model, given)
+            return original(model, **with_those_wanted(given, wanted))
+
+        return compile
+
+    with patched_in_programs(torch, "compile", make):
+        yield
+
+
+def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with those of the request in their place. A mode and options exclude
+    each other, and a backend that replaces the program's takes neither: what the program gave of
+    them is dropped then.
+    """
+    dropped: set[str] = set()
+    if wanted.get("mode"):
+        dropped = {"options"}
+    elif wanted.get("options"):
+        dropped = {"mode"}
+    elif wanted.get("backend", given.get("backend")) != given.get("backend"):
+        dropped = {"mode", "options"}
+    return {name: value for name, value in given.items() if name not in dropped} | dict(wanted)
+
+
+class _Calls:
+    """Rows for the calls of one capture: each value once for each place it was given at."""
+
+    def __init__(
+        self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]
+    ) -> None:
+        self._recording = recording
+        self._wanted = wanted
+        self._defaults = defaults
+
+    def note(self, model: object, given: Mapping[str, Any]) -> None:
+        place = caller()
+        self._recording.given.note(model, place)
+        self._recording.given.places.setdefault(function_name(model), place)
+        passed = with_those_wanted(given, self._wanted)
+        for name in _RECORDED:
+            if name in self._defaults:
+                value = passed.get(name)
+                self._note(
+                    name,
+                    self._defaults[name] if value is None else value,
+                    function_name(model),
+                    place,
+                )
+
+    def _note(self, name: str, value: object, function: str, place: CallSite) -> None:
+        is_ours = name in self._wanted or not place.file
+        if value == self._defaults[name]:
+            row = OptionInForce(0, f"compile.{name}", as_json(value), "default", function)
+        elif is_ours:
+            row = OptionInForce(0, f"compile.{name}", as_json(value), "fx-explorer", function)
+        else:
+            row = OptionInForce(0, f"compile.{name}", in_words(value), "program", function, *place)
+        self._recording.add_option(row)
+
+
+def in_words(value: object) -> str:
+    """Return a value as JSON. Functions and other objects in a dict are named one by one."""
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{as_json(str(key))}: {as_json(one)}" for key, one in value.items())
+            + "}"
+        )
+    return as_json(value)
+
+
+def function_name(model: object) -> str:
+    """Return ``MLP`` for a module, also when its own method compiles it; ``f`` for a function."""
+    owner = getattr(model, "__self__", None)
+    module = model if isinstance(model, torch.nn.Module) else owner
+    if isinstance(module, torch.nn.Module):
+        return type(module).__qualname__
+    return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+
+@contextlib.contextmanager
+def stance_hook(recording: Recording) -> Iterator[None]:
+    """Record every stance that is set inside the block, and the one in force when a compile
+    begins.
+    """
+    stances = _Stances(recording)
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)  # with the mark that Dynamo must not trace it
+        def _set_stance(stance: Any) -> Any:
+            prior = original(stance)
+            with recording.noting("the stance"):
+                stances.note_set(stance.stance)
+            return prior
+
+        return _set_stance
+
+    with (
+        patched(decorators, "_set_stance", make),
+        _before_compiles(recording, "the stance", stances.note),
+    ):
+        yield
+        # Nothing was compiled: then what is in force at the end is told.
+        if not stances.is_noted:
+            stances.note()
+
+
+class _Stances:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._set_by: SetBy = "default"
+        self._place: tuple[str, int] = ("", 0)
+        self.is_noted = False
+
+    def note_set(self, stance: str) -> None:
+        """Note a stance that was set, and record it unless it is the default. One that fx-explorer
+        sets for a purpose of its own is ignored.
+        """
+        place = caller()
+        if not place.file and stance not in ("default", self._recording.request.stance_wanted):
+            return
+        self._set_by, self._place = ("program" if place.file else "fx-explorer"), place
+        if stance != "default":
+            self.note()
+
+    def note(self) -> None:
+        """Record the stance that is in force now."""
+        self.is_noted = True
+        stance = eval_frame._stance.stance
+        row = OptionInForce(0, STANCE, as_json(stance), "default")
+        if stance != "default":
+            row = OptionInForce(0, STANCE, as_json(stance), self._set_by, "", *self._place)
+        self._recording.add_option(row)
+
+
+@contextlib.contextmanager
+def config_hook(recording: Recording) -> Iterator[None]:
+    """Record the configs of the console inside the block: when the first compile begins, and
+    whenever they differ.
+    """
+    configs = _Configs(recording)
+    with _before_compiles(recording, "the options in force", configs.note):
+        yield
+        # Nothing was compiled: then what is in force at the end is told.
+        if not configs.is_noted:
+            configs.note()
+
+
+class _Configs:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._names = [
+            (group, name)
+            for group, module in MODULES.items()
+            for name in options_there(module, *_named(group))
+        ]
+        self._values: dict[str, str] = {}
+
+    @property
+    def is_noted(self) -> bool:
+        return bool(self._values)
+
+    def note(self) -> None:
+        """Record each config whose value has changed. It takes some 0.15 ms when none has."""
+        for group, name in self._names:
+            full_name, value = f"{group}.{name}", as_json(value_of(group, name))
+            if self._values.get(full_name) != value:
+                self._values[full_name] = value
+                set_by, variable = self._origin(group, name, value)
+                self._recording.add_option(
+                    OptionInForce(0, full_name, value, set_by, variable=variable)
+                )
+
+    def _origin(self, group: SettingGroup, name: str, value: str) -> tuple[SetBy, str]:
+        """Return who set a value, and the environment variable if there is one. torch reads the
+        environment into the default itself, so a default may be the environment's.
+        """
+        wanted = self._wanted()
+        variable = variable_of(group, name)
+        if f"{group}.{name}" in wanted and as_json(wanted[f"{group}.{name}"]) == value:
+            return "fx-explorer", ""
+        if value_set_by_user(group, name):
+            is_default = value == as_json(default_of(group, name))
+            return ("default" if is_default and not variable else "program"), ""
+        return ("environment", variable) if variable else ("default", "")
+
+    def _wanted(self) -> dict[str, object]:
+        """Return what fx-explorer was asked to set, also at a gate."""
+        return {**self._recording.request.settings, **self._recording.boundary.settings}
+
+
+def _named(group: SettingGroup) -> list[str]:
+    return [name.removeprefix(f"{group}.") for name in CONSOLE if name.startswith(f"{group}.")]
+
+
+@contextlib.contextmanager
+def _before_compiles(recording: Recording, view: str, note: Callable[[], None]) -> Iterator[None]:
+    def begins(_: object) -> None:
+        with recording.noting(view):
+            note()
+
+    callback_handler.register_start_callback(begins)
+    try:
+        yield
+    finally:
+        if begins in callback_handler.start_callbacks:  # the program may have cleared them
+            callback_handler.remove_start_callback(begins)

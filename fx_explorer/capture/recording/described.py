@@ -1,0 +1,72 @@
+"""Short texts for rows: of a value, and of an error of the compiler.
+
+Describe a value in a few words, for a guard or a step. Runs no code of the program's.
+
+One line for an error of the compiler, as lists show it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import types
+
+import torch
+
+from fx_explorer.capture.recording.graphs import short_dtype
+
+LONGEST_VALUE = 60
+"""Most characters of a value. A recompile shows what changed; it is no dump of the program's
+data.
+"""
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def described(value: object) -> str:
+    """Return a short description: ``f32[4, 8]``, ``16``, ``'relu'``, ``list of 3``,
+    ``function gelu``. Runs no code of the program's.
+    """
+    if isinstance(value, torch.Tensor):
+        return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
+    if type(value) in PLAIN:
+        return _shortened(_plain(value))
+    if isinstance(value, torch.dtype | torch.device):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if type(value) in (list, tuple, set, frozenset, dict):
+        return f"{type(value).__name__} of {len(value)}"  # type: ignore[arg-type]
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    if isinstance(value, types.CodeType):
+        return f"code of {value.co_name}"
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType):
+        return f"function {value.__name__}"
+    return f"object of class {type(value).__name__}"
+
+
+def _plain(value: object) -> str:
+    if (
+        isinstance(value, int) and value.bit_length() > 200
+    ):  # Python refuses to write an int of thousands of digits
+        return f"int of {value.bit_length()} bits"
+    if isinstance(value, str | bytes):
+        return repr(value[: LONGEST_VALUE + 1])
+    return repr(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+MAX_ERROR = 400
+"""Most characters of an error in one line; its Failure has the whole text."""
+
+_ADVICE = re.compile(r"Developer debug context|\n\nSet TORCHDYNAMO_VERBOSE")
+
+
+def one_line(text: str) -> str:
+    """Return the error in one line, without torch's advice on how to debug torch."""
+    line = " ".join(_ADVICE.split(text)[0].split()).rstrip(":")
+    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"

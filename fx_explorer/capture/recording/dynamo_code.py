@@ -1,0 +1,184 @@
+"""Code objects that Dynamo made: which they are, what they were made from, and what the arguments
+of a resume function are.
+
+The code objects that Dynamo made during a capture, and the ones it made them from.
+
+What the arguments of a resume function are.
+
+A resume function takes the values of its own frame by name (``L['x']``), or in one list
+(``L['__resume_frame_values'][1]``) where the function deletes one of them. With nested graph breaks
+it takes those of the frames that were inlined into it in lists, the innermost frame first
+(``L['__nested_frame_values'][0][1]``). In each list the values on Python's stack come first, then
+the locals (torch/_dynamo/resume_execution.py, ``ContinueExecutionCache.generate``).
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBytecode:
+    """Bytecode that Dynamo made, as it is in the session."""
+
+    artifact: int
+    line_of: Mapping[int, int]
+    """Offset of an instruction → its line in the listing, from 1."""
+
+
+class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
+    """A dictionary with code objects as keys, by identity. Dynamo puts dictionaries among the
+    constants of code, which then has no hash.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[types.CodeType, T]] = {}
+        """``id`` → (code object, value). The code is kept alive, so that no other can have its
+        id.
+        """
+
+    def __getitem__(self, code: types.CodeType) -> T:
+        return self._held[id(code)][1]
+
+    def __setitem__(self, code: types.CodeType, value: T) -> None:
+        self._held[id(code)] = (code, value)
+
+    def __delitem__(self, code: types.CodeType) -> None:
+        del self._held[id(code)]
+
+    def __iter__(self) -> Iterator[types.CodeType]:
+        return iter([code for code, _ in self._held.values()])
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class CodeSet(CodeDict[None]):
+    """A set of code objects, as far as torch's bytecode debugger needs one."""
+
+    def add(self, code: types.CodeType) -> None:
+        self[code] = None
+
+
+@dataclass
+class DynamoBytecode:
+    """The code objects on both sides of Dynamo in one capture."""
+
+    modified: CodeDict[RecordedBytecode] = field(default_factory=CodeDict)
+    original: CodeSet = field(default_factory=CodeSet)
+    """Code that Dynamo made bytecode for. When it runs itself, the guards of all its bytecode have
+    failed.
+    """
+
+    def add(
+        self, original: types.CodeType, modified: types.CodeType, known: RecordedBytecode
+    ) -> None:
+        self.original.add(original)
+        self.modified[modified] = known
+
+
+RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+
+
+def plain_name(function: str) -> str:
+    """Return the name of the user's function for that of a resume function; other names as they
+    are.
+    """
+    resumed = RESUME.match(function)
+    return resumed["name"] if resumed else function
+
+
+_IN_A_LIST = re.compile(
+    r"L\['__(?:nested_frame_values'\]\[(?P<frame>\d+)\]|resume_frame_values'\])\[(?P<item>\d+)\]"
+)
+
+
+_NAMED = re.compile(r"L\['(?P<name>[^']+)'\]")
+
+
+class LocalName(NamedTuple):
+    """A local of a frame: how many calls lie between the compiled function and it, and its source
+    by the name that its own function has for it.
+    """
+
+    depth: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCode:
+    """What a resume function was made with."""
+
+    code: types.CodeType
+    stack_size: int = 0
+    """How many values of unfinished expressions it takes."""
+    locals: tuple[str, ...] = ()
+    nested: tuple[ResumeCode, ...] = ()
+    """The resume functions that are inlined into it, the innermost first."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Local → the source by which the function came by it that this is the rest of, or whose rest
+    that one is in turn: ``self`` of a submodule → ``L['self']._modules['inner']``.
+    """
+
+    def local_name(self, source: str) -> LocalName:
+        """Return the local that a source of this function's begins with, and what follows in it."""
+        listed = _IN_A_LIST.match(source)
+        if listed is None:
+            return LocalName(0, source)
+        depth = len(self.nested) - int(listed["frame"]) if listed["frame"] else 0
+        names = self._at(depth).values
+        item = int(listed["item"])
+        if item >= len(names):
+            return LocalName(0, source)
+        return LocalName(depth, f"L['{names[item]}']{source[listed.end() :]}")
+
+    def original(self, source: str) -> str:
+        """Return a source by the names of the function whose rest this is in the end."""
+        local = self.local_name(source)
+        named = _NAMED.match(local.source)
+        origin = self._at(local.depth).origins.get(named["name"]) if named else None
+        return origin + local.source[named.end() :] if named and origin else local.source
+
+    def _at(self, depth: int) -> ResumeCode:
+        return self.nested[-depth] if depth else self
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Return the names of the values in its list: ``("___stack0", "x")``."""
+        return (*(f"___stack{i}" for i in range(self.stack_size)), *self.locals)
+
+    @property
+    def argument_names(self) -> dict[str, str]:
+        """Return source → the user's name of what it takes in lists, longer sources first."""
+        names = {}
+        for i, value in enumerate(self.values):
+            names[f"L['__resume_frame_values'][{i}]"] = _plain_value(value, self.code)
+        for frame, inner in enumerate(self.nested):
+            function = plain_name(inner.code.co_name)
+            for i, value in enumerate(inner.values):
+                name = _plain_value(value, inner.code)
+                is_local = i >= inner.stack_size
+                names[f"L['__nested_frame_values'][{frame}][{i}]"] = (
+                    f"{name} of {function}" if is_local else name
+                )
+            names[f"L['__nested_frame_values'][{frame}]"] = f"the locals of {function}"
+            names[f"L['__nested_resume_fns'][{frame}]"] = (
+                f"the rest of {function} after line {inner.code.co_firstlineno}"
+            )
+        return {
+            **names,
+            "L['__resume_frame_values']": "the locals",
+            "L['__nested_frame_values']": "the locals of inlined functions",
+            "L['__nested_resume_fns']": "the rests of inlined functions",
+        }
+
+
+def _plain_value(value: str, code: types.CodeType) -> str:
+    is_unfinished = value.startswith("___stack")
+    return f"the value computed at line {code.co_firstlineno}" if is_unfinished else value

@@ -1,0 +1,395 @@
+"""A variant of a compilation: what its stages made, kept, and how one region of it is lowered again
+alone.
+
+A variant of a compilation: what each stage made is kept, and given again instead of being made
+again.
+
+A variant that sets out from a gate runs torch's own functions from the beginning. Those that come
+before the gate are answered from what was kept (AOTAutograd's tracing, the partition, a graph after
+its passes), so that every context torch needs is there and only what follows is computed. Nothing
+is kept in a capture that nobody steps through.
+
+The variant begins with the graph as it was before the edits at that gate, and makes all its edits
+at that gate and at later ones. Earlier edits are in what was kept, so each is made once. Inductor's
+IR is consumed when code is made from it: a variant from fusion or later lowers the post-grad graph
+again.
+
+Lower one region again, alone: the others are given from what an earlier variant compiled.
+
+torch cuts the graph into regions as before and compiles each (regional.py). A region that has not
+changed, and is not the one asked for, gets what ``torch._inductor.standalone_compile`` returned the
+first time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._dynamo.utils import dynamo_timed, get_metrics_context
+from torch._guards import CompileContext, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import is_fake
+
+from fx_explorer.capture.graph_copies import snapshot
+from fx_explorer.capture.recording.boundary import Key, LoweringRequest
+from fx_explorer.capture.recording.graphs import describe_value, node_value
+from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.regional_annotations import configs_in_force
+from fx_explorer.capture.stepping.options_and_modes import OptionsAndModes
+from fx_explorer.errors import UsageError
+from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate
+from fx_explorer.model.rows.stepping import stage_at
+
+RegionKey = tuple[Direction, str]
+"""A region of one direction, by torch's name for the subgraph."""
+
+Settings = Mapping[str, object]
+"""Full name → value: ``inductor.max_fusion_size``."""
+
+
+@dataclass(frozen=True)
+class CompiledRegion:
+    """What Inductor made of one region."""
+
+    name: str
+    """The annotated name; empty for a region without one."""
+    signature: str
+    """Everything the region was made from, as text: the graph with the types of its values, and its
+    own configs.
+    """
+    compiled: Any
+    took_s: float
+
+
+@dataclass
+class Variant:
+    """One way to compile a Dynamo graph: one run through the stages that follow Dynamo."""
+
+    row: Compilation
+    segment: Segment
+    changes: Changes = field(default_factory=Changes)
+    kept: dict[Key, Any] = field(default_factory=dict)
+    """What its stages made, including those it shares with the variant it set out from."""
+    took_s: dict[Key, float] = field(default_factory=dict)
+    """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
+    kept_at_s: float = 0.0
+    """Seconds spent until the last of them was made."""
+    replays: frozenset[Key] = frozenset()
+    """The stages that are given from ``kept`` instead of being made."""
+    regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)
+    """What regional_inductor compiled, for this variant or for the one it set out from."""
+    region: str = ""
+    """The only region to lower again; the others are given from ``regions``. Empty: all are
+    lowered.
+    """
+    spared_s: float = 0.0
+    """Seconds saved by regions that were given again."""
+    compiled_with: Settings | None = None
+    """The settings it was compiled with, including those for everything; None for a variant that
+    was not finished.
+    """
+    lowered_with: dict[Key, Settings] = field(default_factory=dict)
+    """The settings by direction (``lowered``), and by region (its subgraph and direction). What is
+    shared keeps its own settings.
+    """
+    is_rebuilt: bool = False
+    """Whether it only repeats what another variant made, part by part with that part's settings."""
+    reached: set[Key] = field(default_factory=set)
+    """The gates it has come to, shared ones included."""
+    passed: set[Key] = field(default_factory=set)
+    """The gates it has passed: nothing happens there when it is taken up again."""
+    edited: set[Key] = field(default_factory=set)
+    """The gates at which its graph was changed."""
+    began: float = field(default_factory=time.monotonic)
+    waited_s: float = 0.0
+    earlier_s: float = 0.0
+    """Seconds spent before it was left at a gate."""
+    is_finished: bool = False
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Return whether Dynamo's graph went through here before, so that the edits made then are
+        in the session.
+        """
+        return any(name != "dynamo" for name, _ in self.replays)
+
+    def spent_s(self) -> float:
+        return self.earlier_s + self.spent_now_s()
+
+    def spent_now_s(self) -> float:
+        return time.monotonic() - self.began - self.waited_s
+
+    def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
+        """Keep what a stage made. ``took_s`` is by default the time since something was kept
+        last.
+        """
+        spent_s = self.spent_s()
+        self.kept[key] = made
+        self.took_s[key] = spent_s - self.kept_at_s if took_s is None else took_s
+        self.kept_at_s = spent_s
+
+    def shared_s(self, replays: frozenset[Key]) -> float:
+        """Return the seconds that these stages had taken."""
+        inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
+        return sum(self.took_s.get(key, 0.0) for key in replays - inside)
+
+    def reusable_region(self, key: RegionKey, name: str, signature: str) -> CompiledRegion | None:
+        """Return what an earlier variant made of a region that need not be made again; None for a
+        region that has changed.
+        """
+        known = self.regions.get(key) if self.region and name != self.region else None
+        return known if known is not None and known.signature == signature else None
+
+    def region_names(self, direction: Direction) -> list[str]:
+        """Return the regions that were compiled in this direction; an empty one stands for both."""
+        return list(
+            dict.fromkeys(
+                one.name
+                for (of, _), one in self.regions.items()
+                if one.name and direction in ("", of)
+            )
+        )
+
+    def all_settings(self) -> list[Settings]:
+        """Return the settings of everything that runs when this variant does."""
+        if self.compiled_with is None:
+            return []
+        return [self.compiled_with, *self.lowered_with.values()]
+
+    def settings_again(self, key: Key) -> Settings:
+        """Return the settings to lower a part with again. Where there are regions, each has its
+        own, and nothing else is lowered.
+        """
+        name, direction = key
+        has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
+        return {} if has_regions else self.lowered_with.get(key, {})
+
+    def rebuilt(self) -> Variant:
+        """Return a variant that makes again what this one made; only lowering is done again."""
+        kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
+        segment = shared_segment(self.segment, GATES[-1], "")
+        variant = Variant(
+            self.row, segment, self.changes, kept, replays=frozenset(kept), is_rebuilt=True
+        )
+        variant.lowered_with, variant.regions = dict(self.lowered_with), dict(self.regions)
+        variant.passed = set(self.passed)
+        return variant
+
+    def pause(self) -> None:
+        """Leave the variant at a gate, to be taken up again."""
+        self.earlier_s = self.spent_s()
+
+
+@dataclass
+class CapturedSegment:
+    """A Dynamo graph with all that is needed to compile it again, also after the program has
+    ended.
+    """
+
+    name: str
+    """Name of the compilation."""
+    compiler: Callable[..., Any]
+    inputs: list[Any]
+    dynamo: torch.fx.GraphModule
+    """The graph as Dynamo made it. It is only ever copied."""
+    traced_s: float
+    """Seconds that Dynamo took to trace it."""
+    files: frozenset[str]
+    """The files whose source Dynamo read for it."""
+    variants: list[Variant] = field(default_factory=list)
+    tracing_context: Any = field(default_factory=TracingContext.try_get)
+    compile_context: Any = field(default_factory=CompileContext.try_get)
+    has_grad: bool = field(default_factory=torch.is_grad_enabled)
+    options_and_modes: OptionsAndModes = field(default_factory=OptionsAndModes.now)
+    symbolic: list[tuple[Any, Any]] = field(init=False)
+    """(input, its symbolic sizes). torch forgets these when it has finished a frame."""
+    fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """(input, the tensor that AOTAutograd traces in its place). If empty, AOTAutograd makes these
+    itself.
+    """
+
+    def __post_init__(self) -> None:
+        known = self.tracing_context.tensor_to_context
+        self.symbolic = [
+            (tensor, known[tensor])
+            for tensor in self.inputs
+            if isinstance(tensor, torch.Tensor) and tensor in known
+        ]
+
+    def lower_as(self, lowering: LoweringRequest) -> None:
+        """Take the graph as it is given to the compiler: it was captured ahead of time, and may
+        have been edited since.
+        """
+        self.compiler, self.dynamo = lowering.compiler, snapshot(lowering.module)
+        self.inputs = list(lowering.inputs)  # Dynamo's own list is left alone
+        self.variants[0].kept["dynamo", ""] = self.dynamo
+
+    def settle(self) -> None:
+        """Make fake tensors for the inputs as they are now, since the program may change them
+        before they are traced, or give them gradients. Follows ``process_inputs``
+        (torch/_functorch/_aot_autograd/frontend_utils.py).
+        """
+        mode = self.tracing_context.fake_mode
+        if mode is None:
+            return
+        known = self.tracing_context.tensor_to_context
+        with mode:
+            for tensor in self.inputs:
+                if isinstance(tensor, torch.Tensor) and not is_fake(tensor):
+                    context = known.get(tensor)
+                    source = getattr(context, "tensor_source", None)
+                    fake = mode.from_tensor(
+                        tensor, symbolic_context=context, source=source, trace=context is None
+                    )
+                    self.fakes.append((tensor, fake))
+
+    def variant(self, name: str) -> Variant | None:
+        """Return the variant whose row is called ``name``; None if there is none."""
+        return next((variant for variant in self.variants if variant.row.name == name), None)
+
+    def shape_env(self) -> Any:
+        """Return what is known of symbolic sizes; None without fake tensors."""
+        mode = getattr(self.tracing_context, "fake_mode", None)
+        return mode and mode.shape_env
+
+    @contextlib.contextmanager
+    def as_in_dynamo(self) -> Iterator[None]:
+        """Restore, inside the block, everything that a backend finds around it when Dynamo calls it
+        (torch/_dynamo/output_graph.py, ``call_user_compiler``).
+        """
+        for tensor, context in self.symbolic:
+            self.tracing_context.tensor_to_context[tensor] = context
+        for tensor, fake in self.fakes:  # torch forgets them, too
+            self.tracing_context.fake_mode.fake_tensor_converter.set_tensor_memo(tensor, fake)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(compile_context(self.compile_context))
+            stack.enter_context(tracing(self.tracing_context))
+            stack.enter_context(self.options_and_modes.in_force())
+            stack.enter_context(torch.set_grad_enabled(self.has_grad))
+            stack.enter_context(get_metrics_context())
+            stack.enter_context(dynamo_timed("backend_compile", log_pt2_compile_event=True))
+            yield
+
+
+def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direction) -> None:
+    """Note the gates that ``variant``, which sets out from ``gate`` of ``origin``, need not go
+    through again.
+    """
+
+    def is_shared(key: Key) -> bool:
+        name, of = key
+        return GATES.index(name) < GATES.index(gate) or bool(direction and of and of != direction)
+
+    variant.reached, variant.passed, variant.edited = (
+        set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited)
+    )
+
+
+def shared_keys(variant: Variant, gate: Gate, direction: Direction) -> frozenset[Key]:
+    """Return what a variant that sets out from ``gate`` need not make: everything up to there, and
+    the other direction's lowering.
+    """
+    last = GATES.index(gate)
+    return frozenset(key for key in variant.kept if _comes_before(key, last, direction))
+
+
+def _comes_before(key: Key, last: int, direction: Direction) -> bool:
+    name, of = key
+    if name == "lowered":
+        return bool(direction) and of != direction
+    if name == "metadata":
+        name = "joint"
+    return GATES.index(name) <= last
+
+
+def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
+    """Return the recorded graphs that such a variant shares, so that later graphs link to them."""
+    last = GATES.index(gate)
+
+    def reached(name: Gate) -> bool:
+        return last >= GATES.index(name)
+
+    post_grad = {
+        d: g
+        for d, g in segment.post_grad.items()
+        if reached("post_grad") or (direction and d != direction)
+    }
+    shared = replace(
+        segment,
+        pre_grad=segment.pre_grad if reached("pre_grad") else None,
+        joint=segment.joint if reached("joint") else None,
+        joint_after_passes=segment.joint_after_passes if reached("partition") else None,
+        aot=dict(segment.aot) if reached("partition") else {},
+        post_grad=post_grad,
+        seq_parents=dict(segment.seq_parents) if reached("joint") else {},
+        unedited={},
+        published=[],
+        regions=list(segment.regions) if reached("joint") else [],
+        saved=dict(segment.saved) if reached("partition") else {},
+    )
+    for (of_gate, of), graph in segment.unedited.items():
+        if of_gate == gate and (
+            not direction or of in ("", direction)
+        ):  # it begins with the graph before the edits there
+            shared.put(stage_at(of_gate, of), of, graph)
+        elif reached(of_gate):
+            shared.unedited[(of_gate, of)] = graph
+    return shared
+
+
+def check_region(origin: Variant, command: Command) -> None:
+    """Raise UsageError when ``command`` asks for one region that ``origin`` did not compile, or
+    from a gate where there is none.
+    """
+    if not command.region:
+        return
+    if command.gate != "partition":
+        raise UsageError(
+            "One region alone is lowered again from the partition: regions are cut out "
+            "of its graphs."
+        )
+    if {"compile.backend", "compile.mode"} & command.changes.settings.keys():
+        raise UsageError("Another backend or mode holds for the whole graph: leave the region out.")
+    names, name = origin.region_names(command.direction), origin.row.name
+    where = f" in the {command.direction}" if command.direction else ""
+    if not names:
+        raise UsageError(
+            f"regional_inductor has compiled no named region of [{name}]{where}: go again "
+            "from Dynamo with the backend "
+            "regional_inductor first, with a region marked."
+        )
+    if command.region not in names:
+        raise UsageError(
+            f'[{name}] has no region "{command.region}"{where}; there are {", ".join(names)}.'
+        )
+
+
+def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:
+    """Give ``variant``, which sets out from ``gate``, the regions of ``origin`` that it may take
+    over, in each direction.
+    """
+    if GATES.index(gate) >= GATES.index("partition"):
+        variant.regions, variant.lowered_with = dict(origin.regions), dict(origin.lowered_with)
+
+
+def signature(module: torch.fx.GraphModule) -> str:
+    """Return as text what a region is made from: equal texts lower to equal code under equal
+    settings.
+    """
+    return "\n".join((repr(configs_in_force(module)), *_lines(module)))
+
+
+def _lines(module: torch.fx.GraphModule) -> Iterator[str]:
+    for node in module.graph.nodes:
+        target = node.target if isinstance(node.target, str) else repr(node.target)
+        yield (
+            f"{node.name} {node.op} {target} {node.args} {node.kwargs} "
+            f"{describe_value(node_value(node))}"
+        )
+        inner = getattr(module, target, None) if node.op == "get_attr" else None
+        if isinstance(inner, torch.fx.GraphModule):
+            yield from _lines(inner)

@@ -1,3 +1,0 @@
-"""Variants that set out from a finished stage, and what is kept so that a stage need not run
-again.
-"""

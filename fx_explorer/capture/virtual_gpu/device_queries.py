@@ -1,0 +1,279 @@
+"""How the program meets the virtual GPU, and what it asks about the device.
+
+What the program asks about the device and would be answered otherwise on the GPU.
+
+There are three ways to hear of it. ``torch.cuda.is_available()`` is replaced by ours. Dynamo
+reports ``is_cuda`` and ``device`` of tensors that it traces. Conditions in the user's own files are
+read from their syntax, since code outside Dynamo reports to nobody.
+
+How the program meets the virtual GPU. The mode changes at most once: from *transplant* to *fake*.
+
+*transplant*: the program really runs on the CPU; each graph that Dynamo captures is moved to the
+GPU and lowered there. *fake*: what the program puts on ``cuda`` has a shape and a type and no
+content.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.model import Gpu
+
+EmulationMode = Literal["transplant", "fake"]
+
+IN_WORDS: dict[EmulationMode, str] = {
+    "transplant": "the program runs on the CPU, and its graphs are moved to the virtual GPU",
+    "fake": "tensors on the virtual GPU have shapes and no content",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceQuestion:
+    """A question of the user's code about the device that the GPU would answer otherwise."""
+
+    what: str
+    """What is asked: ``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A line of the program that read a number off a tensor without content."""
+
+    file: str
+    line: int
+    value: str
+    """What it was given, as Python writes it: ``1.0``."""
+
+
+Choice = dict[str, object]
+"""The candidates that autotuning would have timed on the device (on_the_cpu.py)."""
+
+
+@dataclass
+class Emulation:
+    """The virtual GPU of this process, its emulation mode, and what the program asked of it."""
+
+    gpu: Gpu
+    mode: EmulationMode = "transplant"
+    reason: str = ""
+    """Why the mode is ``fake``."""
+    questions: dict[DeviceQuestion, None] = field(default_factory=dict)
+    """Questions asked in mode ``transplant``, in order."""
+    placeholders: dict[Placeholder, None] = field(default_factory=dict)
+    """Numbers that the program read in mode ``fake``, in order."""
+    unsaved: dict[tuple[str, int], None] = field(default_factory=dict)
+    """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content.
+    """
+    choices: list[Choice] = field(default_factory=list)
+    on_change: Callable[[Emulation], None] = lambda emulation: None
+    when_fake: list[Callable[[], None]] = field(default_factory=list)
+    """Functions that undo what was in force only while the program ran on the CPU."""
+
+    def become_fake(self, reason: str) -> None:
+        if self.mode != "fake":
+            self.mode, self.reason = "fake", reason
+            for undo in self.when_fake:
+                undo()
+            self.on_change(self)
+
+    def ask(self, question: DeviceQuestion) -> None:
+        if self.mode == "transplant" and question not in self.questions:
+            self.questions[question] = None
+            self.on_change(self)
+
+    def stand_in(self, placeholder: Placeholder) -> None:
+        if placeholder not in self.placeholders:
+            self.placeholders[placeholder] = None
+            self.on_change(self)
+
+    def leave_unsaved(self, place: tuple[str, int]) -> None:
+        if place not in self.unsaved:
+            self.unsaved[place] = None
+            self.on_change(self)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the value for ``meta["virtual_gpu"]``."""
+        asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
+        stand_ins = [
+            {"file": one.file, "line": one.line, "value": one.value} for one in self.placeholders
+        ]
+        return {
+            "gpu": self.gpu.name,
+            "feeding": self.mode,
+            "reason": self.reason,
+            "questions": asked,
+            "placeholders": stand_ins,
+            "unsaved": [{"file": file, "line": line} for file, line in self.unsaved],
+        }
+
+
+_MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
+"""Packages that must be told of the GPU."""
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+)
+
+_OURS = str(Path(__file__).parents[2])
+
+_KEPT = "device.type"
+"""The type of a device in a variable: ``device.type``, ``target_device.type``."""
+
+ASKS = (
+    ".is_cuda",
+    ".device.type",
+    _KEPT,
+    ".device",
+    "torch.cuda.is_available()",
+    "torch.cuda.device_count()",
+)
+"""What a condition may ask about."""
+
+_TYPES = ("cuda", "cpu", "gpu")
+"""Words of which a condition on a device has one, unless it only compares two tensors."""
+
+
+def asked_by_program(emulation: Emulation, what: str) -> bool:
+    """Return whether the caller of our caller is the program, which runs on the CPU. A question of
+    the user's own code is kept.
+    """
+    if emulation.mode == "fake":
+        return False
+    frame = sys._getframe(2)
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    if package in _MACHINERY:
+        return False
+    if is_users(frame.f_code.co_filename):
+        emulation.ask(DeviceQuestion(what, frame.f_code.co_filename, frame.f_lineno))
+    return True
+
+
+def users_place() -> tuple[str, int] | None:
+    """Return file and line of the innermost line of the user's own code that is running."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def is_users(file: str) -> bool:
+    """Return whether a file is the user's: neither of an installed package, nor Python's, nor
+    ours.
+    """
+    return (
+        file.endswith(".py")
+        and not file.startswith((*_LIBRARIES, _OURS))
+        and "site-packages" not in file
+    )
+
+
+# what Dynamo is asked
+
+
+def listen_to_dynamo(emulation: Emulation) -> None:
+    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device``
+    (torch/_dynamo/variables/tensor.py); ``ConstantVariable.const_getattr`` (constant.py), which is
+    asked for the ``type`` of a device that was kept.
+    """
+    variable = require("torch._dynamo.variables.tensor", "TensorVariable")
+    for attribute in ("is_cuda", "device"):
+        name = f"method_attr_{attribute}"
+        setattr(variable, name, _listening(emulation, getattr(variable, name), f".{attribute}"))
+    constant = require("torch._dynamo.variables.constant", "ConstantVariable")
+    constant.const_getattr = _listening_to_devices(emulation, constant.const_getattr)
+
+
+def _listening(emulation: Emulation, original: Callable[..., Any], what: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method_attr(variable: Any, tx: Any) -> Any:
+        answer = original(variable, tx)
+        _ask_at(emulation, tx, what)
+        return answer
+
+    return method_attr
+
+
+def _listening_to_devices(emulation: Emulation, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def const_getattr(variable: Any, tx: Any, name: str) -> Any:
+        if name == "type" and type(variable.value).__name__ == "device":
+            _ask_at(emulation, tx, "")
+        return original(variable, tx, name)
+
+    return const_getattr
+
+
+def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
+    """Keep the question that Dynamo's current line decides on, if it decides anything: most code
+    only passes a device on.
+    """
+    if emulation.mode != "transplant":
+        return
+    frame = tx.frame_summary()
+    for question in conditions(frame.filename):
+        if question.line == frame.lineno and question.what.startswith(what):
+            emulation.ask(question)
+
+
+# what the user's files say
+
+
+def read_users_files(emulation: Emulation) -> None:
+    """Keep every condition on a device in the user's own modules that were loaded."""
+    # A list of its own, since a lazy module may import others when it is asked for something.
+    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for file in sorted(file for file in loaded if file and is_users(file)):
+        for question in conditions(file):
+            emulation.ask(question)
+
+
+@functools.lru_cache(maxsize=256)
+def conditions(file: str) -> tuple[DeviceQuestion, ...]:
+    """Return the conditions on a device in a file; empty for one that cannot be read or parsed."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
+    # ``x.device.type`` contains ``x.device``, which is no second question.
+    found -= {(line, ".device") for line, what in found if what == ".device.type"}
+    return tuple(DeviceQuestion(what, file, line) for line, what in sorted(found))
+
+
+def _tests(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions that decide something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.Compare):
+            yield node
+        elif isinstance(node, ast.Match):
+            yield node.subject
+
+
+def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    if not any(word in ast.unparse(test).lower() for word in _TYPES):
+        return
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute | ast.Call):
+            text = ast.unparse(node)
+            if what := next((one for one in ASKS if _ends_with(text, one)), None):
+                yield node, what
+
+
+def _ends_with(text: str, what: str) -> bool:
+    if what.startswith(".") or what == _KEPT:
+        return text.endswith(what)
+    return text in (what, what.removeprefix("torch."))

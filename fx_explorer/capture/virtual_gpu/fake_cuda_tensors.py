@@ -1,0 +1,264 @@
+"""Tensors on ``cuda`` without content: they are made wherever the program asks for one, and torch's
+FakeTensor does the rest.
+
+A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
+is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an
+``if`` on it) gets placeholders; code that needs its content otherwise (``nonzero``) raises.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.virtual_gpu.device_queries import Emulation, is_users, users_place
+from fx_explorer.capture.virtual_gpu.not_possible import chain
+from fx_explorer.capture.virtual_gpu.placeholders import Placeholders
+
+NO_VALUE = (
+    "DataDependentOutputException",
+    "GuardOnDataDependentSymNode",
+    "DynamicOutputShapeException",
+    "NoContentError",
+)
+"""Exceptions of torch when the content of a fake tensor is asked for
+(torch/_subclasses/fake_tensor.py), and ours.
+"""
+
+_kept: list[Any] = []
+
+
+def allow_cuda_tensors(emulation: Emulation) -> None:
+    """Let the program use the device ``cuda`` from now on in this thread; the simplest ways of
+    making a tensor work in all threads.
+    """
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    fake_tensor_mode = require("torch._subclasses.fake_tensor", "FakeTensorMode")
+    maker = FakeTensorMaker(
+        emulation, fake_tensor_mode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    )
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("empty.memory_format", maker.empty, "CUDA")
+    library.impl("empty_strided", maker.empty_strided, "CUDA")
+    library.impl("copy_", maker.copy_, "CUDA")
+    placeholders = Placeholders(emulation, maker.mode)
+    placeholders.install()
+    mode = CudaIsFake(maker, placeholders)
+    mode.__enter__()
+    torch.utils.swap_tensors = _swapping_referenced(require("torch.utils", "swap_tensors"))
+    scaler = require("torch.amp.grad_scaler", "GradScaler")
+    scaler._maybe_opt_step = _stepping_always(scaler._maybe_opt_step)
+    draw_nothing()
+    # An implementation goes when its library does.
+    _kept.extend((library, mode))
+
+
+class _NoReferences:
+    """Stands in for the module ``weakref``."""
+
+    @staticmethod
+    def getweakrefs(tensor: torch.Tensor) -> list[object]:
+        return []
+
+
+def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
+    """Swap fake parameters in ``Module.to()``, which torch refuses when its own converter holds
+    weak references to them.
+    """
+
+    @functools.wraps(original)
+    def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
+        if not isinstance(one, require("torch._subclasses.fake_tensor", "FakeTensor")):
+            return original(one, other)
+        before, torch.utils.weakref = torch.utils.weakref, _NoReferences
+        try:
+            return original(one, other)
+        finally:
+            torch.utils.weakref = before
+
+    return swap_tensors
+
+
+def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Have ``GradScaler.step()`` always step. It leaves out the optimizer when a gradient has
+    overflowed, and fake gradients never have.
+    """
+
+    @functools.wraps(original)
+    def _maybe_opt_step(
+        scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        if any(one.is_cuda for one in state["found_inf_per_device"].values()):
+            return optimizer.step(*args, **kwargs)
+        return original(scaler, optimizer, state, *args, **kwargs)
+
+    return _maybe_opt_step
+
+
+class FakeTensorMaker:
+    """Makes the fake tensors, all of one mode."""
+
+    def __init__(self, emulation: Emulation, mode: Any) -> None:
+        self.emulation = emulation
+        self.mode = mode
+
+    def notice(self) -> None:
+        """Note that the program itself has put something on the GPU. What torch does while it
+        compiles does not count.
+        """
+        if self.emulation.mode != "fake" and TracingContext.try_get() is None:
+            self.emulation.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
+
+    # where C++ makes a tensor: below the dispatch mode, which is not there in every thread
+
+    def empty(
+        self, size: Any, *, dtype: Any = None, memory_format: Any = None, **_: Any
+    ) -> torch.Tensor:
+        self.notice()
+        return self._fake(
+            torch.empty(
+                size,
+                dtype=dtype,
+                device="meta",
+                memory_format=memory_format or torch.contiguous_format,
+            )
+        )
+
+    def empty_strided(self, size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> torch.Tensor:
+        self.notice()
+        return self._fake(torch.empty_strided(size, stride, dtype=dtype, device="meta"))
+
+    def copy_(
+        self, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
+    ) -> torch.Tensor:
+        """Copy nothing. ``torch.tensor([1, 2], device="cuda")`` fills a tensor in this way, with
+        fake tensors switched off.
+        """
+        return to
+
+    def _fake(self, meta: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = require("torch._subclasses.fake_tensor", "FakeTensor")(
+            self.mode, meta, torch.device("cuda", 0)
+        )
+        return made
+
+
+class CudaIsFake(TorchDispatchMode):
+    """A dispatch mode under which whatever makes a tensor on cuda makes a fake one. torch's own
+    fake modes do their own work.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, maker: FakeTensorMaker, placeholders: Placeholders) -> None:
+        super().__init__()
+        self._maker = maker
+        self._placeholders = placeholders
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True  # otherwise Dynamo would compile nothing under this mode
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if _fake_mode_in_force():
+            return func(*args, **kwargs)
+        if not (_makes_on_cuda(kwargs) or _is_for_fake_mode(func, args, kwargs)):
+            if self._placeholders.answers(func, args):
+                return self._placeholders.answer(func, args)
+            result = func(*args, **kwargs)
+            self._placeholders.follow(func, args, result)
+            return result
+        self._maker.notice()
+        with self._maker.mode:
+            return func(*args, **kwargs)
+
+
+def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type != "cuda":
+        return False
+    # None and 0 both stand for the one there is.
+    if torch.device(device).index:
+        raise RuntimeError(
+            f"there is one virtual GPU, cuda:0, and no {device}: use cuda:0 for this run"
+        )
+    return True
+
+
+def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
+    """Return whether this is a higher-order operator on a fake tensor. Such operators need a
+    FakeTensorMode; a fake tensor alone is not enough (for a Triton kernel in torch 2.11).
+    """
+    if not isinstance(func, torch._ops.HigherOrderOperator):
+        return False
+    fake = require("torch._subclasses.fake_tensor", "FakeTensor")
+    return any(isinstance(leaf, fake) for leaf in torch.utils._pytree.tree_leaves((args, kwargs)))
+
+
+def _fake_mode_in_force() -> bool:
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
+def users_line() -> str:
+    """Return `` (model.py:12)``: the innermost line of the user's own code that is running."""
+    place = users_place()
+    return f" ({place[0]}:{place[1]})" if place else ""
+
+
+def without_weights(emulation: Emulation, reason: str) -> None:
+    """Put everything on the GPU that the program makes from now on and puts nowhere else, so that
+    it takes no memory.
+    """
+    emulation.become_fake(reason)
+    torch.set_default_device("cuda")
+
+
+def missing_value(error: BaseException) -> str:
+    """Return an explanation when the program stopped because it asked for the content of a fake
+    tensor; empty for another error.
+    """
+    if not any(type(one).__name__ in NO_VALUE for one in chain(error)):
+        return ""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
+    return (
+        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape "
+        "and no content, so what depends on "
+        "it cannot continue, and what was compiled until then is kept. Leave that line "
+        "out for this run, or keep the program "
+        "on the CPU, where its values are real and its graphs are moved to the virtual "
+        "GPU. It happened"
+    )
+
+
+# ``trunc_normal_`` is skipped for tensors without content: it would draw values again while any is
+# out of bounds.
+
+
+def draw_nothing() -> None:
+    """Draw nothing for a tensor without content. Hook: ``_no_grad_trunc_normal_``
+    (torch/nn/init.py).
+    """
+    original = require("torch.nn.init", "_no_grad_trunc_normal_")
+
+    @functools.wraps(original)
+    def trunc_normal(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        has_no_content = isinstance(tensor, require("torch._subclasses.fake_tensor", "FakeTensor"))
+        drawn: torch.Tensor = tensor if has_no_content else original(tensor, *args, **kwargs)
+        return drawn
+
+    sys.modules["torch.nn.init"]._no_grad_trunc_normal_ = trunc_normal  # type: ignore[attr-defined]

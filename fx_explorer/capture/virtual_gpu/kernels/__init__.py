@@ -1,1 +1,0 @@
-"""Kernels for the GPU that is not there, compiled to machine code."""

@@ -1,0 +1,300 @@
+"""A Dynamo graph of a program on the CPU, moved to the GPU: a copy whose tensors are fake ones on
+``cuda``.
+
+Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that
+runs stays the program's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.virtual_gpu.device_queries import Emulation
+
+GPU_DEVICE = torch.device("cuda", 0)
+
+
+def move_graphs(emulation: Emulation) -> None:
+    """Give Inductor graphs on the GPU from now on."""
+    from torch._inductor import compile_fx as module
+
+    original = require("torch._inductor.compile_fx", "compile_fx")
+
+    @functools.wraps(original)
+    def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if emulation.mode == "transplant" and isinstance(model_, torch.fx.GraphModule):
+            model_, example_inputs_ = moved(model_, example_inputs_)
+        return original(model_, example_inputs_, *args, **kwargs)
+
+    module.compile_fx = compile_fx
+    _move_operators(emulation)
+    _read_inputs_on_the_gpu()
+    _move_regions(emulation)
+    prefer_foreach(emulation)
+
+
+def _move_operators(emulation: Emulation) -> None:
+    """Move also graphs of ATen operators that a program gives to Inductor itself, as the files do
+    that torch writes for bug reports. ``compile_fx`` has a function of its own for its graphs.
+    """
+    from torch._inductor import compile_fx as module
+
+    original = require("torch._inductor.compile_fx", "compile_fx_inner")
+
+    @functools.wraps(original)
+    def compile_fx_inner(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if emulation.mode == "transplant" and isinstance(gm, torch.fx.GraphModule):
+            gm, example_inputs = moved_operators(gm, example_inputs)
+        return original(gm, example_inputs, *args, **kwargs)
+
+    module.compile_fx_inner = compile_fx_inner
+
+
+def _read_inputs_on_the_gpu() -> None:
+    """Let the files that torch writes for bug reports have inputs on the GPU. They ask a storage
+    for its device (``InputReader``, torch/_dynamo/debug_utils.py), and that of a tensor without
+    content is on none.
+    """
+    reader = require("torch._dynamo.debug_utils", "InputReader")
+    read_storage, read_tensor = reader.storage, reader.tensor
+    on_gpu: list[Any] = []
+
+    @functools.wraps(read_storage)
+    def storage(self: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        made = read_storage(self, *args, device=device, **kwargs)
+        if device is not None and torch.device(device).type == "cuda":
+            on_gpu.append(made)
+        return made
+
+    @functools.wraps(read_tensor)
+    def tensor(
+        self: Any, storage: Any, shape: Any, stride: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        if not any(storage is one for one in on_gpu):
+            return read_tensor(self, storage, shape, stride, *args, **kwargs)
+        dtype = kwargs.get("dtype") or torch.float32
+        made = torch.empty(shape, dtype=dtype, device=GPU_DEVICE)
+        if stride is not None:
+            made = torch.empty_strided(shape, stride, dtype=dtype, device=GPU_DEVICE)
+        self.args.append(made.requires_grad_(bool(kwargs.get("requires_grad"))))
+        return made
+
+    reader.storage, reader.tensor = storage, tensor
+
+
+def _move_regions(emulation: Emulation) -> None:
+    """Move graphs also for the backend ``regional_inductor``, which gives the whole graph to
+    AOTAutograd and parts to Inductor.
+    """
+    original = require("torch._dynamo.backends.common", "aot_autograd")
+
+    @functools.wraps(original)
+    def aot_autograd(**options: Any) -> Callable[..., Any]:
+        compiler = original(**options)
+
+        def compile_there(
+            module: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any
+        ) -> Any:
+            if emulation.mode == "transplant":
+                module, inputs = moved(module, inputs)
+            return compiler(module, inputs, **kwargs)
+
+        return compile_there
+
+    sys.modules["torch._dynamo.backends.common"].aot_autograd = aot_autograd  # type: ignore[attr-defined]
+
+
+def moved(
+    module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Return the graph and its inputs on the GPU; unchanged if any of it is there already."""
+    placeholders = module.graph.find_nodes(op="placeholder")
+    if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
+        return module, list(inputs)
+    move = _GraphMover(_fake_mode(inputs))
+    graph_there = move.graph(module)
+    there = graph_there.graph.find_nodes(op="placeholder")
+    moved_inputs = []
+    for old, new, given in zip(placeholders, there, inputs, strict=True):
+        if _is_number(old) or not isinstance(given, torch.Tensor):
+            moved_inputs.append(given)
+        else:
+            example = _value(new)
+            moved_inputs.append(move.tensor(given) if example is None else example)
+    return graph_there, moved_inputs
+
+
+def moved_operators(
+    module: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Do as ``moved`` for a graph of ATen operators. Inductor finds out again what each of them
+    makes.
+    """
+    if any(map(_is_on_gpu, inputs)):
+        return module, list(inputs)
+    move = _GraphMover(_fake_mode(inputs))
+    there = move.graph(module)
+    for node in there.graph.nodes:
+        for of_the_cpu in ("val", "tensor_meta"):
+            node.meta.pop(of_the_cpu, None)
+        constant = getattr(there, node.target, None) if node.op == "get_attr" else None
+        if isinstance(constant, torch.Tensor):
+            setattr(there, node.target, move.tensor(constant))
+    is_tensor = [isinstance(given, torch.Tensor) for given in inputs]
+    return there, [
+        move.tensor(given) if moves else given
+        for given, moves in zip(inputs, is_tensor, strict=True)
+    ]
+
+
+class _GraphMover:
+    """Moves one graph with those nested in it. A tensor that is used twice stays one."""
+
+    def __init__(self, fake_mode: Any) -> None:
+        self._fake_mode = fake_mode
+        self._moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """``id`` of a tensor → (tensor on the CPU, moved tensor). The first is kept alive so that
+        its id stays its own.
+        """
+
+    def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Return a copy of a graph, and of those nested in it, as it would be on the GPU."""
+        graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
+        # graph_copy leaves out the output, and returns what it is to be made of.
+        output = graph.output(graph.graph_copy(module.graph, copies))
+        output.meta = copy.copy(module.graph.output_node().meta)
+        there = torch.fx.GraphModule(module, graph)
+        there.meta.update(module.meta)
+        for name in ("_param_name_to_source",):  # it says which inputs are parameters
+            if hasattr(module, name):
+                setattr(there, name, getattr(module, name))
+        for name, nested in module.named_children():
+            if isinstance(nested, torch.fx.GraphModule):
+                setattr(there, name, self.graph(nested))
+        for old, new in copies.items():
+            self._node(old, new, there)
+        there.recompile()
+        return there
+
+    def _node(self, old: torch.fx.Node, new: torch.fx.Node, there: torch.fx.GraphModule) -> None:
+        """Move what a copied node holds to the GPU: its devices, its example value, or the
+        parameter that it fetches.
+        """
+        new.meta = copy.copy(old.meta)
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+        new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _device_there)
+        # Autocast for the CPU would leave operations on the GPU as they are.
+        if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
+            new.args = ("cuda", *new.args[1:])
+        if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
+            new.args = tuple(_saving(one) if isinstance(one, dict) else one for one in new.args)
+        value = _value(new)
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
+            return
+        if new.op == "placeholder":
+            new.meta["example_value"] = self.tensor(value)
+        elif new.op == "get_attr":
+            for where in (there._parameters, there._buffers, there.__dict__):
+                if new.target in where:
+                    where[new.target] = self.tensor(value)
+
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor as it would be on the GPU, without content."""
+        if id(tensor) not in self._moved:
+            there = self._made(tensor)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            self._moved[id(tensor)] = (
+                torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there,
+                tensor,
+            )
+        return self._moved[id(tensor)][0]
+
+    def _made(self, tensor: torch.Tensor) -> torch.Tensor:
+        if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
+            names, context = tensor.__tensor_flatten__()
+            inner = {name: self.tensor(getattr(tensor, name)) for name in names}
+            wrapped: torch.Tensor = type(tensor).__tensor_unflatten__(
+                inner, context, tensor.size(), tensor.stride()
+            )
+            return wrapped.requires_grad_(tensor.requires_grad)
+        with self._fake_mode:
+            return torch.empty_strided(
+                tensor.size(),
+                tensor.stride(),
+                dtype=tensor.dtype,
+                device=GPU_DEVICE,
+                requires_grad=tensor.requires_grad,
+            )
+
+
+def _value(node: torch.fx.Node, otherwise: Any = None) -> Any:
+    return node.meta.get("example_value", otherwise)
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
+
+
+def _is_number(node: torch.fx.Node) -> bool:
+    """Return whether the node is a Python float that Dynamo passes as a tensor. It stays on the CPU
+    where there is a GPU, too.
+    """
+    return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
+
+
+def _saving(options: dict[str, object]) -> dict[str, object]:
+    """Make flex attention save tensors for a backward, which it does not do on the CPU
+    (``_apply_kernel_options``, torch/nn/attention).
+    """
+    return {**options, "OUTPUT_LOGSUMEXP": True} if "OUTPUT_LOGSUMEXP" in options else options
+
+
+def _device_there(argument: Any) -> Any:
+    return GPU_DEVICE if isinstance(argument, torch.device) and argument.type == "cpu" else argument
+
+
+def _fake_mode(inputs: Sequence[Any]) -> Any:
+    from torch._guards import TracingContext, detect_fake_mode
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = detect_fake_mode(list(inputs))
+    context = TracingContext.try_get()  # None where the program gave the graph to Inductor itself
+    traced_in = mode or (context.fake_mode if context else None)
+    return traced_in or FakeTensorMode(allow_non_fake_inputs=True)
+
+
+# Optimizers take all parameters at once (``foreach``), as they do by default on a GPU.
+
+
+def prefer_foreach(emulation: Emulation) -> None:
+    """Make optimizers choose as on the GPU while the program runs on the CPU, where the results are
+    the same.
+
+    Compiled optimizers then have other kernels. Hook: ``_get_foreach_kernels_supported_devices``,
+    which ``_default_to_fused_or_foreach`` asks (torch/optim/optimizer.py).
+    """
+    from fx_explorer.capture.recording.hidden_from_dynamo import (
+        traced_as,  # it imports the compiler, which must find torch.cuda as on the GPU
+    )
+
+    name = "_get_foreach_kernels_supported_devices"
+    original, module = require("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]
+    devices: list[str] = ["cpu", *original()]
+
+    def supported_devices() -> list[
+        str
+    ]:  # Dynamo traces it, so it does nothing but return the list
+        return devices
+
+    traced_as(original, supported_devices)
+    setattr(module, name, supported_devices)
+    emulation.when_fake.append(lambda: setattr(module, name, original))

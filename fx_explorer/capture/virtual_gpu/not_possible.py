@@ -1,0 +1,167 @@
+"""What a GPU that is not there cannot do: what a program asks of it, whether it needs fake tensors
+from the beginning, and the causes of an error.
+
+Explain, in place of torch's own message, what a program asks of a GPU that cannot be done without
+one.
+
+The causes of an error: torch wraps what its compilers raise.
+
+Whether a program needs fake tensors from the beginning. Its file is parsed and not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and its causes, outermost first."""
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        seen.append(current)
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+NO_NCCL = (
+    "NCCL sends data between GPUs, which are not there: nothing can be sent on a virtual GPU. "
+    'Choose the backend "gloo" for this run and keep the model on the CPU: its graphs are moved to the virtual GPU.'
+)
+
+
+def not_possible(error: BaseException) -> str:
+    """Return the explanation; empty for another error."""
+    return NO_NCCL if any(_is_of_nccl(one) for one in chain(error)) else ""
+
+
+def _is_of_nccl(error: BaseException) -> bool:
+    """Return whether the error is about NCCL. A build without NCCL says so; one with it fails in
+    making the group (torch/distributed/distributed_c10d.py).
+    """
+    made_group = any(
+        frame.name == "_new_process_group_helper"
+        for frame in traceback.extract_tb(error.__traceback__)
+    )
+    return made_group and any(word in str(error) for word in ("NCCL", "CUDA"))
+
+
+MOST_FILES = 200
+"""Most files that are read, which takes a second or two."""
+
+
+def needs_fake(file: Path | None, train: bool | None) -> str:
+    """Return why everything must be on the GPU from the beginning; empty when it need not be."""
+    tree = _parsed(file)
+    if tree is None:
+        return ""
+    name = file.name if file else ""
+    for other, its_tree in [(name, tree), *_imported(file, tree)]:
+        for line in _kernels(its_tree):
+            return (
+                f"the program has Triton kernels of its own ({other}:{line}), which run on a "
+                "GPU only"
+            )
+    if train is not False:
+        for line in _named(tree, "flex_attention"):
+            return f"flex attention has no backward on the CPU ({name}:{line})"
+    return ""
+
+
+def insists_on_gpu(file: Path | None) -> str:
+    """Return where the program stops if there is no GPU; empty when it does not."""
+    tree = _parsed(file)
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)):
+            test = node.test
+        else:
+            test = None
+        if test is not None and "cuda.is_available()" in ast.unparse(test):
+            return f"the program stops without a GPU ({file.name if file else ''}:{test.lineno})"
+    return ""
+
+
+def _parsed(file: Path | None) -> ast.Module | None:
+    try:
+        return ast.parse(file.read_bytes()) if file else None
+    except (OSError, SyntaxError, ValueError):
+        return None  # running the file will report the error better
+
+
+def _kernels(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines of functions under ``@triton.jit``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
+            if decorators & {"triton.jit", "jit", "triton.autotune"} and _imports(tree, "triton"):
+                yield node.lineno
+
+
+def _imported(file: Path | None, tree: ast.Module) -> Iterator[tuple[str, ast.Module]]:
+    """Yield (name, tree) of the files beside or below ``file`` that it imports, directly or through
+    others.
+
+    Libraries are left out: a program need not call what it imports from them.
+    """
+    folder = file.parent if file else Path()
+    pending, seen = [(folder, tree)], {file}
+    while pending and len(seen) < MOST_FILES:
+        here, importing = pending.pop()
+        for path in _files_of_imports(importing, here, folder):
+            if path not in seen and (found := _parsed(path)):
+                seen.add(path)
+                pending.append((path.parent, found))
+                yield path.name, found
+
+
+def _files_of_imports(tree: ast.Module, here: Path, folder: Path) -> Iterator[Path]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [(folder, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [here, *here.parents][node.level - 1] if node.level else folder
+            module = f"{node.module}." if node.module else ""
+            names = [(base, module + alias.name) for alias in node.names] + [
+                (base, module.rstrip("."))
+            ] * bool(module)
+        else:
+            continue
+        for base, name in names:
+            path = base.joinpath(*name.split("."))
+            yield from (
+                one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()
+            )
+
+
+def _imports(tree: ast.Module, package: str) -> bool:
+    names = (
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    )
+    modules = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(name.partition(".")[0] == package for name in (*names, *modules))
+
+
+def _named(tree: ast.Module, name: str) -> Iterator[int]:
+    """Yield the lines that use ``name``, or contain it (``attn_implementation="flex_attention"``).
+    An import alone does not count.
+    """
+    for node in ast.walk(tree):
+        said = (
+            getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
+        )
+        if isinstance(node, ast.Name | ast.Attribute | ast.Constant) and said == name:
+            yield node.lineno
+
+
+def _gives_up(body: list[ast.stmt]) -> bool:
+    return any(
+        isinstance(one, ast.Raise)
+        or (isinstance(one, ast.Expr) and "exit(" in ast.unparse(one.value))
+        for one in body
+    )

@@ -1,0 +1,116 @@
+"""What torch would do on the device while it compiles is done without one: autotuning, folding of
+constants, the choice of a convolution.
+
+Autotuning without a device to time candidates on: a Triton template is shown rather than a library,
+and all are noted.
+
+Fold Inductor's constants on the CPU: it computes one element of them on the device.
+
+Hook: ``UniformValueConstantFolder`` (torch/_inductor/fx_passes/joint_graph.py).
+
+Keep Dynamo from asking which CPU library would do a convolution, while a program runs on the CPU.
+
+The answer depends on the batch: oneDNN and NNPACK want 16 of them. A batch that varies would get a
+guard that no GPU asks for, and other code behind it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.backends.mkldnn
+import torch.backends.nnpack
+from torch._guards import CompileContext
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fx_explorer.capture.inductor.autotuner_choices import keep_choices
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.virtual_gpu.device_queries import Choice, Emulation
+
+
+def note_choices(emulation: Emulation) -> None:
+    """Take the first candidate of each choice from now on, and note all of them."""
+
+    def templates_first(candidates: list[Any]) -> list[Any]:
+        ordered = sorted(candidates, key=is_library)
+        if len(ordered) > 1:
+            emulation.choices.append(_choice(ordered))
+        keep_choices(ordered)
+        return ordered[:1]
+
+    require(
+        "torch._inductor.select_algorithm", "get_algorithm_selector_cache"
+    )().preprocessing_fns.append(templates_first)
+
+
+def is_library(candidate: Any) -> bool:
+    return bool(type(candidate).__name__ == "ExternKernelCaller")
+
+
+def _choice(candidates: list[Any]) -> Choice:
+    listed = [
+        {
+            "name": one.name,
+            "library": is_library(one),
+            "description": str(getattr(one, "description", "")),
+        }
+        for one in candidates
+    ]
+    return {
+        "compilation": str(CompileContext.current_compile_id() or ""),
+        "shown": listed[0]["name"],
+        "candidates": listed,
+    }
+
+
+class OnCpu(TorchDispatchMode):
+    """A dispatch mode that does on the CPU what is asked for on the GPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*_pytree.tree_map(_cpu, args), **_pytree.tree_map(_cpu, kwargs or {}))
+
+
+def _cpu(argument: Any) -> Any:
+    is_gpu = isinstance(argument, torch.device) and argument.type == "cuda"
+    return torch.device("cpu") if is_gpu else argument
+
+
+def fold_on_cpu() -> None:
+    folder = require("torch._inductor.fx_passes.joint_graph", "UniformValueConstantFolder")
+    folder.__init__, folder.run = _on_cpu(folder.__init__), _on_cpu(folder.run)
+
+
+def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with OnCpu():
+            return function(*args, **kwargs)
+
+    return run
+
+
+def ask_no_library(emulation: Emulation) -> None:
+    """Answer without a library. Hook: ``torch._C._select_conv_backend``, which the fake convolution
+    asks (torch/_subclasses/fake_impls.py).
+    """
+    original = require("torch._C", "_select_conv_backend")
+
+    @functools.wraps(original)
+    def select(*args: Any, **kwargs: Any) -> Any:
+        if emulation.mode != "transplant":
+            return original(*args, **kwargs)
+        onednn, nnpack = (
+            torch.backends.mkldnn.set_flags(False),
+            torch.backends.nnpack.set_flags(False),
+        )
+        try:
+            return original(*args, **kwargs)
+        finally:
+            torch.backends.mkldnn.set_flags(onednn[0])
+            torch.backends.nnpack.set_flags(nnpack[0])
+
+    torch._C._select_conv_backend = select

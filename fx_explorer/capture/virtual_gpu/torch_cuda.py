@@ -1,0 +1,174 @@
+"""The answers of ``torch.cuda`` (torch/cuda/__init__.py) about the GPU, to torch and to the
+program.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fx_explorer.capture.torch_compat.versions import require
+from fx_explorer.capture.virtual_gpu.device_queries import Emulation, asked_by_program
+from fx_explorer.model import Gpu
+
+CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
+"""Versions for a build of torch that has none: Inductor asks whether there is one."""
+
+
+def answer(emulation: Emulation) -> None:
+    """Let the functions of ``torch.cuda`` answer as on a machine with this GPU. Whether one is
+    there is answered by who asks.
+    """
+    gpu = emulation.gpu
+    properties = device_properties(gpu)
+    answers = {
+        "is_initialized": True,
+        "is_current_stream_capturing": False,
+        "current_device": 0,
+        "synchronize": None,
+        "set_device": None,
+        "_lazy_init": None,
+        "_exchange_device": 0,
+        "_maybe_exchange_device": 0,
+        "memory_allocated": 0,
+        "max_memory_allocated": 0,
+        "memory_reserved": 0,
+        "max_memory_reserved": 0,
+        "memory_stats": {},
+        "memory_summary": "",
+        "empty_cache": None,
+        "ipc_collect": None,
+        "reset_peak_memory_stats": None,
+        "reset_max_memory_allocated": None,
+        "set_per_process_memory_fraction": None,
+        "manual_seed": None,
+        "manual_seed_all": None,
+        "seed": None,
+        "seed_all": None,
+        "initial_seed": 0,
+        "mem_get_info": (gpu.memory_bytes, gpu.memory_bytes),
+        "get_rng_state": torch.zeros(16, dtype=torch.uint8),
+        "set_rng_state": None,
+        "get_rng_state_all": [torch.zeros(16, dtype=torch.uint8)],
+        "set_rng_state_all": None,
+        "get_device_properties": properties,
+        "get_device_capability": gpu.capability,
+        "get_device_name": gpu.device_name,
+        "get_arch_list": [gpu.arch],
+        "memory_snapshot": [],
+        "is_bf16_supported": gpu.capability >= (8, 0),
+        "is_tf32_supported": gpu.vendor == "nvidia" and gpu.capability >= (8, 0),
+    }
+    for name, value in answers.items():
+        setattr(torch.cuda, name, _always(require("torch.cuda", name), value))
+    for name in ("_record_memory_history", "_dump_snapshot"):
+        setattr(torch.cuda.memory, name, _always(require("torch.cuda.memory", name), None))
+    torch.Generator = _Generator
+    for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
+        setattr(
+            torch.cuda, name, _by_who_asks(emulation, require("torch.cuda", name), there, absent)
+        )
+    _set_versions(gpu)
+
+
+def keep_dynamo_rules() -> None:
+    """Have Dynamo treat our functions as it treats torch's own, where it finds them in what it
+    compiles.
+    """
+    from fx_explorer.capture.recording.hidden_from_dynamo import (
+        traced_as,  # it imports the compiler, which must find these in place
+    )
+
+    for function in list(vars(torch.cuda).values()):
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == __file__:
+            traced_as(function.__wrapped__, function)  # type: ignore[attr-defined] # of functools.wraps
+
+
+class _OfEither(type(torch._C.Generator)):  # type: ignore[misc] # a metaclass of its own in newer releases
+    """A metaclass that makes torch's own generators instances of our class too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_OfEither):
+    """A generator of the CPU, also for ``cuda``: what is drawn with it there has no content."""
+
+    def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
+        of = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        return super().__new__(cls, "cpu" if of.type == "cuda" else of)
+
+    def __init__(self, device: torch.device | str | int = "cpu") -> None: ...
+
+
+def device_properties(gpu: Gpu) -> Any:
+    """Return what ``torch.cuda.get_device_properties()`` returns for this GPU; clocks are in kHz
+    there.
+    """
+    major, minor = gpu.capability
+    return types.SimpleNamespace(
+        name=gpu.device_name,
+        major=major,
+        minor=minor,
+        multi_processor_count=gpu.multiprocessors,
+        total_memory=gpu.memory_bytes,
+        shared_memory_per_block=gpu.shared_per_block_default,
+        shared_memory_per_block_optin=gpu.shared_per_block,
+        shared_memory_per_multiprocessor=gpu.shared_per_multiprocessor,
+        L2_cache_size=gpu.l2_bytes,
+        warp_size=gpu.warp_size,
+        gcnArchName=gpu.arch if gpu.vendor == "amd" else "",
+        regs_per_multiprocessor=gpu.registers_per_multiprocessor,
+        max_threads_per_multi_processor=gpu.threads_per_multiprocessor,
+        max_threads_per_block=gpu.threads_per_block,
+        clock_rate=gpu.clock_hz // 1000,
+        memory_clock_rate=gpu.memory_clock_hz // 1000,
+        memory_bus_width=gpu.memory_bus_bits,
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return value
+
+    return function
+
+
+def _by_who_asks(
+    emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any
+) -> Callable[..., Any]:
+    """Return a function that tells the program, which runs on the CPU, that there is no GPU, and
+    torch that there is one.
+    """
+
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return absent if asked_by_program(emulation, f"torch.cuda.{original.__name__}()") else there
+
+    return function
+
+
+def _set_versions(gpu: Gpu) -> None:
+    if gpu.vendor == "amd":
+        torch.version.hip, torch.version.cuda = torch.version.hip or HIP_VERSION, None
+    else:
+        torch.version.cuda, torch.version.hip = torch.version.cuda or CUDA_VERSION, None
+    # The first is named at the beginning of generated code, which calls it only when it runs. The
+    # last is about CUDA graphs.
+    answers = {
+        "_cuda_getCurrentRawStream": 0,
+        "_cuda_cudaCachingAllocator_is_enabled": True,
+        "_host_emptyCache": None,
+    }
+    for name, value in answers.items():
+        if not hasattr(torch._C, name):
+            setattr(torch._C, name, _always(torch.cuda.current_device, value))
+    if not hasattr(torch._C, "_scatter"):  # DataParallel asks for it, and has one device
+        torch._C._scatter = lambda tensor, *_: (tensor.cuda(),)

@@ -27,13 +27,15 @@ from torch._guards import CompileContext
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fx_explorer.capture.inductor.autotuner_choices import keep_choices
 from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.capture.virtual_gpu.device_queries import Choice, Emulation
 
 
 def note_choices(emulation: Emulation) -> None:
     """Take the first candidate of each choice from now on, and note all of them."""
+    from fx_explorer.capture.inductor.autotuner_choices import (
+        keep_choices,  # it imports the compiler, which must find torch.cuda's answers in place
+    )
 
     def templates_first(candidates: list[Any]) -> list[Any]:
         ordered = sorted(candidates, key=is_library)

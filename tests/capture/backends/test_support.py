@@ -94,9 +94,7 @@ def segments(reader: SessionReader) -> set[frozenset[str]]:
 
 
 def operators(partitions: list[Any]) -> set[frozenset[str]]:
-    named = (
-        {node.name for node in one.nodes if node.op.startswith("call_")} for one in asked_support
-    )
+    named = ({node.name for node in one.nodes if node.op.startswith("call_")} for one in partitions)
     return {frozenset(names) for names in named if names}
 
 
@@ -182,8 +180,8 @@ def test_openvinos_segments_are_those_it_fuses(
     fuse = CapabilityBasedPartitioner.fuse_partitions
 
     def noted(self: Any, partitions: Any, *rest: Any, **named: Any) -> Any:
-        fused.append(operators(asked_support))
-        return fuse(self, asked_support, *rest, **named)
+        fused.append(operators(partitions))
+        return fuse(self, partitions, *rest, **named)
 
     monkeypatch.setattr(CapabilityBasedPartitioner, "fuse_partitions", noted)
     reader = recorded(tmp_path, "openvino", Net().eval())

@@ -36,11 +36,11 @@ GIVEN_ONE_LINE = (
     "readers/torch_logs/read_text _RECOMPILING",
     "readers/torch_trace/dynamo_records _NOTED_LINE",
     "torch_texts/guard_tree _SOURCE",
-    "torch_texts/recompile_reason _ABOUT",
-    "torch_texts/recompile_reason _PLACE",
-    "worker/ending/refusals _FAILED_STANCE",
-    "worker/ending/refusals _GUARD",
-    "worker/ending/refusals _RECOMPILED",
+    "torch_texts/reports _ABOUT",
+    "torch_texts/reports _PLACE",
+    "program/ending/refusals _FAILED_STANCE",
+    "program/ending/refusals _GUARD",
+    "program/ending/refusals _RECOMPILED",
 )
 """What sees a line of ``torch_texts.bounded``, or no text of more characters than that."""
 

@@ -291,9 +291,10 @@ Signature = tuple[int, int]
 
 
 class FileWatch:
-    """Says whether watched files were saved with another content. A file counts as changed once two looks in a row agree,
-    since editors write in steps, and only if it holds something else: one that was touched does
-    not.
+    """Says whether watched files were saved with another content.
+
+    A file counts as changed once two looks in a row agree, since editors write in steps, and only
+    if it holds something else: one that was touched does not.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from fx_explorer import __version__
 from fx_explorer.model import Artifact, Compilation, Kernel, KernelCall, Outcome
-from fx_explorer.readers.provenance.in_words import TITLE, in_words
+from fx_explorer.readers.provenance_table import TITLE, in_words
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive
 from fx_explorer.session.untrusted.zip_archive import Member

@@ -163,8 +163,8 @@ def given_log(
     # All of them are not needed for Python files.
     from fx_explorer.command_line.logs import LogProgress
     from fx_explorer.readers.debug_directory import read_directory
-    from fx_explorer.readers.provenance import read_table
-    from fx_explorer.readers.torch_logs import read_text
+    from fx_explorer.readers.provenance_table import read_table
+    from fx_explorer.readers.torch_log_text import read_text
     from fx_explorer.readers.torch_trace import read_log
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
     from fx_explorer.readers.torch_trace.texts import TextsOfLog

@@ -8,9 +8,9 @@ from pathlib import Path
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size
 from fx_explorer.command_line.narration import LiveLine
 from fx_explorer.errors import SessionError
+from fx_explorer.readers.torch_trace.growing import Progress, in_words
 from fx_explorer.readers.torch_trace.opened import BLOCK, opened
 from fx_explorer.readers.torch_trace.places import is_torch
-from fx_explorer.readers.torch_trace.progress import Progress, in_words
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.reports import BreakReport, parse_break

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import Notice
-from fx_explorer.readers.torch_trace.growing import GrowingLog
+from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress, in_words
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-from fx_explorer.readers.torch_trace.progress import Progress, in_words
 from fx_explorer.readers.torch_trace.read_log import LogReading
 from fx_explorer.readers.tritonparse.read_events import EventReading
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file

@@ -33,7 +33,7 @@ GIVEN_ONE_LINE = (
     "capture/dynamo/guards/recompiles _MAPPING",
     "capture/dynamo/guards/guard_rows _NOTED_LINE",
     "capture/dynamo/guards/recompiles _GONE_ATTRIBUTE",
-    "readers/torch_logs/read_text _RECOMPILING",
+    "readers/torch_log_text _RECOMPILING",
     "readers/torch_trace/dynamo_records _NOTED_LINE",
     "torch_texts/guard_tree _SOURCE",
     "torch_texts/reports _ABOUT",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from fx_explorer.instruments.profile.graph_calls import US, LaunchFinder
 from fx_explorer.instruments.profile.marks import is_region
 from fx_explorer.instruments.profile.outside import COMPILING, OPTIMIZER, region_of
-from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
+from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 
 SHORTEST_US = 1.0
 """Microseconds. Less lies between any two kernels that follow each other."""

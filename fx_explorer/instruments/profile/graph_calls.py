@@ -21,7 +21,7 @@ from fx_explorer.instruments.profile.marks import (
     kind_of_marks,
 )
 from fx_explorer.instruments.profile.names import key_of_event
-from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
+from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 
 US = 1e-6
 

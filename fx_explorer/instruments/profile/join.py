@@ -22,7 +22,7 @@ from fx_explorer.instruments.profile.graph_calls import (
 )
 from fx_explorer.instruments.profile.names import key_of_event
 from fx_explorer.instruments.profile.outside import kind_of, line_of, operator_of, region_of
-from fx_explorer.readers.kineto.trace import NONE, Trace
+from fx_explorer.readers.kineto_trace import NONE, Trace
 
 CPU = "cpu"
 

@@ -1,7 +1,7 @@
 """Adds a profile of torch.profiler to a session: the trace is read, joined, and its rows are
 written. The same file is kept once.
 
-How a trace is joined is ``instruments/profile/``, its format ``readers/kineto/``.
+How a trace is joined is ``instruments/profile/``, its format ``readers/kineto_reading.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fx_explorer.instruments.profile.compiled_graphs import compiled_graphs
 from fx_explorer.instruments.profile.join import Joined, join
-from fx_explorer.readers.kineto.reading import read_trace
+from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.session import SessionReader, SessionWriter
 
 

@@ -13,7 +13,7 @@ import re
 from array import array
 from collections.abc import Sequence
 
-from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
+from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 
 REGION = "Torch-Compiled Region"
 GRAPH = "Call CompiledFxGraph "

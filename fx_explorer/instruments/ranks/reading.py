@@ -12,8 +12,8 @@ from pathlib import Path
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.instruments.ranks.summarising import summarise
 from fx_explorer.instruments.ranks.summary import RankSummary
-from fx_explorer.readers.torch_logs import read_text
-from fx_explorer.readers.torch_logs.messages import printed_ranks
+from fx_explorer.readers.torch_log_messages import printed_ranks
+from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.session import SessionReader

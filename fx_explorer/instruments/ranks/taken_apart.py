@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.ranks.found_files import MOST_RANKS
-from fx_explorer.readers.torch_logs.messages import rank_printed
+from fx_explorer.readers.torch_log_messages import rank_printed
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.records import Damage
 

@@ -20,7 +20,7 @@ from typing import IO, BinaryIO
 
 from fx_explorer.errors import SessionError
 from fx_explorer.outside_file import open_outside
-from fx_explorer.readers.torch_trace.zstd import CutOffError, Unpacked
+from fx_explorer.readers.torch_trace.opened import CutOffError, Unpacked
 
 _KINDS = (
     b"str",

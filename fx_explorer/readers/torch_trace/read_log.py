@@ -19,15 +19,13 @@ from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome, Stage
 from fx_explorer.readers.torch_trace.compilations import Compilations, LogCompilation
-from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
+from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords, ProgramRecords
 from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
-from fx_explorer.readers.torch_trace.growing import GrowingLog
+from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.torch_trace.program_records import ProgramRecords
-from fx_explorer.readers.torch_trace.progress import Progress
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter

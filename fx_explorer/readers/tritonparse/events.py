@@ -1,8 +1,13 @@
-"""A log of tritonparse as events: one JSON object a line, which says what kind of event it is
+"""A log of tritonparse as events, and what launches among them were given.
+
+A log of tritonparse as events: one JSON object a line, which says what kind of event it is
 (``event_type``).
 
 tritonparse/structured_logging.py writes ``compilation``, ``launch`` and ``autotune``; what its
 ``parse`` makes of a log has these, too, with what it found added.
+
+What the launches of a kernel were given: for each field, which values, and in which of the
+launches.
 """
 
 from __future__ import annotations
@@ -116,3 +121,115 @@ def _seconds(timestamp: Any) -> float:
 def as_text(value: Any) -> str:
     """Return what an event has as text to be read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+MOST_VALUES = 40
+"""Values of one field that are told apart."""
+
+MOST_RANGES = 200
+
+SHOWN_VALUES = 12
+
+OTHERS = "other values"
+
+USUAL = (("is_contiguous", True), ("storage_offset", 0), ("type", "tensor"), ("type", "NoneType"))
+"""Parts of an argument that are not worth a line."""
+
+VOLATILE = (
+    "data_ptr",
+    "dtype",
+    "device",
+    "timestamp",
+    "function",
+    "blob_path",
+    "memory_usage",
+    "numel",
+    "element_size",
+)
+"""Parts of an argument that are told otherwise, or of no interest: where it lay, and what follows
+from shape and type.
+"""
+
+
+class Given:
+    """Collects the fields of launches, which are numbered from 1 in the order of the log."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, list[list[int]]]] = {}
+        """Field → value → first and last of each run of launches with it."""
+        self.launches = 0
+
+    def add(self, launch: dict[str, Any]) -> None:
+        self.launches += 1
+        for name, value in fields_of(launch):
+            known = self._values.setdefault(name, {})
+            key = value if value in known or len(known) < MOST_VALUES else OTHERS
+            runs = known.setdefault(key, [])
+            if runs and (runs[-1][1] == self.launches - 1 or len(runs) >= MOST_RANGES):
+                runs[-1][1] = self.launches
+                runs[-1][2] += 1
+            else:
+                runs.append([self.launches, self.launches, 1])
+
+    def same(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, value) of what was the same in every launch."""
+        for name, values in self._values.items():
+            if not self._differs(values):
+                yield name, next(iter(values))
+
+    def different(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield (field, values in words, the most frequent first) of what was not."""
+        for name, values in self._values.items():
+            if self._differs(values):
+                ordered = sorted(values.items(), key=lambda item: -_count(item[1]))
+                told = [f"{value}  {_times(runs)}" for value, runs in ordered[:SHOWN_VALUES]]
+                rest = len(ordered) - SHOWN_VALUES
+                yield name, told + [f"… and {rest} more values"] * (rest > 0)
+
+    def _differs(self, values: dict[str, list[list[int]]]) -> bool:
+        return len(values) > 1 or sum(map(_count, values.values())) < self.launches
+
+
+def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was given: grid, stream, and each argument's value or what kind of tensor it is."""
+    for name in ("grid", "stream", "pid"):
+        if name in launch:
+            yield name, _plain(launch[name])
+    for source in ("extracted_args", "extracted_inductor_args"):
+        for name, argument in table(launch.get(source)).items():
+            described = table(argument)
+            if not described:
+                yield name, _plain(argument)
+                continue
+            if "value" in described:
+                yield name, _plain(described["value"])
+                continue
+            if described.get("type") == "tensor":
+                yield (
+                    name,
+                    (
+                        f"tensor of {str(described.get('dtype')).removeprefix('torch.')} on "
+                        f"{described.get('device')}"
+                    ),
+                )
+            for part, value in described.items():
+                if part not in VOLATILE and (part, value) not in USUAL:
+                    yield f"{name}.{part}", _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_plain(one) for one in value[:12])}{', …' if len(value) > 12 else ''}]"
+    return str(value)[:200].replace("\n", " ")
+
+
+def _count(runs: Iterable[list[int]]) -> int:
+    return sum(run[2] for run in runs)
+
+
+def _times(runs: list[list[int]]) -> str:
+    """Return ``× 248 (launches 1-66, 260-441)``."""
+    told = [str(first) if first == last else f"{first}-{last}" for first, last, _ in runs[:3]]
+    more = ", …" if len(runs) > 3 else ""
+    noun = "launch" if len(runs) == 1 and runs[0][0] == runs[0][1] else "launches"
+    return f"× {_count(runs):,} ({noun} {', '.join(told)}{more})"

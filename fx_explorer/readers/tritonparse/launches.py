@@ -12,9 +12,8 @@ from fx_explorer.model import KernelLaunch
 from fx_explorer.model.rows.kernels import Argument
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.places import Places
-from fx_explorer.readers.tritonparse.events import Event, is_tuning, launching_frame, table
+from fx_explorer.readers.tritonparse.events import Event, Given, is_tuning, launching_frame, table
 from fx_explorer.readers.tritonparse.kernels import Build, Function, Kernels
-from fx_explorer.readers.tritonparse.values import Given
 from fx_explorer.session import SessionWriter
 
 MOST_GROUPS = 500

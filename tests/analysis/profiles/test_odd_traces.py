@@ -19,7 +19,7 @@ from fx_explorer import model
 from fx_explorer.instruments.profile.alignment import Named
 from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, compiled_graphs
 from fx_explorer.instruments.profile.join import Joined, join
-from fx_explorer.readers.kineto.reading import read_trace
+from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.session import SessionWriter
 from tests.sessions import Written
 

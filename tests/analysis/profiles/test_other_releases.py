@@ -17,8 +17,8 @@ from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figu
 from fx_explorer.instruments.profile.join import join
 from fx_explorer.instruments.profile.joining import add_profile, joined_profile
 from fx_explorer.instruments.profile.verdict import verdict
-from fx_explorer.readers.kineto.reading import read_trace
-from fx_explorer.readers.kineto.trace import CpuThread
+from fx_explorer.readers.kineto_reading import read_trace
+from fx_explorer.readers.kineto_trace import CpuThread
 from fx_explorer.session import SessionReader
 from tests.profiles import events, graph_seconds, recorded_session
 

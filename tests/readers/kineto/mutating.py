@@ -22,7 +22,7 @@ from typing import Any
 
 from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, compiled_graphs
 from fx_explorer.instruments.profile.join import join
-from fx_explorer.readers.kineto.reading import ProfileError, read_trace
+from fx_explorer.readers.kineto_reading import ProfileError, read_trace
 from fx_explorer.session import SessionReader
 from tests.profiles import DATA
 from tests.readers.torch_trace.mutating import JUNK, changed

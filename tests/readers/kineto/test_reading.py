@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.readers.kineto.events import EventStream
-from fx_explorer.readers.kineto.reading import ProfileError, read_trace
+from fx_explorer.readers.kineto_reading import ProfileError, read_trace
+from fx_explorer.readers.kineto_trace import EventStream
 from tests.profiles import DATA, events, gpu_seconds
 from tests.readers.kineto.mutating import mutated, problem, small_trace
 

@@ -20,7 +20,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.debug_directory import read_directory
 from fx_explorer.readers.debug_folders import is_debug_directory
-from fx_explorer.readers.provenance import in_words, read_table
+from fx_explorer.readers.provenance_table import in_words, read_table
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.torch_texts.provenance import read_provenance

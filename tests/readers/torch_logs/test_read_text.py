@@ -18,7 +18,7 @@ import pytest
 from fx_explorer import cli, model
 from fx_explorer.analysis.whole_session import damage
 from fx_explorer.overview.overview import overview
-from fx_explorer.readers.torch_logs import read_text
+from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 

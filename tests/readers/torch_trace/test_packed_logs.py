@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer.command_line.logs import LogProgress
 from fx_explorer.readers.torch_trace import read_log
-from fx_explorer.readers.torch_trace.progress import Progress
+from fx_explorer.readers.torch_trace.growing import Progress
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.zstd import unpacker
 

@@ -18,8 +18,7 @@ from typing import BinaryIO, TypeGuard
 
 from fx_explorer.errors import SessionError
 from fx_explorer.outside_file import open_outside
-from fx_explorer.readers.kineto.events import Event, EventStream, devices
-from fx_explorer.readers.kineto.trace import NONE, CpuThread, Trace
+from fx_explorer.readers.kineto_trace import NONE, CpuThread, Event, EventStream, Trace, devices
 
 CPU = frozenset(("cpu_op", "user_annotation"))
 GPU = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))

@@ -1,0 +1,161 @@
+"""torch's table of what each kernel computes, in words, and as a session of one document.
+
+A table that lies alone becomes a session of one document: its kernels, what they compute, and the
+lines of the program.
+
+A table of what each kernel computes, in words: from the kernel to the program's line, and from
+there to the kernels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from fx_explorer import __version__
+from fx_explorer.errors import SessionError
+from fx_explorer.model import Artifact, Compilation, Frame, Outcome
+from fx_explorer.outside_file import read_outside
+from fx_explorer.readers.torch_trace.places import is_torch
+from fx_explorer.session import SessionWriter
+from fx_explorer.torch_texts.provenance import KernelOrigin, Provenance, read_provenance
+
+TITLE = "What each kernel computes"
+
+_WIDTH = 13
+
+
+def in_words(table: Provenance, called_in: Mapping[str, int] | None = None) -> str:
+    """Return the text. ``called_in`` has the line of the wrapper that makes each call."""
+    lines: list[str] = []
+    for kernel in table.kernels:
+        lines += [*_of_kernel(kernel, (called_in or {}).get(kernel.handle, 0)), ""]
+    if not table.kernels:
+        lines += ["torch names no kernel here.", ""]
+    if table.without_kernel:
+        lines += ["Computed by no kernel of its own:", *_listed("", table.without_kernel), ""]
+    if table.left_out:
+        lines += [f"Not as torch writes it, and left out: {table.left_out:,}", ""]
+    lines += _by_operation(table.kernels)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _of_kernel(kernel: KernelOrigin, line: int) -> Iterator[str]:
+    where = f", in line {line} of the wrapper" if line else ""
+    yield f"{kernel.name}" + (f", call {kernel.call}{where}" if kernel.call else where)
+    yield from _listed("computes", kernel.computes or ("nothing that torch names",))
+    if kernel.made_of:
+        yield from _listed("made of", kernel.made_of)
+    for stack in kernel.stacks:
+        yield from _stack(stack)
+
+
+def _stack(stack: tuple[Frame, ...]) -> Iterator[str]:
+    """Yield the program's line, and below it those of libraries that it led to."""
+    own = next(
+        (i for i in reversed(range(len(stack))) if not is_torch(stack[i].file)), len(stack) - 1
+    )
+    for i, frame in enumerate(stack[own:]):
+        label = "your line" if i == 0 and not is_torch(frame.file) else "in"
+        yield f"    {label:<{_WIDTH}}{frame.file}:{frame.line} in {frame.function}: {frame.code}"
+
+
+def _listed(label: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield lines of at most 100 characters."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) > 80:
+            yield f"    {label:<{_WIDTH}}{line},"
+            label, line = "", ""
+        line = f"{line}, {name}" if line else name
+    yield f"    {label:<{_WIDTH}}{line}"
+
+
+def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
+    """Return for each node that AOTAutograd was given which calls compute it."""
+    found: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for name in kernel.made_of:
+            found.setdefault(name, []).append(kernel.handle)
+    if not found:
+        return []
+    lines = ["From the operations of the program to their kernels:"]
+    for name, handles in found.items():
+        lines += [f"    {name}", *(f"        {handle}" for handle in handles)]
+    return lines
+
+
+NOT_IN_TABLE = "the table has names of nodes, and no graph"
+
+MOST_READ = 256 << 20
+"""Bytes."""
+
+
+def read_table(file: Path, session: Path) -> None:
+    """Write the session of a table. Raises SessionError for a file that cannot be read, or is no
+    table.
+    """
+    try:
+        text = read_outside(file, MOST_READ).decode(errors="replace")
+        table = read_provenance(text)
+    except OSError as error:
+        raise SessionError(f"{file} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SessionError(f"{file} is not what torch writes, or not all of it: {error}") from error
+    stages = ("dynamo", "pre_grad", "joint", "forward", "backward", "post_grad", "schedule")
+    with SessionWriter(session, checks_rows=True) as writer, writer.transaction():
+        writer.set_meta("fx_explorer", __version__)
+        writer.set_meta("environment", {})
+        target = {
+            "name": file.name,
+            "kind": "log",
+            "file": str(file.absolute()),
+            "object": "",
+            "train": False,
+        }
+        writer.set_meta("target", {**target, "parameters": 0})
+        row = Compilation(
+            0,
+            "table",
+            0,
+            0,
+            "",
+            "",
+            0,
+            status="ok",
+            missing_stages=dict.fromkeys(stages, NOT_IN_TABLE),
+        )
+        compilation = writer.add(row)
+        for title, language, shown in (
+            (TITLE, "text", in_words(table)),
+            (file.name, "json", _indented(text)),
+        ):
+            lines = shown.removesuffix("\n").count("\n") + 1
+            writer.add(
+                Artifact(
+                    0,
+                    compilation,
+                    "listing",
+                    "output_code",
+                    "",
+                    title,
+                    language,
+                    writer.text(shown),
+                    lines,
+                )
+            )
+        writer.set_meta("skipped_records", table.left_out)
+        writer.set_meta("build", True)  # torch built what it wrote of
+        told = {
+            "format": "provenance",
+            "records": len(table.kernels),
+            "kinds": {"kernel": len(table.kernels)},
+            "unknown": {},
+        }
+        writer.set_meta("log", told)
+        writer.set_meta("outcome", Outcome("finished").to_json())
+
+
+def _indented(text: str) -> str:
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer import model
-from fx_explorer.analysis.kernel_documents import source_of, text_of_level
+from fx_explorer.analysis.kernel_documents import session_gpu, source_of, text_of_level
 from fx_explorer.command_line.build_first import (
     build_every,
     named,
@@ -116,7 +116,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
             )
             sys.stdout.write(text_of(lines, width_for(sys.stdout)))
         return
-    if was_launched(reader) and required_gpu(reader) is None:
+    if was_launched(reader) and session_gpu(reader) is None:
         with ExitStack() as stack:
             sys.stdout.write(_text_of_launched(to_write(reader, stack), arguments, reader.path))
         return

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.instruments.profile.joining import add_profile, joined_profile
+from fx_explorer.instruments.profile.join import add_profile, joined_profile
 
 DATA = Path(__file__).parent / "data" / "profiles"
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -17,7 +17,7 @@ import torch._dynamo
 
 from fx_explorer.cli import main
 from fx_explorer.errors import WorkerError
-from fx_explorer.instruments.backends.known_backends import DOES, Backend, backends_of, groups
+from fx_explorer.instruments.backends.command import DOES, Backend, backends_of, groups
 
 PACKAGE = """\
 def works(graph, example_inputs):

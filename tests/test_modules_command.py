@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.instruments.modules.listed import module_list
+from fx_explorer.instruments.modules.report import module_list
 from fx_explorer.instruments.modules.tree import module_tree
 from fx_explorer.session import SessionReader
 from tests.conftest import Captured

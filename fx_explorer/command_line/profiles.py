@@ -42,7 +42,7 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     """
     if not is_session(target):
         raise UsageError(FOR_SESSIONS.format(target=target))
-    from fx_explorer.instruments.profile.joining import add_profile, joined_profile
+    from fx_explorer.instruments.profile.join import add_profile, joined_profile
 
     session = Path(target)
     with _Progress(trace) as progress:

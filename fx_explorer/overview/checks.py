@@ -13,7 +13,7 @@ from fx_explorer.analysis.lineage import first_variants
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.whole_session import Subject, is_log, totals, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
-from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
 from fx_explorer.overview.children import children, finding_in_words

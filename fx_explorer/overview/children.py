@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, listed
-from fx_explorer.instruments.breaks.fallbacks import computes_nothing
+from fx_explorer.instruments.breaks.call_tree import computes_nothing
 from fx_explorer.instruments.breaks.grouped import PLAIN_REASONS
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import Place, place_of_source
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.whole_session import damage, is_log, not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
-from fx_explorer.instruments.kernels.built import built_kernels, saved_compilations
+from fx_explorer.instruments.kernels.counts import built_kernels, saved_compilations
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_TRACEBACK
 from fx_explorer.session.queries.compilations import compilation_names, draws_by_inductor

@@ -14,7 +14,7 @@ from fx_explorer.analysis.documents import Place, document_of, place_of_path
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.published import backend_summaries
 from fx_explorer.analysis.words import counted
-from fx_explorer.instruments.caches.answers import cache_answers
+from fx_explorer.instruments.caches.figures import cache_answers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -194,14 +194,12 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
     answers = cache_answers(reader)  # once: a record can be 100 KB
     if not answers:
         return
-    from fx_explorer.instruments.caches.sentences import (
+    from fx_explorer.instruments.caches.figures import warm_start
+    from fx_explorer.instruments.caches.report import (
         COMPARE,
         bypass_sentences,
         done_sentence,
         warm_sentence,
-    )
-    from fx_explorer.instruments.caches.warm_start import (
-        warm_start,  # not needed for most sessions, both
     )
 
     warm = warm_start(reader, answers)

@@ -40,7 +40,7 @@ from fx_explorer.analysis.words import (
     size,
     tensor,
 )
-from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.instruments.guards.saved_guards import (

@@ -24,8 +24,7 @@ from fx_explorer.instruments.backends.support import backend_support
 from fx_explorer.instruments.backends.support_report import support_object
 from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.report import bench_object
-from fx_explorer.instruments.breaks.call_tree import call_trees
-from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import call_trees, distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.breaks.section import called, fallback, graph_break, measured_call
 from fx_explorer.instruments.caches.report import caches_of_report

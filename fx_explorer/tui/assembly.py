@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from fx_explorer.instruments.kernels.assembly.instruction_parts import Parts, parts_of
+from fx_explorer.instruments.kernels.assembly.listing import Parts, parts_of
 from fx_explorer.model import LEVELS, Level
 from fx_explorer.tui.widgets.lines.line_painter import Piece
 from fx_explorer.tui.widgets.lines.text_layout import LineLayout
@@ -146,7 +146,7 @@ NO_MACHINE_WORDS = (
 
 def layout_of(language: str, text: str) -> LineLayout | None:
     """Return the columns of PTX, SASS or AMDGCN; None for any other text."""
-    from fx_explorer.instruments.kernels.assembly.instruction_parts import is_assembly
+    from fx_explorer.instruments.kernels.assembly.listing import is_assembly
 
     level = next((level for level in LEVELS if level == language and is_assembly(level)), None)
     return columns_of(level, text) if level else None

@@ -11,7 +11,6 @@ import pytest
 from fx_explorer import model
 from fx_explorer.errors import UsageError
 from fx_explorer.gpus import find_gpu
-from fx_explorer.instruments.kernels.roof import NO_ROOF, roof, why_no_roof
 from fx_explorer.instruments.kernels.roofline_picture import (
     AT_MOST,
     MEASURED,
@@ -21,9 +20,12 @@ from fx_explorer.instruments.kernels.roofline_picture import (
 from fx_explorer.instruments.kernels.roofline_points import (
     NO_BYTES,
     NO_FLOPS,
+    NO_ROOF,
     NO_TIME,
     KernelRoofline,
     kernel_roofline,
+    roof,
+    why_no_roof,
 )
 from fx_explorer.instruments.kernels.roofline_view import RooflineChart, roofline_table
 from fx_explorer.session import SessionReader, SessionWriter

@@ -21,7 +21,7 @@ from fx_explorer.command_line.doctor_checks import torch_checks
 from fx_explorer.commands.doctor import gpu_checks
 from fx_explorer.errors import FxExplorerError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
-from fx_explorer.instruments.backends.known_backends import backends_of
+from fx_explorer.instruments.backends.command import backends_of
 from fx_explorer.instruments.kernels.builder_pool import Builder
 from fx_explorer.outside_file import MOST_OF_A_TOML, open_outside, read_outside, read_toml
 from fx_explorer.session import SessionWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.fixes.offers import offer, target_file, why_not_tried
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.session import SessionReader, SessionWriter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.instruments.ledger.by_line import line_times
+from fx_explorer.instruments.ledger.by_line import line_times, rate
 from fx_explorer.instruments.ledger.figures import (
     LedgerEntry,
     LedgerFigures,
@@ -17,11 +17,9 @@ from fx_explorer.instruments.ledger.figures import (
     ledger_figures,
 )
 from fx_explorer.instruments.ledger.guard_counts import GuardCounts
-from fx_explorer.instruments.ledger.rates import rate
-from fx_explorer.instruments.ledger.remedies import remedies
+from fx_explorer.instruments.ledger.remedies import remedies, saved_in_words
 from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
 from fx_explorer.instruments.ledger.table import branch_in_words, kind_rows, line_rows, step_name
-from fx_explorer.instruments.ledger.tried import saved_in_words
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import (
     CaptureRequest,

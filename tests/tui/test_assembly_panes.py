@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.instruments.kernels.assembly.control_words import control_words
-from fx_explorer.instruments.kernels.assembly.instruction_parts import parts_of
+from fx_explorer.instruments.kernels.assembly.listing import parts_of
 from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 from fx_explorer.tui.assembly import columns_of
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds

@@ -1,13 +1,19 @@
-"""The cells of a bench: every combination of what was asked for, at every size."""
+"""The cells of a bench: every combination of what was asked for, at every size; and the session
+that holds a bench and no capture.
+"""
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
+from fx_explorer import __version__
 from fx_explorer.errors import UsageError
-from fx_explorer.model import GUARD_FILTER, BenchCell, CaptureRequest, InputSize
+from fx_explorer.model import GUARD_FILTER, BenchCell, CaptureRequest, InputSize, Outcome
+from fx_explorer.session import SessionWriter
 
 UNCOMPILED = "uncompiled"
 
@@ -98,3 +104,20 @@ class Contender:
     def cell(self, sizes: tuple[InputSize, ...], bench: int) -> BenchCell:
         values: dict[str, object] = {size.name: size.value for size in sizes}
         return BenchCell(0, self.name, ", ".join(map(str, sizes)), values, self.is_compiled, bench)
+
+
+def begin_session(writer: SessionWriter, plan: BenchPlan) -> None:
+    """Write what every session has."""
+    with writer.transaction():
+        writer.set_meta("fx_explorer", __version__)
+        writer.set_meta("request", asdict(plan.request))
+        writer.set_meta(
+            "started", datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        )
+        writer.set_meta("target", {"name": Path(plan.request.target).name, "kind": "bench"})
+
+
+def end_session(writer: SessionWriter, *, was_stopped: bool) -> None:
+    """Write how it ended."""
+    stopped = Outcome("cancelled", "the bench was stopped; what was measured before is kept")
+    writer.set_meta("outcome", asdict(stopped if was_stopped else Outcome("finished")))

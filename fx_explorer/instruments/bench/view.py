@@ -8,7 +8,7 @@ from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures, bench_figures
-from fx_explorer.instruments.bench.table import RESULTS, CellRow, row_of
+from fx_explorer.instruments.bench.report import RESULTS, CellRow, row_of
 from fx_explorer.instruments.bench.verdict import difference, times, verdict
 from fx_explorer.session import SessionReader
 

@@ -33,8 +33,13 @@ from fx_explorer import model
 from fx_explorer.analysis.measured_times import RunTime
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.breaks.call_tree import FunctionCall
-from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS, CutTensors, Tensors
-from fx_explorer.instruments.breaks.kept_across import KeptAcross, kept_across
+from fx_explorer.instruments.breaks.cut_tensors import (
+    NO_TENSORS,
+    CutTensors,
+    KeptAcross,
+    Tensors,
+    kept_across,
+)
 
 
 @dataclass(frozen=True, slots=True)

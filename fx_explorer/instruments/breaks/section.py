@@ -7,11 +7,9 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.instruments.breaks.break_cost import BreakCost
-from fx_explorer.instruments.breaks.call_tree import FunctionCall
-from fx_explorer.instruments.breaks.cut_tensors import Tensors
-from fx_explorer.instruments.breaks.fallbacks import DistinctFallback
+from fx_explorer.instruments.breaks.call_tree import DistinctFallback, FunctionCall
+from fx_explorer.instruments.breaks.cut_tensors import KeptAcross, Tensors
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.breaks.kept_across import KeptAcross
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]

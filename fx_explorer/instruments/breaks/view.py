@@ -14,10 +14,14 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log, why_not_in_text
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, size, tensor
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.breaks.call_tree import call_trees, tree_lines
-from fx_explorer.instruments.breaks.fallbacks import DistinctFallback, distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import (
+    DistinctFallback,
+    call_trees,
+    distinct_fallbacks,
+    tree_lines,
+)
+from fx_explorer.instruments.breaks.cut_tensors import KeptAcross
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.breaks.kept_across import KeptAcross
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

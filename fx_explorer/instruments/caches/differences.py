@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.instruments.caches.answers import CacheAnswer, cache_answers
+from fx_explorer.instruments.caches.figures import CacheAnswer, cache_answers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.cache_record import Cache

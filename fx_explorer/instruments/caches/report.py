@@ -1,11 +1,20 @@
-"""What torch's compile caches answered, as JSON, in the reports of one session and of two."""
+"""What torch's compile caches did, as sentences and as JSON, of one session and of two."""
 
 from __future__ import annotations
 
-from fx_explorer.instruments.caches.answers import CacheAnswer, cache_answers
-from fx_explorer.instruments.caches.bypasses import bypass_in_words
-from fx_explorer.instruments.caches.differences import KeyPair
-from fx_explorer.instruments.caches.warm_start import warm_start
+from collections import Counter
+from collections.abc import Iterator
+
+from fx_explorer.analysis.words import counted, listed, seconds
+from fx_explorer.instruments.caches.differences import KeyPair, key_pairs
+from fx_explorer.instruments.caches.figures import (
+    CACHE_NAMES,
+    CacheAnswer,
+    WarmStart,
+    bypass_in_words,
+    cache_answers,
+    warm_start,
+)
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
@@ -63,3 +72,82 @@ def _answer(one: CacheAnswer) -> Json:
         "torch_says": record.reason or None,
         "saved_s": record.saved_s,
     }
+
+
+COMPARE = (
+    "fx-explorer diff EARLIER THIS names the first part of the key that an earlier run had "
+    "otherwise."
+)
+
+MOST_PHASES = 4
+
+
+def warm_sentence(warm: WarmStart) -> str:
+    saved = f", which saved {seconds(warm.saved_s)} as torch reckons" if warm.saved_s else ""
+    return (
+        f"{warm.hits} of {counted(warm.asked, 'compilation')} found code in torch's caches{saved}."
+    )
+
+
+def done_sentence(warm: WarmStart) -> str:
+    """Say what a warm start did all the same."""
+    phases = ", ".join(
+        f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001
+    )
+    return f"Done all the same, in {seconds(warm.total_s)}: {phases}." if phases else ""
+
+
+def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
+    """Say why a cache was not asked, each reason once."""
+    bypasses = (one.record for one in answers if one.record.outcome == "bypass")
+    reasons = Counter((record.cache, bypass_in_words(record.reason)) for record in bypasses)
+    return [
+        f"{CACHE_NAMES[cache]} was not asked{f', {count} times' if count > 1 else ''}: {reason}."
+        for (cache, reason), count in reasons.items()
+    ]
+
+
+def difference_sentences(
+    left: SessionReader, right: SessionReader, names: tuple[str, str]
+) -> Iterator[str]:
+    """Yield why the caches answered one run and not the other: the first part of the key that
+    differs, with its line or its setting; then what a warm start did all the same, and why a cache
+    was not asked.
+    """
+    pairs = key_pairs(left, right)
+    explained = {pair.right.compilation.id for pair in pairs if pair.first}
+    for pair in pairs:
+        yield from _pair_sentences(pair, names, is_explained=pair.right.compilation.id in explained)
+    for name, reader in zip(names, (left, right), strict=True):
+        answers = cache_answers(reader)
+        warm = warm_start(reader, answers)
+        if warm:
+            yield f"{name}: {warm_sentence(warm)} {done_sentence(warm)}"
+        yield from (f"{name}: {sentence}" for sentence in bypass_sentences(answers))
+
+
+def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool) -> Iterator[str]:
+    where = f"[{pair.right.compilation.name}] {CACHE_NAMES[pair.cache]}"
+    outcomes = [side.record.outcome for side in (pair.left, pair.right)]
+    if pair.is_same_key:
+        if outcomes == ["hit", "miss"]:
+            yield (
+                f"{where}: the key is the same, and {names[1]} did not find it: its cache is "
+                "another one, or was emptied"
+            )
+        return
+    if pair.first is None:
+        if not is_explained:
+            yield f"{where}: the keys differ, and torch did not write what they are made of"
+        return
+    first = pair.first
+    yield f"{where}: the keys differ. First in: {first.text}"
+    for name, value, place in (
+        (names[0], first.left, first.left_place),
+        (names[1], first.right, first.right_place),
+    ):
+        if value or place:
+            yield f"    {name}: {value}{f'   {place}' if place else ''}"
+    others = [one.name for one in pair.components[1:]]
+    if others:
+        yield f"    {counted(len(others), 'further part')} of the key: {listed(others)}"

@@ -6,8 +6,7 @@ from fx_explorer.analysis.flame import FlameFrame
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
 from fx_explorer.drawing.flame_svg import FlamePicture, flame_picture_svg
-from fx_explorer.instruments.compile_time.frames import CompileTime
-from fx_explorer.instruments.compile_time.phase_words import KINDS_IN_WORDS
+from fx_explorer.instruments.compile_time.frames import KINDS_IN_WORDS, CompileTime
 from fx_explorer.session.file_names import in_file
 
 COLOURS: dict[str, str] = {

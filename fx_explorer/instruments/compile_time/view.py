@@ -8,7 +8,7 @@ from fx_explorer.analysis.naming import function_of
 from fx_explorer.analysis.words import bar, counted, seconds, share
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, StageTimes, stage_times
-from fx_explorer.instruments.kernels.built import built_kernels
+from fx_explorer.instruments.kernels.counts import built_kernels
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import compilation_names
 

@@ -12,7 +12,7 @@ from fx_explorer.analysis.compared_figure import DIFFERS
 from fx_explorer.analysis.diff import CUT_IN_WORDS
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_in_middle
-from fx_explorer.instruments.caches.sentences import difference_sentences
+from fx_explorer.instruments.caches.report import difference_sentences
 from fx_explorer.instruments.diff.kernel_pairs import (
     ARROW,
     IN_WORDS,

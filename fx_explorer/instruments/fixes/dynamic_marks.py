@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.analysis.naming import is_unfinished, plain_source
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.analysis.words import listed
-from fx_explorer.instruments.dynamic.marks import VARIABLE, try_marks
+from fx_explorer.instruments.dynamic.trial import VARIABLE, try_marks
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.trial import Trial, Verdict, try_fix
 from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_that_varied

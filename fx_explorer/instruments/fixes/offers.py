@@ -12,7 +12,7 @@ import libcst as cst
 
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
-from fx_explorer.instruments.breaks.fallbacks import MADE_BY_PYTHON, DistinctFallback
+from fx_explorer.instruments.breaks.call_tree import MADE_BY_PYTHON, DistinctFallback
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.fixes.causes import CAUSES, loops
 from fx_explorer.instruments.fixes.dynamic_marks import mark_fixes

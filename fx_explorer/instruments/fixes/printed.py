@@ -12,7 +12,7 @@ from fx_explorer.analysis.whole_session import totals
 from fx_explorer.command_line.trusting import check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.instruments.dynamic.marks import try_marks
+from fx_explorer.instruments.dynamic.trial import try_marks
 from fx_explorer.instruments.fixes.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.model import CaptureRequest

@@ -25,7 +25,7 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
-from fx_explorer.instruments.kernels.assembly.code_lines import without_encoding
+from fx_explorer.instruments.kernels.assembly.listing import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
 from fx_explorer.instruments.kernels.card import measured_card
 from fx_explorer.instruments.kernels.kernel_bench import TIMEOUT_S, measure_kernel

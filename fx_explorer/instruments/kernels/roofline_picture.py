@@ -14,8 +14,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.kernels.roof import Roof
-from fx_explorer.instruments.kernels.roofline_points import KernelPoint, KernelRoofline
+from fx_explorer.instruments.kernels.roofline_points import KernelPoint, KernelRoofline, Roof
 
 NOTHING = "There is nothing to draw: no kernel has both operations that are counted and a time."
 

@@ -12,7 +12,6 @@ from fx_explorer.analysis.words import counted, size
 from fx_explorer.drawing.chart import NO_LIBRARY, ChartPiece
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
-from fx_explorer.instruments.kernels.roof import Roof, why_no_roof
 from fx_explorer.instruments.kernels.roofline import FLOPS_COUNTED, microseconds
 from fx_explorer.instruments.kernels.roofline_picture import (
     LEAST_HEIGHT,
@@ -25,7 +24,9 @@ from fx_explorer.instruments.kernels.roofline_picture import (
 from fx_explorer.instruments.kernels.roofline_points import (
     KernelPoint,
     KernelRoofline,
+    Roof,
     kernel_roofline,
+    why_no_roof,
 )
 from fx_explorer.session import SessionReader
 

@@ -221,14 +221,13 @@ def _can_encode(signs: str) -> bool:
 
 async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     """Measure the program with each remedy beside the program without, and print the table."""
-    from fx_explorer.instruments.bench.bench_session import begin_session, end_session
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.driving import Bench
-    from fx_explorer.instruments.bench.plan import BenchPlan, Contender
+    from fx_explorer.instruments.bench.plan import BenchPlan, Contender, begin_session, end_session
     from fx_explorer.instruments.bench.report import FORMATS, bench_text
     from fx_explorer.instruments.bench.verdict import problems
+    from fx_explorer.instruments.ledger.remedies import tried
     from fx_explorer.instruments.ledger.report import TRIED
-    from fx_explorer.instruments.ledger.tried import tried
 
     if not found:
         sys.stderr.write(

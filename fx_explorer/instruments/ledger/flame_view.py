@@ -14,8 +14,12 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import bar, careful_share, counted, seconds
 from fx_explorer.drawing.flame_rows import FlameChart
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.compile_time.frames import CompilePart, CompileTime, compile_time
-from fx_explorer.instruments.compile_time.phase_words import KINDS_IN_WORDS
+from fx_explorer.instruments.compile_time.frames import (
+    KINDS_IN_WORDS,
+    CompilePart,
+    CompileTime,
+    compile_time,
+)
 from fx_explorer.instruments.compile_time.view import why_no_time
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

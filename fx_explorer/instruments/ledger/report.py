@@ -10,15 +10,18 @@ from dataclasses import asdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.ledger.by_line import LineTime, line_times
+from fx_explorer.instruments.ledger.by_line import LineTime, line_times, rate
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.instruments.ledger.gaps import GAP_COLUMNS, MOST_GAPS, ToldGap, gap_rows, gaps_told
-from fx_explorer.instruments.ledger.rates import rate
 from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
 from fx_explorer.instruments.ledger.table import (
+    GAP_COLUMNS,
     KIND_COLUMNS,
     LINE_COLUMNS,
+    MOST_GAPS,
     Cells,
+    ToldGap,
+    gap_rows,
+    gaps_told,
     kind_rows,
     line_rows,
     step_name,

@@ -13,7 +13,7 @@ from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.drawing.flame_rows import FlameChart
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.ledger.by_line import LineTime, line_times
+from fx_explorer.instruments.ledger.by_line import LineTime, line_times, rate
 from fx_explorer.instruments.ledger.figures import (
     KIND_EXPLAINED,
     LedgerEntry,
@@ -22,7 +22,6 @@ from fx_explorer.instruments.ledger.figures import (
     ledger_figures,
 )
 from fx_explorer.instruments.ledger.flame import flame
-from fx_explorer.instruments.ledger.rates import rate
 from fx_explorer.instruments.ledger.table import (
     graph_of,
     kind_rows,

@@ -4,6 +4,8 @@ to hold what each returned.
 A graph may run several times in a step: the layers of a model share their code, and so its graph.
 Where nobody watched (graphs that were built, logs, a script without a backward) each graph is one
 call.
+
+Values that cross graph breaks: which input of a graph is what an earlier graph computed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
+from fx_explorer.analysis.lineage import in_use
+from fx_explorer.instruments.breaks.cut_tensors import KeptValues
 from fx_explorer.instruments.memory.graph_memory import SegmentMemory
 from fx_explorer.session import SessionReader
 
@@ -158,3 +162,31 @@ class StorageFlow:
     def given(self) -> set[int]:
         """Return the storages that calls take."""
         return set(self._takers)
+
+
+class Crossings:
+    """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without
+    breaks has none.
+    """
+
+    def __init__(self, reader: SessionReader) -> None:
+        rows = reader.rows(model.LocalTensor)
+        self._sources = {row.node: row.source for row in rows if row.is_input}
+        self._handed_over: dict[str, list[int]] = {}
+        for row in rows:
+            if not row.is_input and row.source:
+                self._handed_over.setdefault(row.source, []).append(row.node)
+        used = in_use(reader)
+        self._kept = KeptValues(reader, used.saving if used else None)
+
+    def computed_by(self, node: int) -> int:
+        """Return the node of an earlier graph whose value an input is, by the name that Python
+        knows it under at the break; 0 where it is none's.
+        """
+        source = self._sources.get(node, "")
+        return max((one for one in self._handed_over.get(source, ()) if one < node), default=0)
+
+    def is_kept_before(self, node: int) -> bool:
+        """Return whether the graph that computes an input keeps it for its own backward, too."""
+        computed = self.computed_by(node)
+        return bool(computed and self._kept.of(computed))

@@ -21,7 +21,7 @@ from fx_explorer.command_line.given_session import add_target_argument, answer_f
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.memory.optimizers import TENSORS
+from fx_explorer.instruments.memory.verdict import TENSORS
 from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader
 

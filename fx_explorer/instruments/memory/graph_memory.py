@@ -19,12 +19,14 @@ from fx_explorer.analysis.documents import Place, artifact_document
 from fx_explorer.instruments.memory.replay import UNKNOWN, Argument, Replayed, Result, replay
 from fx_explorer.instruments.memory.sizes import (
     UnknownSize,
+    UnreadableCode,
+    argument_names,
     item_bytes,
+    read_wrapper,
     shape_bytes,
     size_of_text,
     value_bytes,
 )
-from fx_explorer.instruments.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_artifacts
 

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.instruments.memory.sizes import (
+    ENTRY,
     UnknownSize,
+    UnreadableCode,
+    Wrapper,
     evaluated,
     evaluated_all,
     item_bytes,
     strided_bytes,
 )
-from fx_explorer.instruments.memory.wrapper_code import ENTRY, UnreadableCode, Wrapper
 
 UNKNOWN = -1
 """Bytes of a storage whose size nobody knows."""

@@ -13,14 +13,20 @@ from fx_explorer import model
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.instruments.memory.choices import Recomputed, recomputed, why
-from fx_explorer.instruments.memory.optimizers import with_optimizer
 from fx_explorer.instruments.memory.replay import UNKNOWN
 from fx_explorer.instruments.memory.saved_values import computed_total, saved_in_words
 from fx_explorer.instruments.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.instruments.memory.step import KINDS, Held
-from fx_explorer.instruments.memory.timeline import LEGEND, TimelineRow, bar, timeline
-from fx_explorer.instruments.memory.usage import BEFORE, Usage, usage
-from fx_explorer.instruments.memory.verdict import IN_WORDS, name_of, verdict, where
+from fx_explorer.instruments.memory.usage import (
+    BEFORE,
+    LEGEND,
+    TimelineRow,
+    Usage,
+    bar,
+    timeline,
+    usage,
+)
+from fx_explorer.instruments.memory.verdict import IN_WORDS, name_of, verdict, where, with_optimizer
 from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE

@@ -19,8 +19,8 @@ from fx_explorer.instruments.memory.graph_memory import (
     graph_memory,
     symbol_values,
 )
+from fx_explorer.instruments.memory.sizes import UnreadableCode
 from fx_explorer.instruments.memory.step import TANGENT, StepMemory, step_of
-from fx_explorer.instruments.memory.wrapper_code import UnreadableCode
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import edited_graphs
 

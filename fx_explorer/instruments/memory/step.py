@@ -3,7 +3,7 @@ it is.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
 order in which they were called and backward in the opposite order, and what the program returns
-is held until the end. The optimizer runs outside of it; ``optimizers.py`` adds what it keeps.
+is held until the end. The optimizer runs outside of it; ``verdict.py`` adds what it keeps.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
-from fx_explorer.instruments.memory.calls import Call, StorageFlow, Taken
-from fx_explorer.instruments.memory.crossings import Crossings
+from fx_explorer.instruments.memory.calls import Call, Crossings, StorageFlow, Taken
 from fx_explorer.instruments.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory
 from fx_explorer.instruments.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.instruments.memory.sizes import rounded

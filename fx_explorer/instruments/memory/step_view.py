@@ -7,8 +7,7 @@ from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTa
 from fx_explorer.instruments.memory.saved_values import saved_in_words
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind
-from fx_explorer.instruments.memory.timeline import LEGEND, TimelineRow, bar, timeline
-from fx_explorer.instruments.memory.usage import Usage, usage
+from fx_explorer.instruments.memory.usage import LEGEND, TimelineRow, Usage, bar, timeline, usage
 from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

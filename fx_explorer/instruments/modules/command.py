@@ -22,9 +22,9 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.modules.figures import ModuleFigures
-from fx_explorer.instruments.modules.listed import ModuleList
 from fx_explorer.instruments.modules.report import (
     INDENT,
+    ModuleList,
     differences,
     figure_in_words,
     shown_figures,
@@ -95,8 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
-    from fx_explorer.instruments.modules.listed import module_list
-    from fx_explorer.instruments.modules.report import FORMATS
+    from fx_explorer.instruments.modules.report import FORMATS, module_list
     from fx_explorer.output.terminal import width_for
 
     found = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)

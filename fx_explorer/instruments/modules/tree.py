@@ -9,8 +9,7 @@ from itertools import groupby
 from fx_explorer.analysis.module_paths import NO_MODULE, ModulePath, in_words
 from fx_explorer.analysis.words import counted, listed, size
 from fx_explorer.instruments.kernels.costs import TimeKind
-from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures
-from fx_explorer.instruments.modules.own_figures import own_figures
+from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures, own_figures
 from fx_explorer.session import SessionReader
 
 

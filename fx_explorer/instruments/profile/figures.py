@@ -1,9 +1,14 @@
 """A profile as figures: by kernel, by user line, by module, what ran elsewhere, and when the GPU
 was idle. All sums are those of the profile.
+
+The calls of kernels that a profile has times of, each with the operations that it computes.
+Whatever shares a time out to operations, lines or graphs begins here, so that all of them add up to
+the same.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +21,34 @@ from fx_explorer.instruments.kernels.profiled_kernels import (
     profiled_kernels,
 )
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
-from fx_explorer.instruments.profile.timed_calls import timed_calls
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
-from fx_explorer.session.queries.profiles import lines_of_nodes
+from fx_explorer.session.queries.profiles import lines_of_nodes, nodes_of_calls
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCall:
+    """A call with its time. One kernel's time cannot be measured apart, so that each operation has
+    an equal part.
+    """
+
+    kernel: int
+    call: int
+    seconds: float
+    nodes: array[int]
+    """The operations that it computes, each once, ascending; none where that is not known. An
+    array, since of a large session all are kept.
+    """
+
+
+def timed_calls(reader: SessionReader, known: Mapping[int, ProfiledKernel]) -> Iterator[TimedCall]:
+    """Yield the calls of the kernels ``known``."""
+    computed = {(kernel, call): nodes for kernel, call, nodes in nodes_of_calls(reader)}
+    for kernel, times in known.items():
+        of_every_call = computed.get((kernel, 0), ())
+        for call, seconds in times.calls.items():
+            nodes = {*of_every_call, *computed.get((kernel, call), ())}
+            yield TimedCall(kernel, call, seconds, array("q", sorted(nodes)))
 
 
 @dataclass(frozen=True, slots=True)

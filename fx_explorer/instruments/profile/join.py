@@ -1,16 +1,26 @@
 """Joins a trace to a session: each time goes to the call of a kernel that it is of, or is reported
 as what it is otherwise. The times of all rows add up to those of the trace.
+
+Adds a profile of torch.profiler to a session: the trace is read, joined, and its rows are written.
+The same file is kept once.
+
+How a trace is joined is ``instruments/profile/``, its format ``readers/kineto/``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.profile.alignment import align
-from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, graphs_of
+from fx_explorer.instruments.profile.compiled_graphs import (
+    CompiledGraph,
+    compiled_graphs,
+    graphs_of,
+)
 from fx_explorer.instruments.profile.gaps import DeviceTime, device_time
 from fx_explorer.instruments.profile.graph_calls import (
     US,
@@ -22,7 +32,9 @@ from fx_explorer.instruments.profile.graph_calls import (
 )
 from fx_explorer.instruments.profile.names import key_of_event
 from fx_explorer.instruments.profile.outside import kind_of, line_of, operator_of, region_of
+from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.readers.kineto_trace import NONE, Trace
+from fx_explorer.session import SessionReader, SessionWriter
 
 CPU = "cpu"
 
@@ -296,3 +308,23 @@ class _Joining:
                 tuple(doing),
                 tuple(doing_s),
             )
+
+
+def joined_profile(
+    session: Path, trace: Path, tell: Callable[[int], None] = lambda read: None
+) -> Joined:
+    """Read a trace, and join it to the session. Raises ProfileError for a file that is no trace,
+    SessionError for a session that cannot be read.
+    """
+    found = read_trace(trace, tell)
+    with SessionReader(session) as reader, reader.snapshot():
+        return join(found, compiled_graphs(reader), trace.name)
+
+
+def add_profile(session: Path, joined: Joined) -> None:
+    """Write a profile into the session, in place of the same one. Raises SessionWriteError."""
+    with SessionWriter(session) as writer, writer.transaction():
+        writer.remove_profiles(joined.profile.digest)
+        number = writer.add(joined.profile)
+        for rows in (joined.times, joined.others, joined.gaps):
+            writer.add_all(replace(row, profile=number) for row in rows)

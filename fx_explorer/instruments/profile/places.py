@@ -1,7 +1,7 @@
 """The time of a profile at each place that a pane shows: at the lines of generated code that call
 or define a kernel, at whole kernels, and at the operations of a graph.
 
-A kernel's time is shared among its operations in equal parts, as everywhere (``timed_calls.py``).
+A kernel's time is shared among its operations in equal parts, as everywhere (``figures.py``).
 In an earlier graph each of these has come from operations of that graph, among which its part is
 shared again. So in each graph the times of its operations add up to those of the kernels that were
 made of it, and no time is in a graph twice.
@@ -20,7 +20,7 @@ from fx_explorer.instruments.kernels.profiled_kernels import (
     last_profile,
     profiled_kernels,
 )
-from fx_explorer.instruments.profile.timed_calls import TimedCall, timed_calls
+from fx_explorer.instruments.profile.figures import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.links import computed_from
 from fx_explorer.session.queries.profiles import places_of_calls

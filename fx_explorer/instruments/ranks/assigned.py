@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.ranks.finding import rank_numbers, rank_words
 from fx_explorer.instruments.ranks.found_files import MOST_RANKS, OtherFile, rank_in_name
-from fx_explorer.instruments.ranks.rank_words import rank_numbers, rank_words
 from fx_explorer.instruments.ranks.reading import ReadFile
 from fx_explorer.instruments.ranks.summary import RankSummary
 

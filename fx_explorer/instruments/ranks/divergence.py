@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fx_explorer.analysis.naming import RESUME, called_function
 from fx_explorer.analysis.words import listed, seconds
-from fx_explorer.instruments.ranks.finding import ASPECTS, Aspect, RankFinding
+from fx_explorer.instruments.ranks.finding import (
+    ASPECTS,
+    Aspect,
+    RankFinding,
+    others_in_words,
+    rank_words,
+)
 from fx_explorer.instruments.ranks.groups import (
     Pair,
     RankGroup,
@@ -19,7 +25,6 @@ from fx_explorer.instruments.ranks.groups import (
     may_be_a_part,
     noted_parts,
 )
-from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.instruments.ranks.summary import CompilationSummary
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.reports import own_error

@@ -16,7 +16,7 @@ from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.words import listed
-from fx_explorer.instruments.ranks.finding import Aspect, RankFinding
+from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, others_in_words, rank_words
 from fx_explorer.instruments.ranks.fingerprints import (
     checked,
     is_collective,
@@ -29,7 +29,6 @@ from fx_explorer.instruments.ranks.path_taken import (
     other_path,
     path_of_another_part,
 )
-from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_words
 from fx_explorer.instruments.ranks.summarising import Texts
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader

@@ -8,9 +8,14 @@ from itertools import groupby
 
 from fx_explorer.analysis.words import counted, listed, seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
-from fx_explorer.instruments.ranks.finding import ASPECTS, RankFinding
+from fx_explorer.instruments.ranks.finding import (
+    ASPECTS,
+    RankFinding,
+    others_in_words,
+    rank_numbers,
+    rank_words,
+)
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
-from fx_explorer.instruments.ranks.rank_words import others_in_words, rank_numbers, rank_words
 from fx_explorer.instruments.ranks.summary import began_together
 from fx_explorer.session.file_names import in_file
 

@@ -8,8 +8,8 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, cache_in_words
+from fx_explorer.instruments.ranks.finding import rank_numbers
 from fx_explorer.instruments.ranks.groups import RankGroup
-from fx_explorer.instruments.ranks.rank_words import rank_numbers
 from fx_explorer.instruments.ranks.sentences import (
     agreed,
     as_sentence,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.naming import called_function
 from fx_explorer.analysis.words import seconds
-from fx_explorer.instruments.ranks.rank_words import rank_words
+from fx_explorer.instruments.ranks.finding import rank_words
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary, began_together
 from fx_explorer.session.file_names import in_file
 

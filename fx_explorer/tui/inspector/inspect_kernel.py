@@ -25,10 +25,10 @@ from fx_explorer.instruments.kernels.assembly.control_words import (
     control_of,
     control_text,
     is_known,
+    line_cost,
 )
-from fx_explorer.instruments.kernels.assembly.instruction_parts import is_assembly, name_in
 from fx_explorer.instruments.kernels.assembly.instructions import COUNTED_ONCE
-from fx_explorer.instruments.kernels.assembly.line_costs import line_cost
+from fx_explorer.instruments.kernels.assembly.listing import is_assembly, name_in
 from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 from fx_explorer.instruments.kernels.assembly.opcodes.explained import (
     EXPLAINED_LEVELS,

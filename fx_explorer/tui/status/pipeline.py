@@ -18,7 +18,7 @@ from fx_explorer.analysis.whole_session import not_decoded, totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds, size
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.compile_time.timing import stage_times
-from fx_explorer.instruments.kernels.built import built_kernels
+from fx_explorer.instruments.kernels.counts import built_kernels
 from fx_explorer.instruments.memory.saved_values import saved_total
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count

@@ -16,11 +16,9 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.instruments.caches.answers import cache_answers
-from fx_explorer.instruments.caches.bypasses import bypass_in_words
 from fx_explorer.instruments.caches.differences import KeyPair, key_pairs
-from fx_explorer.instruments.caches.sentences import difference_sentences
-from fx_explorer.instruments.caches.warm_start import warm_start
+from fx_explorer.instruments.caches.figures import bypass_in_words, cache_answers, warm_start
+from fx_explorer.instruments.caches.report import difference_sentences
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader

@@ -10,8 +10,8 @@ import torch
 from torch import nn, optim
 
 from fx_explorer.cli import main
-from fx_explorer.instruments.memory.optimizers import TENSORS
 from fx_explorer.instruments.memory.report import memory_report
+from fx_explorer.instruments.memory.verdict import TENSORS
 from tests.capture.recorded import record
 
 MAKE: dict[str, Callable[[Iterable[nn.Parameter]], optim.Optimizer]] = {

@@ -19,13 +19,15 @@ from fx_explorer.instruments.memory.replay import (
 )
 from fx_explorer.instruments.memory.sizes import (
     UnknownSize,
+    UnreadableCode,
+    argument_names,
     item_bytes,
+    read_wrapper,
     rounded,
     size_of_text,
     strided_bytes,
     value_bytes,
 )
-from fx_explorer.instruments.memory.wrapper_code import UnreadableCode, argument_names, read_wrapper
 
 
 def replayed(

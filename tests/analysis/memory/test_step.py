@@ -16,8 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from fx_explorer import model
 from fx_explorer.instruments.memory.session_memory import SessionMemory, session_memory
-from fx_explorer.instruments.memory.timeline import bar, timeline
-from fx_explorer.instruments.memory.usage import Usage, usage
+from fx_explorer.instruments.memory.usage import Usage, bar, timeline, usage
 from fx_explorer.instruments.memory.verdict import name_of, verdict
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import source_paths

@@ -10,8 +10,13 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figures
-from fx_explorer.instruments.profile.join import NO_GPU, ONLY_NAMES, OTHER_PROGRAM
-from fx_explorer.instruments.profile.joining import add_profile, joined_profile
+from fx_explorer.instruments.profile.join import (
+    NO_GPU,
+    ONLY_NAMES,
+    OTHER_PROGRAM,
+    add_profile,
+    joined_profile,
+)
 from fx_explorer.instruments.profile.verdict import verdict
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader

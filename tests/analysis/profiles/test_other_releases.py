@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figures
-from fx_explorer.instruments.profile.join import join
-from fx_explorer.instruments.profile.joining import add_profile, joined_profile
+from fx_explorer.instruments.profile.join import add_profile, join, joined_profile
 from fx_explorer.instruments.profile.verdict import verdict
 from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.readers.kineto_trace import CpuThread

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
 from fx_explorer.capture.dynamo.breaks.break_rows import completed
-from fx_explorer.instruments.breaks.fallbacks import distinct_fallbacks
+from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import carets, distinct_breaks
 from fx_explorer.torch_texts.reports import parse_break
 from tests.capture.dynamo.break_patterns import numbers

@@ -7,14 +7,20 @@ word. Its fields are those that maxas found on Maxwell (wiki, "Control Codes"), 
 barrier 3, wait mask 6, reuse 4. NVIDIA documents none of it. That they are at the same place on
 Ada, Hopper and Blackwell is tested: the bits for reuse say what nvdisasm writes as ``.reuse``, and
 nothing waits for a barrier that nothing sets.
+
+What the instructions of one Triton line ask of the scheduler and of the registers, added up.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 
 FIRST_ARCHITECTURE = 70
 """Volta. Before it, one word in four held the control of the other three."""
@@ -130,3 +136,45 @@ def control_in_words(control: Control) -> list[str]:
         told.append(f"sets barrier {control.read_barrier} until its operands are read")
     told.append(f"stalls {control.stall} cycle{'' if control.stall == 1 else 's'}")
     return told + ["yields to another warp"] * control.yields
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """Of a line: each instruction counts once, however often it runs."""
+
+    instructions: int
+    stall_cycles: int
+    """Least cycles between the issue of its instructions and of those after them, without what they
+    wait for.
+    """
+    waiting: int
+    """Instructions that wait for a barrier."""
+    most_live: int
+    """The most registers of a thread that are live at one of them; 0 where it is not known."""
+
+    @property
+    def words(self) -> str:
+        told = [
+            counted(self.instructions, "instruction"),
+            f"stalls of {counted(self.stall_cycles, 'cycle')} in all",
+            f"{self.waiting} of them wait for a barrier"
+            if self.waiting
+            else "none waits for a barrier",
+        ]
+        return ", ".join(told + [f"up to {self.most_live} registers live"] * bool(self.most_live))
+
+
+def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:
+    """Add up the instructions on these lines (from 1) of a SASS text; None where it has no control
+    words there.
+    """
+    words, live = control_words(sass), live_registers(sass)
+    found = [(words[line], live.get(line, 0)) for line in lines if line in words]
+    if not found:
+        return None
+    return LineCost(
+        len(found),
+        sum(word.stall for word, _ in found),
+        sum(bool(word.waits_for) for word, _ in found),
+        max(count for _, count in found),
+    )

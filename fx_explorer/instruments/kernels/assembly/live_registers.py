@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from fx_explorer.instruments.kernels.assembly.instruction_parts import parts_of
+from fx_explorer.instruments.kernels.assembly.listing import parts_of
 from fx_explorer.torch_texts import bounded
 
 Registers = int

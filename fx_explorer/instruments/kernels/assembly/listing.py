@@ -1,0 +1,201 @@
+"""The lines of PTX, SASS and AMDGCN: which are code, which are directives, and the parts of each
+(address, guard, name, operands).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.model import Level
+from fx_explorer.torch_texts import bounded
+
+Span = tuple[int, int]
+"""From which character of the line up to which."""
+
+
+class Parts(NamedTuple):
+    """Where the parts of an instruction stand in its line; a part that is not there is empty."""
+
+    address: Span
+    guard: Span
+    """The predicate under which it runs: ``@!P2``."""
+    name: Span
+    """The opcode with its modifiers."""
+    operands: Span
+
+
+_SASS = re.compile(
+    r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?:(?P<guard>@!?U?P[\dT])\s*)?(?P<name>[A-Z][\w.]*)(?![\w.])\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*;"
+)
+_PTX = re.compile(
+    r"^\s+(?:(?P<guard>@!?%\w+)\s+)?(?P<name>[a-z]\w*(?:[.:]+\w+)*)(?=[\s;])\s*(?P<operands>(?:\S.*?)??)(?:\s{0,40};)?\s{0,40}(?://.*)?$"
+)
+_AMDGCN = re.compile(
+    r"^\s+(?P<name>[a-z]\w*)(?=\s|$)\s*(?P<operands>(?:[^;\s]+(?:\s+[^;\s]+)*)?)\s*(?:;.*)?$"
+)
+
+_PATTERNS: dict[Level, re.Pattern[str]] = {"sass": _SASS, "ptx": _PTX, "amdgcn": _AMDGCN}
+
+NOWHERE: Span = (0, 0)
+
+
+def is_assembly(level: str) -> bool:
+    """Return whether the lines of a language are instructions."""
+    return level in _PATTERNS
+
+
+def parts_of(level: Level, line: str) -> Parts | None:
+    """Find the parts of a line; None for a line that is no instruction."""
+    found = _PATTERNS[level].match(bounded(line))
+    if found is None:
+        return None
+    groups = found.re.groupindex
+    spans = (
+        found.span(name) if name in groups and found[name] else NOWHERE for name in Parts._fields
+    )
+    return Parts(*spans)
+
+
+def name_in(level: Level, line: str) -> str:
+    """Return the name of the instruction of a line; empty for a line that is none."""
+    parts = parts_of(level, line) if is_assembly(level) else None
+    return line[slice(*parts.name)] if parts else ""
+
+
+_PLACES: dict[Level, re.Pattern[str]] = {
+    "ttir": re.compile(r"#loc\w* = loc\("),
+    "ttgir": re.compile(r"#loc\w* = loc\("),
+    "llir": re.compile(r"![\w.]+ = "),
+    "ptx": re.compile(
+        r"\s*\.(?:loc|file)\s|\$L__(?:tmp|func_begin|func_end|pc_)\w*:|\s*//\s*%bb|\s*// (?:begin|end) inline asm$"
+    ),
+    "amdgcn": re.compile(r"\s*\.(?:loc|file|cfi_\w+)\s|\s*\.cfi_\w+$|\.L(?:tmp|func_begin)\w*:"),
+    "sass": re.compile(r"\s*//## File |\s+/\* 0x[0-9a-f]{16} \*/$"),
+}
+
+_REST: dict[Level, re.Pattern[str]] = {
+    "ptx": re.compile(r"\s*\.section\s+\.debug_"),
+    "amdgcn": re.compile(r"\s*\.section\s+\.debug_|\.Lfunc_end\d+:"),
+    "sass": re.compile(r"//-+ (?:SYMBOLS|\.nv|\.debug|\.rel)"),
+}
+"""Matches the line from which on nothing is executed."""
+
+_SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
+_SASS_ENCODING = re.compile(r"(?<!\s)\s+/\* 0x[0-9a-f]{16} \*/$", re.MULTILINE)
+
+
+def code_lines(level: Level, text: str) -> list[int]:
+    """Return the numbers of the lines that are code, from 0. Several empty lines in a row count as
+    one.
+    """
+    return list(_code_lines(level, text))
+
+
+def _code_lines(level: Level, text: str) -> Iterator[int]:
+    places, rest = _PLACES[level], _REST.get(level)
+    was_empty = True
+    for number, line in enumerate(text.removesuffix("\n").split("\n")):
+        if rest and rest.match(line):
+            return
+        is_empty = not line.strip() or line.strip() == "//"
+        if not places.match(line) and not (is_empty and was_empty):
+            yield number
+            was_empty = is_empty
+
+
+def without_margin(level: Level, text: str) -> str:
+    """Return the same lines. From SASS, most of the 27 cells that nvdisasm puts around an address
+    are removed, and the encoding after an instruction.
+    """
+    return _SASS_ENCODING.sub("", _SASS_MARGIN.sub(r"\1", text)) if level == "sass" else text
+
+
+def without_encoding(level: Level, text: str) -> str:
+    """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have none."""
+    if level != "sass":
+        return text
+    return _SASS_ENCODING.sub(
+        "", re.sub(r"^[^\S\n]+/\* 0x[0-9a-f]{16} \*/\n", "", text, flags=re.MULTILINE)
+    )
+
+
+FEWEST_FOLDED = 3
+"""So many lines are worth folding."""
+
+TELLING = (".target", ".reqntid", ".maxntid", ".headerflags")
+"""Directives that say something about the kernel; they are quoted."""
+
+MOST_NAMED = 5
+
+_DIRECTIVE = re.compile(r"^\s*(\.[a-z_]\w*)(?=[\s(;\"]|$)")
+_LABEL = re.compile(r"^\s*[\w$.]+:")
+_NO_CODE = re.compile(r"^(?:[(){}]+,?;?|//.*|;.*|@.*|)$")
+
+
+class LineRun(NamedTuple):
+    """Consecutive lines without an instruction, by their place among the lines that were given."""
+
+    start: int
+    stop: int
+    words: str
+    """What stands there: ``18 directives: .target sm_90a, .param, .reg``."""
+
+
+def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:
+    """Find the runs of directives worth folding. Labels that code jumps to are none."""
+    if not is_assembly(level):
+        return []
+    found = []
+    for is_code, places in groupby(range(len(lines)), key=lambda at: _is_code(level, lines[at])):
+        run = list(places)
+        text = [lines[at] for at in run]
+        named = Counter[str]() if is_code else _directives(text)
+        if named and len(run) >= FEWEST_FOLDED:
+            found.append(LineRun(run[0], run[-1] + 1, _words(text, named)))
+    return found
+
+
+def _is_code(level: Level, line: str) -> bool:
+    if _DIRECTIVE.match(line) and not _LABEL.match(line):
+        return False
+    return parts_of(level, line) is not None or not (
+        _NO_CODE.match(line.strip()) or _names_the_kernel(line)
+    )
+
+
+def _names_the_kernel(line: str) -> bool:
+    """Return whether a label is a symbol's, which nothing jumps to: SASS names the function and its
+    section, AMDGCN the function.
+    """
+    return bool(_LABEL.match(line)) and not line.lstrip().startswith((".L", "$L", "BB"))
+
+
+def _directives(lines: Iterable[str]) -> Counter[str]:
+    return Counter(
+        found[1] for line in lines if (found := _DIRECTIVE.match(line)) and not _LABEL.match(line)
+    )
+
+
+def _words(lines: Sequence[str], named: Counter[str]) -> str:
+    told = [_quoted(line) for line in lines if line.strip().startswith(TELLING)]
+    others = [name for name in named if not name.startswith(TELLING)]
+    shown = [*told, *others][:MOST_NAMED]
+    more = "" if len(told) + len(others) <= MOST_NAMED else ", …"
+    return f"{counted(sum(named.values()), 'directive')}: {', '.join(shown)}{more}"
+
+
+_ARCHITECTURE = re.compile(r"EF_CUDA_SM\d+")
+
+
+def _quoted(line: str) -> str:
+    """Return a telling directive in short: of SASS's flags only the architecture."""
+    name, _, rest = " ".join(line.split()).partition(" ")
+    if name == ".headerflags":
+        found = _ARCHITECTURE.search(rest)
+        return f"{name} {found[0]}" if found else name
+    return f"{name} {rest}".strip()

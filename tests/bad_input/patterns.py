@@ -32,8 +32,8 @@ FUNCTIONS = ("compile", "match", "fullmatch", "search", "sub", "subn", "findall"
 ANYWHERE = ("search", "sub", "subn", "findall", "finditer", "split")
 """These begin anew at each place of a text; ``match`` and ``fullmatch`` begin at one."""
 
-WITH_TORCH = ("capture", "worker", "stages", "precompile")
-"""Folders whose modules import torch: what their patterns are is read from their syntax alone."""
+READ = {"capture", "worker", "program", "measure", "stages", "precompile", "tui"}
+"""Folders whose modules import torch or draw: what their patterns are is read from their syntax alone."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _in_file(file: Path) -> Iterator[Pattern]:
             if function != "compile" and isinstance(first, ast.Constant):
                 searched = function in ANYWHERE
                 yield Pattern(f"{place}:{node.lineno}", function, first.value, 0, searched)
-    if file.relative_to(PACKAGE).parts[0] in WITH_TORCH or "tui" in file.parts:
+    if not READ.isdisjoint(file.relative_to(PACKAGE).parts[:-1]):
         for name, node in _compiled_by_name(tree):
             if isinstance(node.args[0], ast.Constant):
                 flags = eval(ast.unparse(node.args[1]), {"re": re}) if node.args[1:] else 0

@@ -5,10 +5,14 @@ bad input.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import os
+import re
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +127,6 @@ def test_a_saved_bench_tells_the_same_again(
     assert not first["cells"][0]["trains"]
 
 
-def test_a_backend_of_a_file_that_gives_other_results_is_found_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = file_of(tmp_path)
-    assert bench(file, "--backends", f"{file}:broken", *BUDGET, "--no-train") == 1
-    assert (
-        "gives other results: output 0 differs by up to 1 at [0, 0]; its error against a more exact run is 1.0e+00"
-        in capsys.readouterr().out
-    )
-
-
 RANDOM = PROGRAM.replace("torch.relu(self.fc(x))", "torch.nn.functional.dropout(self.fc(x))")
 
 
@@ -233,18 +226,87 @@ def test_what_cannot_be_measured_ends_with_2_and_says_why(
     assert ended == (5 if words == ("bench.fxs",) else 2)
 
 
-RAISING = PROGRAM + "\ndef raising(graph, inputs):\n    raise ValueError('no more graphs')\n"
+HARMFUL = """
+def stale(graph, inputs):
+    kept = []
+    def call(*given):
+        kept.append(graph(*given))
+        return kept[0]
+    return call
+
+def raising(graph, inputs):
+    raise ValueError('no more graphs')
+
+def dying(graph, inputs):
+    import os, sys
+    print('no more', flush=True)
+    os._exit(7)
+
+def large(graph, inputs):
+    torch.empty(1 << 60)
+    return graph
+"""
 
 
-def test_what_fails_is_told_and_the_others_go_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = file_of(tmp_path, RAISING)
-    assert bench(file, "--backends", f"{file}:raising,aot_eager", *BUDGET, "--format", "json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [cell["state"] for cell in told["cells"]] == ["measured", "failed", "measured"]
-    assert "no more graphs" in told["cells"][1]["message"]
-    assert told["cells"][2]["speed_up"]
+@dataclass
+class Ended:
+    """What a bench ended with and said, and its cells by the name of the backend."""
+
+    exit_code: int
+    text: str
+    cells: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def harmed(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> Ended:
+    """A bench of all the backends that come to harm, before one that works."""
+    folder = tmp_path_factory.mktemp("harmed")
+    file = file_of(folder, PROGRAM.replace("torch.ones(4, 16)", "torch.randn(4, 16)") + HARMFUL)
+    names = ("broken", "stale", "raising", "dying", "large")
+    backends = ",".join([*(f"{file}:{name}" for name in names), "aot_eager"])
+    session, said, told = folder / "bench.fxs", io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driving, "MAX_ROUNDS", driving.MIN_ROUNDS)
+        with contextlib.redirect_stdout(said):
+            words = ("--backends", backends, *BUDGET, "--no-train", "--python", warm_python)
+            exit_code = bench(file, *words, "-o", session)
+    with contextlib.redirect_stdout(told):
+        bench(session, "--format", "json")
+    cells = json.loads(told.getvalue())["cells"]
+    return Ended(
+        exit_code, said.getvalue(), dict(zip(("uncompiled", *names, "good"), cells, strict=True))
+    )
+
+
+def test_what_fails_is_told_and_the_others_go_on(harmed: Ended) -> None:
+    assert harmed.exit_code == 1
+    assert {name: cell["state"] for name, cell in harmed.cells.items()} == {
+        "uncompiled": "measured",
+        "broken": "measured",
+        "stale": "measured",
+        "raising": "failed",
+        "dying": "failed",
+        "large": "out_of_memory",
+        "good": "measured",
+    }
+    assert "no more graphs" in harmed.cells["raising"]["message"]
+    assert harmed.cells["good"]["speed_up"]
+
+
+def test_a_backend_that_gives_other_results_is_found_out(harmed: Ended) -> None:
+    assert re.search(
+        r"gives other results: output 0 differs by up to 1 at \[\d+, \d+\]; "
+        r"its error against a more exact run is 1\.0e\+00",
+        harmed.text,
+    )
+
+
+def test_a_contender_that_gives_its_first_answer_again_is_found_out(harmed: Ended) -> None:
+    assert "gives other results: output 0, with other values, differs" in harmed.text
+
+
+def test_a_process_that_dies_is_told_with_its_last_words(harmed: Ended) -> None:
+    assert harmed.cells["dying"]["message"] == "its process died (exit status 7); no more"
 
 
 INSIDE = """
@@ -271,27 +333,6 @@ def test_what_the_program_itself_compiles_is_not_compiled_in_the_uncompiled_one(
     assert bench(file_of(tmp_path, INSIDE), "--backends", "eager", *BUDGET, "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [cell["state"] for cell in told["cells"]] == ["measured", "measured"]
-
-
-STALE = (
-    PROGRAM
-    + """
-def stale(graph, inputs):
-    kept = []
-    def call(*given):
-        kept.append(graph(*given))
-        return kept[0]
-    return call
-"""
-)
-
-
-def test_a_contender_that_gives_its_first_answer_again_is_found_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = file_of(tmp_path, STALE.replace("torch.ones(4, 16)", "torch.randn(4, 16)"))
-    assert bench(file, "--backends", f"{file}:stale", *BUDGET, "--no-train") == 1
-    assert "gives other results: output 0, with other values, differs" in capsys.readouterr().out
 
 
 def test_a_program_that_raises_uncompiled_too_ends_with_3_and_its_traceback(
@@ -347,39 +388,6 @@ def test_what_never_ends_is_stopped_after_the_timeout(
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [cell["state"] for cell in cells] == ["measured", "timed_out", "measured"]
     assert cells[1]["message"] == "it took longer than 10 s (--timeout)"
-
-
-DIES = (
-    PROGRAM
-    + "\ndef dying(graph, inputs):\n    import os, sys\n    print('no more', flush=True)\n    os._exit(7)\n"
-)
-
-
-def test_a_process_that_dies_is_told_with_its_last_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = file_of(tmp_path, DIES)
-    assert (
-        bench(file, "--backends", f"{file}:dying", *BUDGET, "--no-train", "--format", "json") == 1
-    )
-    cell = json.loads(capsys.readouterr().out)["cells"][1]
-    assert (cell["state"], cell["message"]) == (
-        "failed",
-        "its process died (exit status 7); no more",
-    )
-
-
-TOO_LARGE = PROGRAM + "\ndef large(graph, inputs):\n    torch.empty(1 << 60)\n    return graph\n"
-
-
-def test_what_runs_out_of_memory_is_told_as_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = file_of(tmp_path, TOO_LARGE)
-    assert (
-        bench(file, "--backends", f"{file}:large", *BUDGET, "--no-train", "--format", "json") == 1
-    )
-    assert json.loads(capsys.readouterr().out)["cells"][1]["state"] == "out_of_memory"
 
 
 def test_a_budget_that_is_spent_by_getting_ready_still_measures_each_cell(

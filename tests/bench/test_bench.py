@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from fx_explorer.instruments.bench import driving
 from fx_explorer.instruments.bench.arguments import typed_plan
 from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.driving import Bench, BenchProgress
-from fx_explorer.model import BenchCell, BenchRound, CaptureRequest
+from fx_explorer.model import BenchCell, BenchRound, BenchTask, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.capturing import processes_with
 
@@ -50,10 +51,15 @@ def broken(graph, inputs):
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as an interval takes. Beside other tests no speed-up is ever known to a hundredth,
-    and each bench made the most rounds there are.
+    """As many as an interval takes, and short ones. Beside other tests no speed-up is ever known to
+    a hundredth, and each bench made the most rounds there are.
     """
-    monkeypatch.setattr(driving, "MAX_ROUNDS", driving.MIN_ROUNDS)
+    make_few_rounds(monkeypatch)
+
+
+def make_few_rounds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(driving, "MAX_ROUNDS", driving.MIN_ROUNDS)
+    patch.setattr(driving, "BenchTask", partial(BenchTask, round_s=0.02))
 
 
 BUDGET = ("--budget", "100")
@@ -266,7 +272,7 @@ def harmed(tmp_path_factory: pytest.TempPathFactory, warm_python: str) -> Ended:
     backends = ",".join([*(f"{file}:{name}" for name in names), "aot_eager"])
     session, said, told = folder / "bench.fxs", io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driving, "MAX_ROUNDS", driving.MIN_ROUNDS)
+        make_few_rounds(patch)
         with contextlib.redirect_stdout(said):
             words = ("--backends", backends, *BUDGET, "--no-train", "--python", warm_python)
             exit_code = bench(file, *words, "-o", session)

@@ -365,8 +365,8 @@ def _lacks_target(parser: argparse.ArgumentParser, own: list[str]) -> bool:
         action.required, action.nargs = False, "?"
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            found, _ = parser.parse_known_args(own)
-        return any(getattr(found, action.dest) is None for action in needed)
+            namespace, _ = parser.parse_known_args(own)
+        return any(getattr(namespace, action.dest) is None for action in needed)
     except SystemExit:  # the words are wrong in another way, which is told when they are read
         return False
     finally:

@@ -73,8 +73,8 @@ def printable_text(text: str) -> str:
     return "\n".join(printable(line.removesuffix("\r")) for line in text.split("\n"))
 
 
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
     if code < 0x20:
         return chr(0x2400 + code)
     if code == 0x7F:
@@ -188,11 +188,11 @@ def _tokens(text: str, rules: Rules) -> list[Token]:
         return [(text, "text")] if text else []
     tokens: list[Token] = []
     at = 0
-    for found in rules.pattern.finditer(text):
-        kind = found.lastgroup
+    for match in rules.pattern.finditer(text):
+        kind = match.lastgroup
         if kind is None:
             continue
-        start, stop = found.span()
+        start, stop = match.span()
         if start > at:
             tokens.append((text[at:start], "text"))
         tokens.append((text[start:stop], kind))  # type: ignore[arg-type]  # group names are kinds; a test holds them to it

@@ -84,10 +84,10 @@ def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, fl
     middle halves overlap, no difference is shown.
     """
     texts = with_spread(*left), with_spread(*right)
-    told = _figure(what, left[0], right[0], "less", run_time)
+    figure = _figure(what, left[0], right[0], "less", run_time)
     if abs(left[0] - right[0]) <= (left[1] + right[1]) / 2:
         return text_figure(what, *texts, remark="within the spread")
-    return Figure(what, *texts, told.difference, told.verdict)
+    return Figure(what, *texts, figure.difference, figure.verdict)
 
 
 def _figure(

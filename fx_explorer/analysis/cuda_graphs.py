@@ -72,12 +72,12 @@ def cuda_graphs(reader: SessionReader) -> CudaGraphs:
     """Return what is known of CUDA graphs; empty where the program did not ask for them."""
     graphs = _handed_over(reader)
     for name, reason in _skips(reader):
-        for own in [one for one in graphs if _is_of(one, name)] or [name]:
+        for own in [graph for graph in graphs if _is_of(graph, name)] or [name]:
             known = graphs.get(own, CudaGraph(own))
             if reason not in known.reasons:
                 graphs[own] = replace(known, state="skipped", reasons=(*known.reasons, reason))
     for name, reason in _left_out(reader):
-        for own in [one for one in graphs if _is_of(one, name)]:
+        for own in [graph for graph in graphs if _is_of(graph, name)]:
             known = graphs[own]
             if known.state != "skipped" and reason not in known.reasons:
                 graphs[own] = replace(known, reasons=(*known.reasons, reason))
@@ -95,7 +95,7 @@ def cuda_graphs(reader: SessionReader) -> CudaGraphs:
                 replayed=_number(row, "replayed"),
                 why_again=_texts(row.get("why_again")),
             )
-    has_run = any(one.recorded for one in graphs.values())
+    has_run = any(graph.recorded for graph in graphs.values())
     return CudaGraphs(_asked(reader), tuple(graphs.values()), has_run)
 
 

@@ -118,7 +118,7 @@ def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
     known: dict[str, str] = {}
     signatures = []
     for node in nodes:
-        arguments = _NAME.sub(lambda found: known.get(found[0], found[0]), node.arguments)
+        arguments = _NAME.sub(lambda match: known.get(match[0], match[0]), node.arguments)
         does = f"{node.op} {node.name if node.op == 'placeholder' else node.target}"
         what = f"{does}({_NUMBER.sub('N', arguments)})"
         signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))

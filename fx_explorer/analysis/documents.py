@@ -126,15 +126,23 @@ def documents_but_kernels(reader: SessionReader, compilation: model.Compilation)
 
 def first_of_kernels(reader: SessionReader, compilation: model.Compilation) -> list[Document]:
     """Return the first kernel of each direction."""
-    found = reader.by_ids(model.Artifact, first_kernel_texts(reader, compilation.id))
-    return [artifact_document(one, compilation.name) for one in found]
+    artifacts = reader.by_ids(model.Artifact, first_kernel_texts(reader, compilation.id))
+    return [artifact_document(artifact, compilation.name) for artifact in artifacts]
 
 
 def texts_of(reader: SessionReader, compilation: int, ids: Iterable[int]) -> list[Document]:
     """Return those of these texts that are of a compilation, in the order of the stages."""
-    found = [one for one in reader.by_ids(model.Artifact, ids) if one.compilation == compilation]
-    owner = _owner(reader, compilation) if found else ""
-    shown = [artifact_document(one, owner) for one in found if one.kind not in _OF_CONFIGURATIONS]
+    artifacts = [
+        artifact
+        for artifact in reader.by_ids(model.Artifact, ids)
+        if artifact.compilation == compilation
+    ]
+    owner = _owner(reader, compilation) if artifacts else ""
+    shown = [
+        artifact_document(artifact, owner)
+        for artifact in artifacts
+        if artifact.kind not in _OF_CONFIGURATIONS
+    ]
     return sorted(shown, key=_stage_order)
 
 
@@ -165,8 +173,8 @@ def _positions(
     nested graph where the one around it does.
     """
     found = {
-        ("graph", one.graph) if one.graph else ("artifact", one.artifact): one.position
-        for one in stages
+        ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact): stage.position
+        for stage in stages
     }
     for graph in graphs if stages else ():
         if graph.stage == "backend" and ("graph", graph.parent) in found:
@@ -334,8 +342,8 @@ def node_at(reader: SessionReader, place: Place) -> model.Node | None:
         return next(iter(reader.by_ids(model.Node, [node])), None)
     if place.document.kind != "graph":
         return None
-    found = rows_of(reader, place.document, place.line, place.line + 1)
-    return found[0] if found else None
+    nodes = rows_of(reader, place.document, place.line, place.line + 1)
+    return nodes[0] if nodes else None
 
 
 # places
@@ -366,16 +374,20 @@ def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None
     """Return the place of line ``line`` (from 1) of a SourceFile; None when the file or its text is
     not in the session.
     """
-    found = reader.by_ids(model.SourceFile, [file])
-    return Place(source_document(found[0]), max(0, line - 1)) if found and found[0].text else None
+    source_files = reader.by_ids(model.SourceFile, [file])
+    return (
+        Place(source_document(source_files[0]), max(0, line - 1))
+        if source_files and source_files[0].text
+        else None
+    )
 
 
 def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
     """Return the place of a line of ``path``, as frames, breaks and compilations have it; None when
     it is not in the session.
     """
-    found = reader.rows(model.SourceFile, path=path, limit=1)
-    return place_of_source(reader, found[0].id, line) if found else None
+    source_files = reader.rows(model.SourceFile, path=path, limit=1)
+    return place_of_source(reader, source_files[0].id, line) if source_files else None
 
 
 def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:

@@ -211,22 +211,22 @@ class _Scale:
 
 def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[FlameBlock]:
     """Return the blocks of neighbours that leave no gap between them."""
-    found: list[FlameBlock] = []
+    blocks: list[FlameBlock] = []
     before: tuple[FlameFrame, ...] = ()
     for run in _runs(frames, scale):
         first, last = scale.cell(run[0].began_s), scale.cell(run[-1].ended_s)
         if last > first:
-            found.append(
+            blocks.append(
                 FlameBlock(
                     first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun
                 )
             )
             before = ()
-        elif found:
-            found[-1] = replace(found[-1], frames=(*found[-1].frames, *run))
+        elif blocks:
+            blocks[-1] = replace(blocks[-1], frames=(*blocks[-1].frames, *run))
         else:
             before = (*before, *run)
-    return found
+    return blocks
 
 
 def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:

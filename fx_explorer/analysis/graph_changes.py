@@ -116,11 +116,11 @@ def _counts(nodes: Sequence[model.Node]) -> Counter[str]:
 
 
 def _counted_differences(old: Counter[str], new: Counter[str]) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     for word, differing in (("more", new - old), ("less", old - new)):
         if differing:
-            told.append(f"{counted(differing.total(), 'operation')} {word}: {_named(differing)}")
-    return ", ".join(told)
+            parts.append(f"{counted(differing.total(), 'operation')} {word}: {_named(differing)}")
+    return ", ".join(parts)
 
 
 def _named(differing: Counter[str]) -> str:

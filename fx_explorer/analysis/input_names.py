@@ -135,7 +135,9 @@ def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str
     inputs = [node for node in nodes if node.op == "placeholder"]
     if inputs:
         known = {
-            node: found.name for node, found in InputNames(reader).of(inputs).items() if found.node
+            node: input_name.name
+            for node, input_name in InputNames(reader).of(inputs).items()
+            if input_name.node
         }
     else:
         known = {}
@@ -169,10 +171,10 @@ def result_name(node: model.Node) -> str:
         return tangent_name(node.name)
     if not node.name.startswith("getitem"):
         return node.name
-    found = _GETITEM.match(node.arguments)
-    if found is None or found["whole"].startswith("getitem"):
+    match = _GETITEM.match(node.arguments)
+    if match is None or match["whole"].startswith("getitem"):
         return "a result of an operation"
-    return f"result {found['index']} of {found['whole']}"
+    return f"result {match['index']} of {match['whole']}"
 
 
 def with_own_names(names: Iterable[str]) -> list[str]:
@@ -184,8 +186,8 @@ def tangent_name(name: str) -> str:
     """Return ``incoming gradient 1`` for ``tangents_1``: what the backward is given first. Other
     names stay.
     """
-    found = _TANGENT.match(name)
-    return f"incoming gradient {found['number']}" if found else name
+    match = _TANGENT.match(name)
+    return f"incoming gradient {match['number']}" if match else name
 
 
 MAX_LINKS = 12

@@ -126,8 +126,8 @@ def assembly_lines(text: str, file: KernelFile) -> LineMap:
     places = _LocDirectives(lines, file)
     wanted = set(instruction_lines(text))
     for number, line in enumerate(lines, 1):
-        if found := _LOC.match(bounded(line)):
-            current = places.source_lines(found, line)
+        if match := _LOC.match(bounded(line)):
+            current = places.source_lines(match, line)
         elif current and number in wanted:
             mapped[number] = current
     return mapped
@@ -184,7 +184,7 @@ class _LocDirectives:
 
     def __init__(self, lines: list[str], file: KernelFile) -> None:
         found = (_FILE.match(line) for line in lines if ".file" in line)
-        self._files = {one[1]: PurePath(one[3] or one[2]).name for one in found if one}
+        self._files = {match[1]: PurePath(match[3] or match[2]).name for match in found if match}
         self._file = file
         self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         """(file, line, column) → where that was inlined, as the text said last."""
@@ -224,12 +224,12 @@ _Node = dict[str, str]
 
 def llvm_lines(text: str, file: KernelFile) -> LineMap:
     nodes = {
-        found[1]: {"kind": found[2], **_fields(found[3])} for found in _METADATA.finditer(text)
+        match[1]: {"kind": match[2], **_fields(match[3])} for match in _METADATA.finditer(text)
     }
     mapped: LineMap = {}
     for number, line in enumerate(text.split("\n"), 1):
-        found = None if line.startswith("!") else _DEBUG.search(line)
-        sources = file.lines(_chain(nodes, found[1])) if found else ()
+        match = None if line.startswith("!") else _DEBUG.search(line)
+        sources = file.lines(_chain(nodes, match[1])) if match else ()
         if sources:
             mapped[number] = sources
     return mapped
@@ -237,7 +237,7 @@ def llvm_lines(text: str, file: KernelFile) -> LineMap:
 
 def _fields(body: str) -> _Node:
     """Return the fields by name. A reference is returned without its ``!``."""
-    return {found[1]: found[2] or found[3] or found[4] or "" for found in _FIELD.finditer(body)}
+    return {match[1]: match[2] or match[3] or match[4] or "" for match in _FIELD.finditer(body)}
 
 
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
@@ -276,7 +276,7 @@ def mlir_lines(text: str, file: KernelFile) -> LineMap:
     """
     lines = text.split("\n")
     places = _MlirLocations(
-        {found[1]: found[2] for line in lines if (found := _DEFINED.match(line))}, file
+        {match[1]: match[2] for line in lines if (match := _DEFINED.match(line))}, file
     )
     mapped: LineMap = {}
     open_at: list[int] = []
@@ -285,8 +285,8 @@ def mlir_lines(text: str, file: KernelFile) -> LineMap:
             continue
         body = line.strip()
         opener = open_at.pop() if body.startswith("}") and open_at else 0
-        found = _TRAILING.search(body)
-        sources = places.of(found[1]) if found else ()
+        match = _TRAILING.search(body)
+        sources = places.of(match[1]) if match else ()
         if body.endswith("{"):
             open_at.append(opener or number)
         elif sources and opener:

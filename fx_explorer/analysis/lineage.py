@@ -56,10 +56,12 @@ def first_variants(reader: SessionReader) -> list[model.Compilation]:
 
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
     """Return the variant it set out from, which began before it; None for a first variant."""
-    found = reader.rows(model.Compilation, name=variant.variant_of) if variant.variant_of else []
+    compilations = (
+        reader.rows(model.Compilation, name=variant.variant_of) if variant.variant_of else []
+    )
     # An earlier one only: the names are those of a file that anybody may have written, and
     # following them must come to an end.
-    return found[0] if found and found[0].id < variant.id else None
+    return compilations[0] if compilations and compilations[0].id < variant.id else None
 
 
 def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
@@ -75,10 +77,12 @@ def _lineage(reader: SessionReader, variant: model.Compilation) -> list[model.Co
     """Return the first variant, which shares nothing with an earlier one, the next that set out
     from it, and so on to this one. There can be thousands.
     """
-    found = [variant]
-    while found[-1].variant_from is not None and (origin := origin_of(reader, found[-1])):
-        found.append(origin)
-    return found[::-1]
+    compilations = [variant]
+    while compilations[-1].variant_from is not None and (
+        origin := origin_of(reader, compilations[-1])
+    ):
+        compilations.append(origin)
+    return compilations[::-1]
 
 
 def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> list[Document]:
@@ -86,10 +90,10 @@ def documents_of_variant(reader: SessionReader, variant: model.Compilation) -> l
     the variant it set out from.
     """
     first, *others = _lineage(reader, variant)
-    found, origin = documents_of(reader, first), first
-    for one in others:
-        found, origin = _documents_after(reader, origin, found, one), one
-    return found
+    documents, origin = documents_of(reader, first), first
+    for compilation in others:
+        documents, origin = _documents_after(reader, origin, documents, compilation), compilation
+    return documents
 
 
 def _documents_after(
@@ -159,8 +163,8 @@ def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Reg
     before.
     """
     return {
-        (one.direction, one.subgraph)
-        for one in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
+        (lowering.direction, lowering.subgraph)
+        for lowering in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
     }
 
 
@@ -197,10 +201,10 @@ def kernels_of_variant(reader: SessionReader, variant: model.Compilation) -> lis
     their first call.
     """
     first, *others = _lineage(reader, variant)
-    found = _in_order(reader.rows(model.Kernel, compilation=first.id))
-    for one in others:
-        found = kernels_after(reader, found, one)
-    return found
+    kernels = _in_order(reader.rows(model.Kernel, compilation=first.id))
+    for compilation in others:
+        kernels = kernels_after(reader, kernels, compilation)
+    return kernels
 
 
 def kernels_after(
@@ -296,10 +300,10 @@ def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.C
     """Return the variant that decided what is saved: the one that partitioned the graph, or lowered
     the forward again.
     """
-    for one in reversed(_lineage(reader, variant)):
-        if one.variant_from is None or not is_through(one.variant_from, "backward"):
-            return one
-        if reader.count(model.SavedTensor, compilation=one.id):
-            return one
-        variant = one
+    for compilation in reversed(_lineage(reader, variant)):
+        if compilation.variant_from is None or not is_through(compilation.variant_from, "backward"):
+            return compilation
+        if reader.count(model.SavedTensor, compilation=compilation.id):
+            return compilation
+        variant = compilation
     return variant

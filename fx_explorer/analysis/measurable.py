@@ -27,7 +27,7 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
     """Return the variants that were compiled to their end: all of a compilation together first,
     then each.
     """
-    found: list[Measurable] = []
+    measurables: list[Measurable] = []
     for compilation in first_variants(reader):
         variants = [
             variant
@@ -36,14 +36,14 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
         ]
         if len(variants) > 1:
             names = tuple(variant.name for variant in variants)
-            found.append(
+            measurables.append(
                 Measurable(f"all variants of [{compilation.name}]", "one after the other", names)
             )
-        found += [
+        measurables += [
             Measurable(f"[{variant.name}]", _detail(reader, variant), (variant.name,))
             for variant in variants
         ]
-    return found
+    return measurables
 
 
 def measurable_breaks(reader: SessionReader) -> list[Measurable]:

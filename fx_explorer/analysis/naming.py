@@ -50,8 +50,8 @@ def called_function(function: str) -> str:
     brackets.
     """
     decorated = _DECORATED.match(function)
-    told = plain_function(decorated["inner"] if decorated else function)
-    return told if " " in told else f"{told}()"
+    text = plain_function(decorated["inner"] if decorated else function)
+    return text if " " in text else f"{text}()"
 
 
 GENERATED = "__create_fn__.<locals>."
@@ -75,10 +75,10 @@ def function_of(compilation: model.Compilation) -> str:
     """Return what was compiled in the user's words. A lambda has no name, so its place tells it
     from others.
     """
-    told = plain_function(compilation.function)
-    if told.startswith("a lambda"):
-        return f"{told} at {in_file(compilation.file, compilation.line)}"
-    return told
+    text = plain_function(compilation.function)
+    if text.startswith("a lambda"):
+        return f"{text} at {in_file(compilation.file, compilation.line)}"
+    return text
 
 
 def is_method(function: str) -> bool:
@@ -89,8 +89,8 @@ def is_method(function: str) -> bool:
 
 def resumed_at(function: str) -> int:
     """Return the line at which a rest of a function continues; 0 for any other function."""
-    found = _RESUME_AT.search(function[-LONGEST_LINE:])
-    return int(found["line"]) if found else 0
+    match = _RESUME_AT.search(function[-LONGEST_LINE:])
+    return int(match["line"]) if match else 0
 
 
 _MEMBER = re.compile(
@@ -149,14 +149,14 @@ def plain_name(source: str) -> str:
     return _IMPORTED.sub(_imported, _MEMBER.sub(_member, plain))
 
 
-def _member(found: re.Match[str]) -> str:
-    return f".{found[1] or found[2]}"
+def _member(match: re.Match[str]) -> str:
+    return f".{match[1] or match[2]}"
 
 
-def _imported(found: re.Match[str]) -> str:
-    if found["name"]:
-        return found["name"].replace("_dot_", ".")
-    return found["builtin"] or "builtins"
+def _imported(match: re.Match[str]) -> str:
+    if match["name"]:
+        return match["name"].replace("_dot_", ".")
+    return match["builtin"] or "builtins"
 
 
 def told_by_function(text: str, of: Compilation | None) -> str:
@@ -190,8 +190,8 @@ def plain_code(code: str, of: Compilation | None = None) -> str:
     if len(code) > LONGEST_LINE:
         return code
     sizes = re.sub(r"([LG]\[[^ ()]+)\.size\(\)\[(\d+)\]", r"size \2 of \1", code)
-    told = _OTHER.sub(r"\1(", plain_source(sizes, of))
-    return re.sub(r"\bof ([\w.\[\]]+)\._base\b", r"of the base of \1", told)
+    text = _OTHER.sub(r"\1(", plain_source(sizes, of))
+    return re.sub(r"\bof ([\w.\[\]]+)\._base\b", r"of the base of \1", text)
 
 
 _SYMBOL = re.compile(r"(?<![\w.])(?:s|u|zf|zuf|zs)\d+\b")
@@ -205,10 +205,10 @@ class SizeNames:
     def __init__(self, reader: SessionReader, only: Sequence[int] | None = None) -> None:
         """``only`` has the compilations whose symbols are asked for; None stands for all."""
         if only is None:
-            found = reader.rows(model.Compilation)
+            compilations = reader.rows(model.Compilation)
         else:
-            found = reader.by_ids(model.Compilation, only)
-        self._compilations = {row.id: row for row in found}
+            compilations = reader.by_ids(model.Compilation, only)
+        self._compilations = {row.id: row for row in compilations}
         symbols = list(_symbols(reader, only))
         lines = _lines(reader, symbols)
         # Dynamo's last attempt stands last, and counts.
@@ -229,7 +229,7 @@ class SizeNames:
 
     def in_text(self, compilation: int, text: str) -> str:
         """Return ``8*input_ids.size(0)`` for ``8*s72``, also within a longer text."""
-        return _SYMBOL.sub(lambda found: self.of(compilation, found[0]), text)
+        return _SYMBOL.sub(lambda match: self.of(compilation, match[0]), text)
 
 
 def _symbols(reader: SessionReader, only: Sequence[int] | None) -> Iterable[model.Symbol]:
@@ -249,10 +249,10 @@ def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: i
     """
     if not symbol.source:
         return f"‹computed at line {line}›" if line else "‹computed by the program›"
-    found = _SIZE_OF.match(symbol.source)
-    if found is None:
+    match = _SIZE_OF.match(symbol.source)
+    if match is None:
         return _bracketed(plain_source(symbol.source, of))
-    return f"{_bracketed(plain_source(found['tensor'], of))}.{found['what']}({found['index']})"
+    return f"{_bracketed(plain_source(match['tensor'], of))}.{match['what']}({match['index']})"
 
 
 def _bracketed(name: str) -> str:

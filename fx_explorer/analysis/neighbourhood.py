@@ -71,7 +71,7 @@ def neighbourhood(
             steps.update(dict.fromkeys(nearest, step))
             if len(found) > limit:
                 more[step] = len(found) - limit
-    nodes = {one.id: one for one in reader.by_ids(model.Node, steps)}
+    nodes = {node.id: node for node in reader.by_ids(model.Node, steps)}
     graph = reader.get(model.Graph, nodes[node].graph)
     kernels, sizes = _kernels(reader, list(nodes), graph)
     return Neighbourhood(

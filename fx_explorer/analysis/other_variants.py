@@ -41,7 +41,7 @@ class OtherVariant:
 def other_variants(reader: SessionReader) -> list[OtherVariant]:
     """List the variants in the order in which they were compiled."""
     running: dict[str, list[model.Kernel]] = {}
-    found = []
+    variants = []
     for variant in reader.rows(model.Compilation):
         if variant.variant_of:
             # From the one before, since to walk the whole lineage of each is quadratic for variants
@@ -51,9 +51,9 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
                 kernels = kernels_of_variant(reader, variant)
             else:
                 kernels = kernels_after(reader, before, variant)
-            found.append(_other_variant(reader, variant, kernels))
+            variants.append(_other_variant(reader, variant, kernels))
             running.setdefault(variant.name, kernels)
-    return found
+    return variants
 
 
 def _other_variant(
@@ -76,10 +76,12 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
     that alone was lowered again.
     """
     lowered = [
-        one for one in reader.rows(model.RegionLowering, compilation=variant.id) if one.subgraph
+        lowering
+        for lowering in reader.rows(model.RegionLowering, compilation=variant.id)
+        if lowering.subgraph
     ]
-    if any(one.is_reused for one in lowered):
-        alone = dict.fromkeys(one.name for one in lowered if not one.is_reused)
+    if any(lowering.is_reused for lowering in lowered):
+        alone = dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
     else:
         alone = {}
     return [
@@ -94,10 +96,10 @@ def changes_in_words(changes: model.Changes) -> list[str]:
     """
     words = [f"{name} = {value}" for name, value in changes.settings.items()]
     words += [f'region "{mark.name}"' for mark in changes.marks]
-    for one in changes.passes:
-        direction = f" ({one.direction})" if one.direction else ""
+    for pass_file in changes.passes:
+        direction = f" ({pass_file.direction})" if pass_file.direction else ""
         words.append(
-            f"pass_ of {file_name(one.path)} after {model.GATE_WORDS[one.gate]}{direction}"
+            f"pass_ of {file_name(pass_file.path)} after {model.GATE_WORDS[pass_file.gate]}{direction}"
         )
     return words
 

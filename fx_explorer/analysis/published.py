@@ -45,29 +45,29 @@ def published_stages(reader: SessionReader) -> list[ShownStage]:
         return []
     compilations = {row.id: row for row in reader.rows(model.Compilation)}
     graphs = {
-        row.id: row for row in reader.by_ids(model.Graph, {one.graph for one in rows if one.graph})
+        row.id: row for row in reader.by_ids(model.Graph, {row.graph for row in rows if row.graph})
     }
     texts = {
         row.id: row
-        for row in reader.by_ids(model.Artifact, {one.artifact for one in rows if one.artifact})
+        for row in reader.by_ids(model.Artifact, {row.artifact for row in rows if row.artifact})
     }
-    found = []
-    for one in sorted(rows, key=lambda one: (one.compilation, one.position)):
-        of = compilations.get(one.compilation)
+    stages = []
+    for stage in sorted(rows, key=lambda stage: (stage.compilation, stage.position)):
+        of = compilations.get(stage.compilation)
         owner = of.name if of else ""
-        if one.graph in graphs:
-            document = graph_document(graphs[one.graph], owner)
-        elif one.artifact in texts:
-            document = artifact_document(texts[one.artifact], owner)
+        if stage.graph in graphs:
+            document = graph_document(graphs[stage.graph], owner)
+        elif stage.artifact in texts:
+            document = artifact_document(texts[stage.artifact], owner)
         else:  # a damaged session
             continue
-        found.append(ShownStage(one, of.backend if of else "", document))
-    return found
+        stages.append(ShownStage(stage, of.backend if of else "", document))
+    return stages
 
 
 def stage_names(stages: Iterable[ShownStage]) -> list[str]:
     """Return the names of the stages, each once, in the order in which they were first published."""
-    return list(dict.fromkeys(one.stage.name for one in stages))
+    return list(dict.fromkeys(stage.stage.name for stage in stages))
 
 
 # Runs of what a backend compiled.
@@ -94,11 +94,11 @@ class ToldRun:
 
     @property
     def fell_back(self) -> int:
-        return sum(one.fell_back for one in self.instructions)
+        return sum(instruction.fell_back for instruction in self.instructions)
 
     @property
     def seconds(self) -> float:
-        return sum(one.seconds for one in self.instructions)
+        return sum(instruction.seconds for instruction in self.instructions)
 
 
 def last_runs(reader: SessionReader) -> list[ToldRun]:
@@ -112,7 +112,8 @@ def last_runs(reader: SessionReader) -> list[ToldRun]:
 
 def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> ToldRun:
     instructions = sorted(
-        reader.rows(model.BackendInstruction, run=run.id), key=lambda one: one.position
+        reader.rows(model.BackendInstruction, run=run.id),
+        key=lambda instruction: instruction.position,
     )
     programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
     return ToldRun(
@@ -124,12 +125,12 @@ def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> Tol
 
 
 def place_of_instruction(
-    reader: SessionReader, told: ToldRun, one: model.BackendInstruction
+    reader: SessionReader, run: ToldRun, instruction: model.BackendInstruction
 ) -> Place | None:
     """Return its line of the program, else its node."""
-    if told.program is not None and 0 < one.line <= told.program.line_count:
-        return Place(told.program, one.line - 1)
-    nodes = reader.by_ids(model.Node, [one.node] if one.node else [])
+    if run.program is not None and 0 < instruction.line <= run.program.line_count:
+        return Place(run.program, instruction.line - 1)
+    nodes = reader.by_ids(model.Node, [instruction.node] if instruction.node else [])
     return place_of_node(reader, nodes[0]) if nodes else None
 
 
@@ -150,12 +151,12 @@ class BackendSummary:
         names = stage_names(self.stages)
         parts = [f"{counted(len(names), 'stage')} published"] if names else []
         programs = [
-            one
-            for one in self.stages
-            if one.stage.name == PROGRAM and one.document.kind == "artifact"
+            stage
+            for stage in self.stages
+            if stage.stage.name == PROGRAM and stage.document.kind == "artifact"
         ]
-        instructions = sum(len(one.instructions) for one in self.runs)
-        fell_back = sum(one.fell_back for one in self.runs)
+        instructions = sum(len(run.instructions) for run in self.runs)
+        fell_back = sum(run.fell_back for run in self.runs)
         if instructions:
             last = "fell back to PyTorch in the last run"
             parts.append(
@@ -165,7 +166,7 @@ class BackendSummary:
         elif programs:
             parts.append(
                 "its program has "
-                f"{counted(sum(one.document.line_count for one in programs), 'line')}"
+                f"{counted(sum(stage.document.line_count for stage in programs), 'line')}"
             )
         return "; ".join(parts)
 
@@ -190,16 +191,16 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
         last_runs(reader),
     )
     of = [
-        *(one.stage.compilation for one in stages),
-        *(one.compilation for one in entries),
-        *(one.run.compilation for one in runs),
+        *(stage.stage.compilation for stage in stages),
+        *(entry.compilation for entry in entries),
+        *(run.run.compilation for run in runs),
     ]
     return [
         BackendSummary(
             backend,
-            [one for one in stages if one.backend == backend],
-            [one for one in entries if one.backend == backend],
-            [one for one in runs if owners.get(one.run.compilation, "") == backend],
+            [stage for stage in stages if stage.backend == backend],
+            [entry for entry in entries if entry.backend == backend],
+            [run for run in runs if owners.get(run.run.compilation, "") == backend],
         )
         for backend in dict.fromkeys(owners.get(compilation, "") for compilation in sorted(of))
     ]

@@ -45,8 +45,10 @@ def versions(reader: SessionReader) -> dict[int, Version]:
         first.setdefault(_origin(by_name, row).name, []).append(row)
     functions: dict[tuple[int, str, str, int], list[str]] = {}
     for name in first:
-        one = by_name[name]
-        functions.setdefault((one.frame, one.function, one.file, one.line), []).append(name)
+        compilation = by_name[name]
+        functions.setdefault(
+            (compilation.frame, compilation.function, compilation.file, compilation.line), []
+        ).append(name)
     return {
         row.id: Version(row.id, row.name, row.function, number, len(names))
         for names in functions.values()
@@ -67,7 +69,9 @@ def functions_of_versions(reader: SessionReader) -> dict[str, str]:
     calls the function.
     """
     return {
-        one.name: plain_function(one.function) for one in versions(reader).values() if one.count > 1
+        version.name: plain_function(version.function)
+        for version in versions(reader).values()
+        if version.count > 1
     }
 
 
@@ -78,9 +82,9 @@ def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
     known = versions(reader)
     found: dict[str, set[int]] = {}
     for compilation in compilations:
-        one = known.get(compilation)
-        if one and one.count > 1:
-            found.setdefault(one.function, set()).add(one.number)
+        version = known.get(compilation)
+        if version and version.count > 1:
+            found.setdefault(version.function, set()).add(version.number)
     several = {function: numbers for function, numbers in found.items() if len(numbers) > 1}
     if len(several) == 1:
         function, numbers = next(iter(several.items()))

@@ -90,14 +90,14 @@ class Phases:
     def end(self, name: str, time_s: float) -> OpenPhase | None:
         """Return the phase of this name that began last on this thread; None where there is none."""
         running = self._open.get(threading.get_ident(), [])
-        found = next((phase for phase in reversed(running) if phase.name == name), None)
-        if found is None:
+        open_phase = next((phase for phase in reversed(running) if phase.name == name), None)
+        if open_phase is None:
             return None
-        found.lines.stand_still(time_s)
-        running.remove(found)
+        open_phase.lines.stand_still(time_s)
+        running.remove(open_phase)
         if running:
             running[-1].lines.go_on(time_s)
-        return found
+        return open_phase
 
     def turn_to(self, line: UserLine | None) -> None:
         """Note that the innermost phase of this thread is at another line of the user's, or at

@@ -44,17 +44,17 @@ class EarlierGraph:
         """Return the graphs by ``id(graph)``, by which torch tells them apart (``NodeSource``,
         torch/fx/traceback.py).
         """
-        return {id(one.module.graph): one for one in self._whole}
+        return {id(recorded.module.graph): recorded for recorded in self._whole}
 
     @cached_property
     def nodes(self) -> dict[int, torch.fx.Node]:
         """Return the nodes of the graph by the id of their row."""
-        return {row: node for one in self._whole for node, row in one.ids.items()}
+        return {row: node for recorded in self._whole for node, row in recorded.ids.items()}
 
     @cached_property
     def holders(self) -> dict[int, RecordedGraph]:
         """Return the graph of each row."""
-        return {row: one for one in self._whole for row in one.ids.values()}
+        return {row: recorded for recorded in self._whole for row in recorded.ids.values()}
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
@@ -102,8 +102,8 @@ class EarlierGraph:
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
         """Return the rows by what ``key`` says of their nodes; those without are left out."""
         found: dict[Any, list[int]] = defaultdict(list)
-        for one in self._whole:
-            for node, row in one.ids.items():
+        for recorded in self._whole:
+            for node, row in recorded.ids.items():
                 wanted = key(node)
                 if wanted is not None and wanted != ():
                     found[wanted].append(row)
@@ -230,7 +230,7 @@ def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
 
 
 def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
-    inputs = [one.name for one in node.all_input_nodes]
+    inputs = [input_node.name for input_node in node.all_input_nodes]
     return (
         inputs,
         getattr(node_value(node), "shape", None),

@@ -104,7 +104,7 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     same_call = earlier.by_seq_nr.get(node.meta.get("seq_nr", -1))
     if same_call:
         return tuple(same_call), "seq_nr"
-    near = (row for one in node.all_input_nodes for row in earlier.copied_as(one))
+    near = (row for input_node in node.all_input_nodes for row in earlier.copied_as(input_node))
     same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
     return (same_line, "stack_trace") if same_line else (_matched_nodes(node, earlier), "identity")
 
@@ -168,7 +168,7 @@ def _trace_back(
     # The sum of two gradients carries the number of some call, but the line of a use of the tensor,
     # and a remark below it (torch/fx/traceback.py).
     line, _, _ = (node.meta.get("stack_trace") or "").partition("Gradient addition node")
-    near = tuple(row for one in node.all_input_nodes for row in certain.get(one, ()))
+    near = tuple(row for input_node in node.all_input_nodes for row in certain.get(input_node, ()))
     # One of the gradients was made by a call on that line: in a loop, this is the call, and the
     # line is all turns of the loop.
     made_it = tuple(row for row in dict.fromkeys(near) if earlier.is_on_line(row, line))

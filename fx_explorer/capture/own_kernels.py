@@ -59,7 +59,9 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     fused into the kernel has its own origins.
     """
     found: set[torch.fx.Node] = set()
-    for inner in (inner for one in scheduler_nodes for inner in one.get_nodes()):
+    for inner in (
+        inner for scheduler_node in scheduler_nodes for inner in scheduler_node.get_nodes()
+    ):
         is_call = type(inner.node).__name__ == "UserDefinedTritonKernel"
         calls = [node for node in inner.node.origins if is_own_kernel(node)]
         found |= set(calls[:1]) if is_call else set(inner.node.origins) - set(calls)
@@ -71,18 +73,18 @@ def copied_lines(kernel: object, source: str) -> CopiedKernel:
     user's function; ``source`` is what Inductor made of it.
     """
     lines = source.split("\n")
-    found, problems = [], []
+    lineses, problems = [], []
     for function in _functions(kernel):
         written = _KernelSource.of(function)
         at = written.places_in(lines)
         if len(at) == 1:
-            found.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
+            lineses.append(CopiedLines(at[0] + 1, written.file, written.line, len(written.body)))
         else:
             problems.append(
                 f"{written.name} ({written.file}:{written.line}) {_WHY[bool(at)]}: its "
                 "lines are not linked to it"
             )
-    return CopiedKernel(tuple(sorted(found, key=lambda one: one.line)), tuple(problems))
+    return CopiedKernel(tuple(sorted(lineses, key=lambda lines: lines.line)), tuple(problems))
 
 
 _WHY = {

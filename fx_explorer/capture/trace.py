@@ -363,11 +363,11 @@ def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) 
         _add(recording, name, failed)
 
 
-def _add(recording: Recording, name: str, found: FailedGuard) -> None:
+def _add(recording: Recording, name: str, guard: FailedGuard) -> None:
     """Add the row of a text ``0/0: CHECK  # CODE  # FILE:LINE in FUNCTION``, perhaps with the user
     stack below (torch/_dynamo/guards.py).
     """
-    value, reason = found.value, parse_reason(found.reason)
+    value, reason = guard.value, parse_reason(guard.reason)
     sources = recording.sources
     user = sources.user_frame(reason.frames)
     file, line = (user.file, user.line) if user else (sources.complete(reason.file), reason.line)
@@ -376,13 +376,13 @@ def _add(recording: Recording, name: str, found: FailedGuard) -> None:
         0,
         compilation,
         reason.of,
-        found.reason,
+        guard.reason,
         reason.guard,
         file,
         line,
         value.source,
         value.old,
         value.new,
-        found.times,
+        guard.times,
     )
     recording.writer.add(row)

@@ -110,10 +110,12 @@ def _process(reader: SessionReader) -> ChildProcess:
         pid=int(told.get("pid") or 0),
         beginning=beginning,
         command=str(told.get("command") or "")[:LONGEST],
-        compilations=sum(one.status != "restarted" for one in reader.rows(Compilation)),
+        compilations=sum(
+            compilation.status != "restarted" for compilation in reader.rows(Compilation)
+        ),
         graphs=captured_graph_count(reader, None),
         graph_breaks=reader.count(GraphBreak),
-        recompiles=len({one.compilation for one in reader.rows(Recompile)}),
+        recompiles=len({recompile.compilation for recompile in reader.rows(Recompile)}),
     )
 
 
@@ -121,23 +123,46 @@ def _findings(reader: SessionReader) -> Iterator[ChildFinding]:
     """List one finding for each place, cause and text."""
     yield from _counted(
         "break",
-        ((one.file, one.line, one.registry_id, one.reason) for one in reader.rows(GraphBreak)),
+        (
+            (graph_break.file, graph_break.line, graph_break.registry_id, graph_break.reason)
+            for graph_break in reader.rows(GraphBreak)
+        ),
     )
     yield from _counted(
         "recompile",
-        ((one.file, one.line, "", one.guard or one.reason) for one in reader.rows(Recompile)),
+        (
+            (recompile.file, recompile.line, "", recompile.guard or recompile.reason)
+            for recompile in reader.rows(Recompile)
+        ),
     )
     yield from _counted(
-        "left", ((one.file, one.line, one.kind, one.reason) for one in reader.rows(Fallback))
+        "left",
+        (
+            (fallback.file, fallback.line, fallback.kind, fallback.reason)
+            for fallback in reader.rows(Fallback)
+        ),
     )
-    for one in raised_compilations(reader):
+    for compilation in raised_compilations(reader):
         yield ChildFinding(
-            0, 0, "error", one.file, one.line, "", f"{one.function}: {one.error}"[:LONGEST]
+            0,
+            0,
+            "error",
+            compilation.file,
+            compilation.line,
+            "",
+            f"{compilation.function}: {compilation.error}"[:LONGEST],
         )
-    for one in reader.rows(Compilation):
-        if guards := check_count(reader, one.id):
+    for compilation in reader.rows(Compilation):
+        if guards := check_count(reader, compilation.id):
             yield ChildFinding(
-                0, 0, "guards", one.file, one.line, "", one.function[:LONGEST], guards
+                0,
+                0,
+                "guards",
+                compilation.file,
+                compilation.line,
+                "",
+                compilation.function[:LONGEST],
+                guards,
             )
 
 

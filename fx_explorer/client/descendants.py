@@ -184,15 +184,15 @@ class Descendants:
         if self._thread is None:
             return []
         self._look()
-        found = []
+        descendants = []
         for process in self._processes.values():
             status = status_of(process.pid)
             is_alive = status is not None and status.state not in "ZX"
             if status is None or not is_alive or status.group == self._worker:
                 continue
             if process.is_certain and not process.is_ours:
-                found.append(Descendant(process.pid, process.command))
-        return found
+                descendants.append(Descendant(process.pid, process.command))
+        return descendants
 
     def end_all(self) -> list[Descendant]:
         """End those outside of the worker's process group, and return those that there were."""
@@ -306,7 +306,7 @@ class Descendants:
 
     def _outliving(self) -> list[_Process]:
         """List what still runs and may come to compile: Pythons, and what starts other programs."""
-        found = []
+        processes = []
         for process in self._processes.values():
             status = status_of(process.pid)
             if status is None or status.state in "ZX" or process.pid == self._worker:
@@ -315,8 +315,8 @@ class Descendants:
                 continue
             is_helper = any(helper in process.command for helper in _HELPERS)
             if (process.is_python or process.is_shell) and not is_helper:
-                found.append(process)
-        return found
+                processes.append(process)
+        return processes
 
 
 def _all_processes() -> set[int]:

@@ -106,9 +106,9 @@ def news() -> list[str]:
     """Return one line about all leftovers that were not told yet, which count as told from now on;
     empty when there is nothing new.
     """
-    new = [one for one in leftovers() if not one.is_told]
-    for one in new:
-        note_told(one.directory)
+    new = [leftover for leftover in leftovers() if not leftover.is_told]
+    for leftover in new:
+        note_told(leftover.directory)
     if not new:
         return []
     if len(new) == 1:
@@ -118,11 +118,11 @@ def news() -> list[str]:
                 "or remove it: fx-explorer recover"
             )
         ]
-    told = (
+    text = (
         f"{len(new)} captures were interrupted, and what they found is kept (the last: "
         f"{new[-1].words})"
     )
-    return [f"{told}. List, get or remove them: fx-explorer recover"]
+    return [f"{text}. List, get or remove them: fx-explorer recover"]
 
 
 def remove(leftover: Leftover) -> None:

@@ -105,13 +105,13 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             how = f"was ended by {signal_name(-status)}"
         else:
             how = f"ended with status {status}"
-        told = (
+        text = (
             f"the process {how} while {remains.python} imported "
             f"torch{_where(remains.stacks)}: this torch does not work there."
         )
         return Outcome(
             "not_started",
-            f"{told} Install it again, or choose another interpreter with --python.",
+            f"{text} Install it again, or choose another interpreter with --python.",
             4,
         )
     if status < 0:
@@ -131,17 +131,17 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             "Is it a Python interpreter, 3.10 or newer? Choose one with --python.",
             4,
         )
-    told = (
+    text = (
         f"the program ended its process with status {status} (os._exit, or another program in "
         f"its place){doing}"
     )
-    return Outcome("exited", told, status, is_early=True)
+    return Outcome("exited", text, status, is_early=True)
 
 
 def _of_ctrl_c(outcome: Outcome) -> Outcome:
     """Return the outcome of a program that the user's Ctrl-C, passed on to it, has ended."""
-    told = outcome.message.replace("ended by SIGINT", "interrupted by Ctrl-C", 1)
-    return Outcome("raised", told, 128 + signal.SIGINT)
+    text = outcome.message.replace("ended by SIGINT", "interrupted by Ctrl-C", 1)
+    return Outcome("raised", text, 128 + signal.SIGINT)
 
 
 def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
@@ -161,12 +161,12 @@ def signal_name(number: int) -> str:
 
 def with_problem(outcome: Outcome, problem: str) -> Outcome:
     """Return the outcome of a capture whose session could not be written or moved in full."""
-    told = f"{problem} The program: {outcome.kind}" + (
+    text = f"{problem} The program: {outcome.kind}" + (
         f" ({outcome.message})" if outcome.message else ""
     )
     if outcome.kind == "finished":
-        return replace(outcome, kind="incomplete", message=told)
-    return replace(outcome, message=told)
+        return replace(outcome, kind="incomplete", message=text)
+    return replace(outcome, message=text)
 
 
 def _where(stacks: str) -> str:
@@ -174,8 +174,8 @@ def _where(stacks: str) -> str:
     none.
     """
     main = stacks.rpartition("Current thread")[2] or stacks
-    found = STACK_LINE.search(main)
-    return f", in {found['function']} ({found['file']}:{found['line']})" if found else ""
+    match = STACK_LINE.search(main)
+    return f", in {match['function']} ({match['file']}:{match['line']})" if match else ""
 
 
 def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:

@@ -70,7 +70,9 @@ def _add_model(writer: SessionWriter, archive: Pt2Archive, model: str) -> None:
         0, model, 0, 0, model, file, 0, status="ok", backend="aot_inductor", missing_stages=missing
     )
     compilation = writer.add(row)
-    shown = sorted((one for one in members if _suffix(one) in LANGUAGES), key=_order)[:MOST_SHOWN]
+    shown = sorted((member for member in members if _suffix(member) in LANGUAGES), key=_order)[
+        :MOST_SHOWN
+    ]
     code = PackagedCode()
     for member, text in zip(shown, archive.texts(shown), strict=True):
         artifact = _add_text(writer, compilation, _title(member), text, _suffix(member))
@@ -100,19 +102,19 @@ class PackagedCode:
     def write(self, writer: SessionWriter, compilation: int) -> None:
         """Add the kernels, each with its calls in the wrapper, and the table in words."""
         called_in: dict[str, int] = {}
-        for position, one in enumerate(read_wrapper(self.wrapper, self.kernels)):
+        for position, printed_kernel in enumerate(read_wrapper(self.wrapper, self.kernels)):
             source = 0
-            if one.source:
-                lines = one.source.removesuffix("\n").count("\n") + 1
+            if printed_kernel.source:
+                lines = printed_kernel.source.removesuffix("\n").count("\n") + 1
                 row = Artifact(
                     0,
                     compilation,
                     "kernel",
                     "kernel",
                     "",
-                    one.name,
-                    one.language,
-                    writer.text(one.source),
+                    printed_kernel.name,
+                    printed_kernel.language,
+                    writer.text(printed_kernel.source),
                     lines,
                 )
                 source = writer.add(row)
@@ -121,15 +123,17 @@ class PackagedCode:
                 compilation,
                 "",
                 position,
-                one.name,
-                one.language,
+                printed_kernel.name,
+                printed_kernel.language,
                 source,
                 self.artifact,
-                one.first_line,
+                printed_kernel.first_line,
             )
             number = writer.add(kernel)
-            writer.add_all(KernelCall(0, number, i, call.line) for i, call in enumerate(one.calls))
-            called_in |= {call.handle: call.line for call in one.calls if call.handle}
+            writer.add_all(
+                KernelCall(0, number, i, call.line) for i, call in enumerate(printed_kernel.calls)
+            )
+            called_in |= {call.handle: call.line for call in printed_kernel.calls if call.handle}
         if self.table:
             with contextlib.suppress(ValueError):  # the JSON is among the texts, as it is
                 _add_text(
@@ -193,6 +197,6 @@ def _indented(text: str) -> str:
 
 def _listing(archive: Pt2Archive, members: list[Member]) -> str:
     """Return every file of the package with its size; those of the model first."""
-    own = {one.name for one in members}
-    ordered = [*members, *(one for one in archive.members if one.name not in own)]
-    return "".join(f"{one.size_bytes:>14,}  {one.name}\n" for one in ordered)
+    own = {member.name for member in members}
+    ordered = [*members, *(member for member in archive.members if member.name not in own)]
+    return "".join(f"{member.size_bytes:>14,}  {member.name}\n" for member in ordered)

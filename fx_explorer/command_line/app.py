@@ -121,7 +121,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
         chosen = app.run()
         if chosen is None:
             return app.return_code or 0
-        path = next(one.path for one in ranks.summaries if one.rank == chosen)
+        path = next(rank.path for rank in ranks.summaries if rank.rank == chosen)
         with contextlib.ExitStack() as until:
             of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
             resolve_files("explore", of_rank, until)

@@ -76,14 +76,14 @@ def named(reader: SessionReader, name: str) -> list[model.Kernel]:
     """Return the kernels of this name. Raises UsageError, with the names there are, when there is
     none.
     """
-    found = kernels_named(reader, name)
-    if not found:
+    kernels = kernels_named(reader, name)
+    if not kernels:
         every = (
             "\n  ".join(kernel.name for kernel in triton_kernels(reader))
             or "(none: all of it is library calls)"
         )
         raise UsageError(f"no Triton kernel is called {name!r}. There are:\n  {every}")
-    return found
+    return kernels
 
 
 def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:

@@ -154,23 +154,23 @@ def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
         built = f"ROCm {found['torch_hip']}"
     else:
         built = "CPU"
-    told = f"{found['torch']} ({built} build)"
+    text = f"{found['torch']} ({built} build)"
     version = tuple(int(part) for part in found["torch"].split(".")[:2])
     if version < OLDEST_TORCH:
         return DoctorCheck(
             "torch",
             "problem",
-            told,
+            text,
             f"Supported are {supported}; older releases lack what fx-explorer listens to.",
         )
     if version > NEWEST_TORCH:
         return DoctorCheck(
             "torch",
             "warning",
-            told,
+            text,
             f"Tested are {supported}; with newer ones some views may stay empty, and say so.",
         )
-    return DoctorCheck("torch", "ok", told)
+    return DoctorCheck("torch", "ok", text)
 
 
 def _gpu_check(found: Mapping[str, Any]) -> DoctorCheck:
@@ -258,12 +258,12 @@ def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         return DoctorCheck(name, "problem", f"{directory}: {error.strerror or error}", advice)
-    told = f"{directory} ({free / 1e9:.1f} GB free)"
+    text = f"{directory} ({free / 1e9:.1f} GB free)"
     if free < FREE_BYTES_WANTED:
         return DoctorCheck(
-            name, "warning", told, "A large capture may not fit: free some space. " + advice
+            name, "warning", text, "A large capture may not fit: free some space. " + advice
         )
-    return DoctorCheck(name, "ok", told)
+    return DoctorCheck(name, "ok", text)
 
 
 def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
@@ -279,13 +279,13 @@ def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
             "Use a terminal that can move its cursor, or report.",
         )
     size = shutil.get_terminal_size()
-    told = (
+    text = (
         f"{size.columns}×{size.lines}, "
         f"TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
     )
     if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
-        return DoctorCheck("terminal", "warning", told, "Make it at least 80×24.")
-    return DoctorCheck("terminal", "ok", told)
+        return DoctorCheck("terminal", "warning", text, "Make it at least 80×24.")
+    return DoctorCheck("terminal", "ok", text)
 
 
 def _colour(environ: Mapping[str, str]) -> DoctorCheck:
@@ -307,15 +307,15 @@ def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
     tool = native_tool(environ)
     if tool and not (environ.get("SSH_TTY") or environ.get("SSH_CONNECTION")):
         return DoctorCheck("clipboard", "ok", f"through {tool[0]}")
-    told = "through the terminal (OSC 52), if it allows it; otherwise into a file"
+    text = "through the terminal (OSC 52), if it allows it; otherwise into a file"
     if "TMUX" in environ:
         return DoctorCheck(
             "clipboard",
             "warning",
-            told,
+            text,
             "tmux passes it on only with: tmux set -g set-clipboard on",
         )
-    return DoctorCheck("clipboard", "ok", told)
+    return DoctorCheck("clipboard", "ok", text)
 
 
 def _editor(environ: Mapping[str, str]) -> DoctorCheck:

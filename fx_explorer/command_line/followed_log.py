@@ -29,12 +29,12 @@ def followed_log(given: Path) -> Path:
             "read what is there now"
         )
     if not given.is_dir():
-        found = kind_of_file(given)
-        if found.kind != "log":
+        kind = kind_of_file(given)
+        if kind.kind != "log":
             raise UsageError(
                 "--follow is for a TORCH_TRACE log that a job is writing, or the "
                 f"directory that TORCH_TRACE names: {given} is "
-                f"{found.words}"
+                f"{kind.words}"
             )
         if is_packed(given):
             raise UsageError(

@@ -92,23 +92,23 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
 def is_session(target: str) -> bool:
     """Return whether X is a saved session and not a target. Raises UsageError for a directory."""
     path = Path(target)
-    found = kind_of_file(path)
-    if found.kind == "sqlite":
+    kind = kind_of_file(path)
+    if kind.kind == "sqlite":
         return True
-    if found.is_of_export or (path / "__main__.py").is_file():
+    if kind.is_of_export or (path / "__main__.py").is_file():
         return False
     # What is not there, or cannot be read, is reported as a session, and not taken for a target.
     if path.suffix.lower() == ".fxs":
         return True
     if path.suffix.lower() == SUFFIX:
         return False
-    if found.kind == "directory":
+    if kind.kind == "directory":
         ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
         raise UsageError(
             f"{target} is a directory. Give a target, a session, or one of the "
             f"TORCH_TRACE logs in it.{ranks}"
         )
-    if path.suffix == ".log" and found.kind == "text":
+    if path.suffix == ".log" and kind.kind == "text":
         raise UsageError(
             f"{target} is a log, but not one that torch writes for TORCH_TRACE. Give a "
             "target or a session."

@@ -84,8 +84,10 @@ def _shown(action: argparse.Action) -> str:
 def split_examples(epilog: str) -> tuple[str, str]:
     """Return the paragraph of examples, and everything else."""
     paragraphs = epilog.strip("\n").split("\n\n")
-    examples = [one for one in paragraphs if one.startswith(EXAMPLES)]
-    return "\n\n".join(examples), "\n\n".join(one for one in paragraphs if one not in examples)
+    examples = [paragraph for paragraph in paragraphs if paragraph.startswith(EXAMPLES)]
+    return "\n\n".join(examples), "\n\n".join(
+        paragraph for paragraph in paragraphs if paragraph not in examples
+    )
 
 
 def reflowed(text: str) -> str:
@@ -110,5 +112,5 @@ def _is_full(line: str, following: str) -> bool:
 def emphasised(text: str) -> str:
     """Return the help with its headings in bold."""
     bold = "\x1b[1m{}\x1b[0m"
-    text = _HEADING.sub(lambda found: bold.format(found[1]), text)
+    text = _HEADING.sub(lambda match: bold.format(match[1]), text)
     return _USAGE.sub(bold.format("usage:"), text)

@@ -87,10 +87,10 @@ def _held(found: list[Record], what: str) -> Iterator[str]:
     first: dict[str, BreakReport] = {}
     for report in breaks:
         first.setdefault(_place(report), report)
-    told = breaks_hit(len(first), len(breaks)) if breaks else "no graph break"
+    text = breaks_hit(len(first), len(breaks)) if breaks else "no graph break"
     yield (
         f"{what} {counted(len(compilations), 'compilation')}, "
-        f"{counted(len(recompiled), 'recompile')}, {told}"
+        f"{counted(len(recompiled), 'recompile')}, {text}"
     )
     yield from (
         f"  ✗ {place}  {first_line(report.reason)}"

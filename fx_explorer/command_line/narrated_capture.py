@@ -86,10 +86,10 @@ async def _follow(
         capture.discard()
         progress.tell(outcome.message)
     else:
-        told = amounts(capture.session_path, progress.elapsed_s)
+        text = amounts(capture.session_path, progress.elapsed_s)
         progress.tell(
             closing_words(
-                outcome, capture.session_path, told, is_complete=capture.session_path == output
+                outcome, capture.session_path, text, is_complete=capture.session_path == output
             )
         )
         for line in (*support_words(capture.session_path), *_random_words(capture.session_path)):
@@ -229,8 +229,8 @@ def support_words(session: Path) -> list[str]:
         from fx_explorer.instruments.backends.amounts import summaries
         from fx_explorer.instruments.backends.verdict import short_verdict
 
-        told = [sentence for one in summaries(reader) for sentence in short_verdict(one)]
-        return [*told, f"operators and segments: fx-explorer support {session}"]
+        parts = [sentence for summary in summaries(reader) for sentence in short_verdict(summary)]
+        return [*parts, f"operators and segments: fx-explorer support {session}"]
 
 
 def amounts(session: Path, elapsed_s: float) -> str:

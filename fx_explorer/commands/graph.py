@@ -143,32 +143,34 @@ def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Docume
     words = wanted.split()
     if not graphs:
         raise UsageError(f"there is no graph {name!r}. {_no_graph(reader)}")
-    found = (
-        [one for one in graphs if str(one.id) == name]
+    documents = (
+        [graph for graph in graphs if str(graph.id) == name]
         or [
-            one
-            for one in graphs
-            if wanted in (one.title.lower(), f"[{one.owner}] {one.title}".lower())
+            graph
+            for graph in graphs
+            if wanted in (graph.title.lower(), f"[{graph.owner}] {graph.title}".lower())
         ]
         or [
-            one
-            for one in graphs
-            if wanted == one.stage and "·" not in one.title.removesuffix("· post-grad")
+            graph
+            for graph in graphs
+            if wanted == graph.stage and "·" not in graph.title.removesuffix("· post-grad")
         ]
         or [
-            one
-            for one in graphs
+            graph
+            for graph in graphs
             if not name.isdecimal()
-            and all(word in f"[{one.owner}] {one.title} {one.stage}".lower() for word in words)
+            and all(
+                word in f"[{graph.owner}] {graph.title} {graph.stage}".lower() for word in words
+            )
         ]
     )
-    if not found:
+    if not documents:
         raise UsageError(f"no graph is called {name!r}; there are:\n{_listed(graphs)}")
-    if len(found) > 1:
+    if len(documents) > 1:
         raise UsageError(
-            f"{name!r} fits {len(found)} graphs; give the number of one:\n{_listed(found)}"
+            f"{name!r} fits {len(documents)} graphs; give the number of one:\n{_listed(documents)}"
         )
-    return found[0]
+    return documents[0]
 
 
 def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:

@@ -64,7 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_text(commands: Sequence[AppCommand], keymap: Keymap) -> str:
     """Return the table by groups: keys, ids, and sentences, which are wrapped on a terminal."""
-    members = [(group, one) for group in GROUPS for one in commands if one.group == group]
+    members = [
+        (group, command) for group in GROUPS for command in commands if command.group == group
+    ]
     rows = [_row(command, keymap) for _, command in members]
     table = Table(COLUMNS, rows, indent=2, has_titles=False)
     laid_out = text_table(table, width_for(sys.stdout)).rows

@@ -128,13 +128,13 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
     before = 0 if is_free[0] else taken
     room = width - taken
     if len(marked) == 1:
-        told = _pointed(cells.pop() - before, _names(marked[0], steps), room)
+        text = _pointed(cells.pop() - before, _names(marked[0], steps), room)
     else:
-        told = "".join(POINTER if cell + before in cells else " " for cell in range(room))
-    told = set_cell_size(told, room)
+        text = "".join(POINTER if cell + before in cells else " " for cell in range(room))
+    text = set_cell_size(text, room)
     if not taken:
-        return told
-    return f"{levels}{' ' * GAP}{told}" if before else f"{told}{' ' * GAP}{levels}"
+        return text
+    return f"{levels}{' ' * GAP}{text}" if before else f"{text}{' ' * GAP}{levels}"
 
 
 def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
@@ -154,8 +154,8 @@ def _pointed(cell: int, names: Sequence[str], room: int) -> str:
     name = next((name for name in names if cell_len(name) <= max(left, right)), names[-1])
     if cell_len(name) <= right or right >= left:
         return " " * cell + f"{POINTER} {_cut(name, right)}"
-    told = _cut(name, left)
-    return " " * (left - cell_len(told)) + f"{told} {POINTER}"
+    text = _cut(name, left)
+    return " " * (left - cell_len(text)) + f"{text} {POINTER}"
 
 
 def _cut(text: str, room: int) -> str:
@@ -171,11 +171,11 @@ def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
     within = [frame for one in block.frames for frame in one.frames() if _is_meant(frame, steps)]
     if not within:
         return [block.steps_in_words]
-    found = within[-1]
-    took = run_time(found.duration_s) + _company(block, found)
+    flame_frame = within[-1]
+    took = run_time(flame_frame.duration_s) + _company(block, flame_frame)
     return [
-        printable(told)
-        for told in (f"{found.name}, {took}", f"{short_name(found.name)}, {took}", took)
+        printable(text)
+        for text in (f"{flame_frame.name}, {took}", f"{short_name(flame_frame.name)}, {took}", took)
     ]
 
 

@@ -109,7 +109,11 @@ class _Chart:
         while waiting:
             frame = waiting.pop()
             yield self._block(frame)
-            waiting += [one for one in reversed(frame.children) if self._width(one) >= self._least]
+            waiting += [
+                flame_frame
+                for flame_frame in reversed(frame.children)
+                if self._width(flame_frame) >= self._least
+            ]
 
     def _block(self, frame: FlameFrame) -> str:
         left, width = self._x(frame.began_s), self._width(frame)
@@ -155,9 +159,9 @@ def _legend(picture: FlamePicture, top: int) -> Iterator[tuple[int, str]]:
 
 def _fitting(name: str, letters: int) -> str:
     """Return the longest form of a name that fits, or its beginning; empty where nothing does."""
-    for told in (name, short_name(name)):
-        if cell_len(told) <= letters:
-            return told
+    for text in (name, short_name(name)):
+        if cell_len(text) <= letters:
+            return text
     if letters >= LEAST_CUT:
         return set_cell_size(short_name(name), letters - 1).rstrip() + "…"
     return ""

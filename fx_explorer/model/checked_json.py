@@ -28,7 +28,7 @@ def _fits(value: object, declared: Any) -> bool:
         # Only a text can be one of ours, and the message of another is made below.
         return value in arguments if isinstance(value, str) else False
     if origin in (Union, types.UnionType):
-        return any(_fits(value, one) for one in arguments)
+        return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
     if origin in (dict, Mapping):

@@ -64,7 +64,7 @@ class LibraryCall:
         told = json.loads(text)
         layouts = ((name, Layout(**one)) for name, one in told["tensors"])
         tensors = tuple(
-            (name, replace(one, shape=tuple(one.shape), stride=tuple(one.stride)))
-            for name, one in layouts
+            (name, replace(layout, shape=tuple(layout.shape), stride=tuple(layout.stride)))
+            for name, layout in layouts
         )
         return cls(told["text"], tensors, tuple((name, value) for name, value in told["numbers"]))

@@ -164,7 +164,7 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
         return False
     wanted = _tuple_arguments(arguments, len(value))
     return len(wanted) == len(value) and all(
-        _fits(one, v) for one, v in zip(wanted, value, strict=True)
+        _fits(expression, v) for expression, v in zip(wanted, value, strict=True)
     )
 
 
@@ -220,7 +220,7 @@ def _declared_generic(name: str, arguments: list[ast.expr], value: object) -> ob
         return [_declared(arguments[0], one) for one in value]
     if name == "tuple" and isinstance(value, list | tuple):
         wanted = _tuple_arguments(arguments, len(value))
-        return tuple(_declared(one, v) for one, v in zip(wanted, value, strict=True))
+        return tuple(_declared(expression, v) for expression, v in zip(wanted, value, strict=True))
     return value
 
 

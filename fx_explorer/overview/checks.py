@@ -69,11 +69,11 @@ class Check:
         other places.
         """
         first, *others = self.findings or (CheckFinding("", 0, ""),)
-        told = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
+        text = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
         elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
         if elsewhere:
-            told += f"; also {listed(elsewhere, OTHERS_NAMED)}"
-        return f"{first.where}: {told}" if first.where else told
+            text += f"; also {listed(elsewhere, OTHERS_NAMED)}"
+        return f"{first.where}: {text}" if first.where else text
 
 
 Judge = Callable[[SessionReader, int], Check]
@@ -86,7 +86,7 @@ def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
         for name, judge in CONDITIONS.items()
         if name in wanted
     ]
-    return [one if one.is_met else placed(reader, one) for one in judged]
+    return [check if check.is_met else placed(reader, check) for check in judged]
 
 
 _SUBJECTS: dict[str, Subject] = {
@@ -136,8 +136,14 @@ def _break_sites(reader: SessionReader, limit: int) -> Check:
     """Judge the number of lines with breaks. A line that breaks in the program and in a child
     process is one place.
     """
-    there = {(one.file, one.line, one.cause or one.text) for one in children(reader).of("break")}
-    own = {(one.file, one.line, one.registry_id or one.reason) for one in distinct_breaks(reader)}
+    there = {
+        (finding.file, finding.line, finding.cause or finding.text)
+        for finding in children(reader).of("break")
+    }
+    own = {
+        (graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason)
+        for graph_break in distinct_breaks(reader)
+    }
     sites = totals(reader).graph_breaks + len(there - own)
     return _at_most(
         "max-break-sites",
@@ -160,22 +166,31 @@ def _guards(reader: SessionReader, limit: int) -> Check:
     compilation has its own.
     """
     own = [
-        (CheckFinding(one.file, one.line, f"{plain_function(one.function)} [{one.name}]"), size)
-        for one in first_variants(reader)
-        if (size := check_count(reader, one.id))
+        (
+            CheckFinding(
+                compilation.file,
+                compilation.line,
+                f"{plain_function(compilation.function)} [{compilation.name}]",
+            ),
+            size,
+        )
+        for compilation in first_variants(reader)
+        if (size := check_count(reader, compilation.id))
     ]
     there = [
         (
-            CheckFinding(one.file, one.line, f"{plain_function(one.text)} in a child process"),
-            one.count,
+            CheckFinding(
+                finding.file, finding.line, f"{plain_function(finding.text)} in a child process"
+            ),
+            finding.count,
         )
-        for one in children(reader).of("guards")
+        for finding in children(reader).of("guards")
     ]
     sizes = sorted([*own, *there], key=lambda pair: -pair[1])
     most = sizes[0][1] if sizes else 0
     over = [
-        replace(one, text=f"{one.text} has {counted(size, 'guard')}")
-        for one, size in sizes
+        replace(finding, text=f"{finding.text} has {counted(size, 'guard')}")
+        for finding, size in sizes
         if size > limit
     ]
     return _at_most(
@@ -185,11 +200,11 @@ def _guards(reader: SessionReader, limit: int) -> Check:
 
 def _skipped_frames(reader: SessionReader, limit: int) -> Check:
     if is_log(reader):
-        told = (
+        text = (
             "a log does not record every function that runs in eager mode: capture the "
             "program to check it"
         )
-        return Check("no-skipped-frames", limit, told, is_met=False)
+        return Check("no-skipped-frames", limit, text, is_met=False)
     left = list(_left_findings(reader))
     measured = f"{counted(len(left), 'function')} not compiled"
     return _at_most("no-skipped-frames", limit, len(left), measured, iter(left))
@@ -205,8 +220,12 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
         findings = list(_left_findings(reader))
     else:
         compiled = (
-            CheckFinding(one.file, one.line, f"{plain_function(one.function)} was compiled")
-            for one in first_variants(reader)
+            CheckFinding(
+                compilation.file,
+                compilation.line,
+                f"{plain_function(compilation.function)} was compiled",
+            )
+            for compilation in first_variants(reader)
         )
         findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
@@ -236,25 +255,27 @@ CONDITIONS: dict[str, Judge] = {
 
 
 def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    for one in distinct_breaks(reader):
-        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-        yield CheckFinding(one.file, one.line, first_line(one.in_words) + times)
+    for graph_break in distinct_breaks(reader):
+        times = f" ({counted(graph_break.count, 'time')})" if graph_break.count > 1 else ""
+        yield CheckFinding(
+            graph_break.file, graph_break.line, first_line(graph_break.in_words) + times
+        )
     yield from _findings_of_children(reader, "break")
 
 
 def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[CheckFinding]:
     found = children(reader)
-    for one in found.left if kind == "left" else found.of(kind):
-        times = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-        yield CheckFinding(one.file, one.line, finding_in_words(one) + times)
+    for finding in found.left if kind == "left" else found.of(kind):
+        times = f" ({counted(finding.count, 'time')})" if finding.count > 1 else ""
+        yield CheckFinding(finding.file, finding.line, finding_in_words(finding) + times)
 
 
 def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
-    for one in causes(reader):
+    for recompile in causes(reader):
         yield CheckFinding(
-            one.file,
-            one.line,
-            f"{plain_function(one.function)} [{one.compilation}]: {first_line(one.in_words)}",
+            recompile.file,
+            recompile.line,
+            f"{plain_function(recompile.function)} [{recompile.compilation}]: {first_line(recompile.in_words)}",
         )
     yield from _findings_of_children(reader, "recompile")
 
@@ -265,34 +286,38 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     """
     limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
     left = distinct_fallbacks(reader)
-    for one in left:
-        said = f"{plain_function(one.function)} was not compiled: {first_line(one.in_words)}"
-        if not one.has_nothing_to_compile:
+    for fallback in left:
+        said = (
+            f"{plain_function(fallback.function)} was not compiled: {first_line(fallback.in_words)}"
+        )
+        if not fallback.has_nothing_to_compile:
             yield CheckFinding(
-                one.file,
-                one.line,
-                limits.get((one.file, one.line), said) if one.kind == "limit" else said,
+                fallback.file,
+                fallback.line,
+                limits.get((fallback.file, fallback.line), said)
+                if fallback.kind == "limit"
+                else said,
             )
     # The same function may be a row of both tables.
-    told = {(one.file, one.line) for one in left}
+    told = {(fallback.file, fallback.line) for fallback in left}
     seen: set[CheckFinding] = set()
     for row in first_variants(reader):
-        found = _skipped(reader, row) if row.status in ("skipped", "failed") else None
-        if found and found not in seen and (found.file, found.line) not in told:
-            seen.add(found)
-            yield found
+        finding = _skipped(reader, row) if row.status in ("skipped", "failed") else None
+        if finding and finding not in seen and (finding.file, finding.line) not in told:
+            seen.add(finding)
+            yield finding
     yield from _findings_of_children(reader, "left")
 
 
-def _skipped(reader: SessionReader, one: model.Compilation) -> CheckFinding:
-    hit = next((hit for hit in limit_hits(reader) if hit.compilation == one.name), None)
+def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFinding:
+    hit = next((hit for hit in limit_hits(reader) if hit.compilation == compilation.name), None)
     if hit:
         return CheckFinding(hit.file, hit.line, hit.in_words)
     text = (
-        f"{plain_function(one.function) or 'a function'} [{one.name}] was not compiled: "
-        f"{first_line(one.error)}"
+        f"{plain_function(compilation.function) or 'a function'} [{compilation.name}] was not compiled: "
+        f"{first_line(compilation.error)}"
     )
-    return CheckFinding(one.file, one.line, text.removesuffix(": "))
+    return CheckFinding(compilation.file, compilation.line, text.removesuffix(": "))
 
 
 def placed(reader: SessionReader, check: Check) -> Check:
@@ -307,7 +332,14 @@ def placed(reader: SessionReader, check: Check) -> Check:
 
 
 def _somewhere(reader: SessionReader) -> CheckFinding:
-    compiled = next((one for one in first_variants(reader) if one.file and one.line), None)
+    compiled = next(
+        (
+            compilation
+            for compilation in first_variants(reader)
+            if compilation.file and compilation.line
+        ),
+        None,
+    )
     if compiled:
         return CheckFinding(compiled.file, compiled.line, "")
     file = (reader.meta("target") or {}).get("file") or ""

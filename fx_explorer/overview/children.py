@@ -32,50 +32,52 @@ class Children:
 
     @property
     def graphs(self) -> int:
-        return sum(one.graphs for one in self.seen)
+        return sum(process.graphs for process in self.seen)
 
     @property
     def graph_breaks(self) -> int:
-        return sum(one.graph_breaks for one in self.seen)
+        return sum(process.graph_breaks for process in self.seen)
 
     @property
     def recompiles(self) -> int:
-        return sum(one.recompiles for one in self.seen)
+        return sum(process.recompiles for process in self.seen)
 
     @property
     def compilations(self) -> int:
-        return sum(one.compilations for one in self.seen)
+        return sum(process.compilations for process in self.seen)
 
     def of(self, kind: model.FindingKind) -> list[model.ChildFinding]:
         """Return each place, cause and text once, however many processes have it. ``count`` is the
         sum over all; for guards, the maximum.
         """
         together: dict[tuple[str, int, str, str], int] = {}
-        for one in self.findings:
-            key = (one.file, one.line, one.cause, one.text)
-            if one.kind == kind:
+        for finding in self.findings:
+            key = (finding.file, finding.line, finding.cause, finding.text)
+            if finding.kind == kind:
                 known = together.get(key, 0)
-                together[key] = max(known, one.count) if kind == "guards" else known + one.count
+                together[key] = (
+                    max(known, finding.count) if kind == "guards" else known + finding.count
+                )
         return [model.ChildFinding(0, 0, kind, *key, count) for key, count in together.items()]
 
     @property
     def left(self) -> list[model.ChildFinding]:
         """Return the functions run in eager mode that compute something."""
-        return [one for one in self.of("left") if not computes_nothing(one.text)]
+        return [finding for finding in self.of("left") if not computes_nothing(finding.text)]
 
 
 def children(reader: SessionReader) -> Children:
     everyone = reader.rows(model.ChildProcess)
     seen, unseen = (
-        tuple(one for one in everyone if bool(one.unseen) is is_unseen)
+        tuple(process for process in everyone if bool(process.unseen) is is_unseen)
         for is_unseen in (False, True)
     )
     return Children(seen, unseen, tuple(reader.rows(model.ChildFinding)) if seen else ())
 
 
-def finding_in_words(one: model.ChildFinding) -> str:
+def finding_in_words(finding: model.ChildFinding) -> str:
     """Return ``a Python builtin acts outside the graph, in a child process``."""
-    return f"{PLAIN_REASONS.get(one.cause) or first_line(one.text)}, in a child process"
+    return f"{PLAIN_REASONS.get(finding.cause) or first_line(finding.text)}, in a child process"
 
 
 def children_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -86,7 +88,7 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
             f"{processes} compiled {counted(found.compilations, 'function')} into "
             f"{counted(found.graphs, 'graph')}"
         )
-        breaks = [in_file(one.file, one.line) for one in found.of("break")]
+        breaks = [in_file(finding.file, finding.line) for finding in found.of("break")]
         text += (
             f", with {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
             if breaks
@@ -103,9 +105,14 @@ def children_facts(reader: SessionReader) -> Iterator[Fact]:
             f"What {counted(len(found.unseen), 'child process')} compiled, if anything, is "
             "not known."
         )
-        told = listed((f"{one.command or _named(one)}: {one.unseen}" for one in found.unseen), 5)
+        told = listed(
+            (f"{process.command or _named(process)}: {process.unseen}" for process in found.unseen),
+            5,
+        )
         yield Fact("graphs", "notice", text, told, view="console")
 
 
-def _named(one: model.ChildProcess) -> str:
-    return f"{one.beginning} process {one.pid}" + (f" ({one.command})" if one.command else "")
+def _named(process: model.ChildProcess) -> str:
+    return f"{process.beginning} process {process.pid}" + (
+        f" ({process.command})" if process.command else ""
+    )

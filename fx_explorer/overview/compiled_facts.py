@@ -36,9 +36,9 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     """
     first = next(
         (
-            one
-            for one in variants_in_use(reader)
-            if reader.count(model.Graph, compilation=one.id) > 1
+            compilation
+            for compilation in variants_in_use(reader)
+            if reader.count(model.Graph, compilation=compilation.id) > 1
         ),
         None,
     )
@@ -49,13 +49,13 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     graphs = {graph.id: graph for graph in reader.rows(model.Graph, compilation=first.id)}
     if sum(graph.node_count for graph in graphs.values()) <= MOST_NODES:
         works = [stage_work(reader, point) for point in points]
-        told = [
+        parts = [
             _with_direction(work.sentence, work.point) for work in works if not work.is_as_before
         ]
     else:
         calls = {number: graph.call_count for number, graph in graphs.items()}
-        told = [words for point in points if (words := _only_counted(point, calls))]
-    yield Fact("stages", "good", text, "\n".join(told), view="stages")
+        parts = [words for point in points if (words := _only_counted(point, calls))]
+    yield Fact("stages", "good", text, "\n".join(parts), view="stages")
 
 
 def _with_direction(sentence: str, point: StagePoint) -> str:
@@ -71,7 +71,7 @@ def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
     in, and for a stage that is not from graph to graph.
     """
     sides = (point.before, point.after)
-    if not all(side and all(_is_known(one, calls) for one in side) for side in sides):
+    if not all(side and all(_is_known(document, calls) for document in side) for side in sides):
         return ""
     before, after = (_operations(side, calls) for side in sides)
     together = ", forward and backward together" if point.key == "partition" else ""
@@ -84,7 +84,7 @@ def _is_known(document: Document, calls: Mapping[int, int]) -> bool:
 
 
 def _operations(documents: Sequence[Document], calls: Mapping[int, int]) -> int:
-    return sum(calls[one.id] for one in documents)
+    return sum(calls[document.id] for document in documents)
 
 
 SHOWN_AT_MOST = 5
@@ -96,8 +96,8 @@ MANY_RECORDINGS = 3
 def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what happened to the CUDA graphs that were asked for; nothing where none were."""
     found = cuda_graphs(reader)
-    skipped = [one for one in found.graphs if one.state == "skipped"]
-    in_parts = [one for one in found.graphs if one.state == "in parts"]
+    skipped = [graph for graph in found.graphs if graph.state == "skipped"]
+    in_parts = [graph for graph in found.graphs if graph.state == "in parts"]
     if not found.asked and not skipped and not in_parts:
         return
     yield from _by_reason(reader, skipped, "{graphs} does not run as a CUDA graph: {why}.")
@@ -106,22 +106,22 @@ def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
         in_parts,
         "{graphs} runs only in part as CUDA graphs; outside of them: {why}.",
     )
-    whole = [one for one in found.graphs if one.state == "captured"]
+    whole = [graph for graph in found.graphs if graph.state == "captured"]
     if whole and not skipped and not in_parts:
-        names = listed([one.name for one in whole])
+        names = listed([graph.name for graph in whole])
         yield Fact("call", "good", f"Recorded as CUDA graphs, as {found.asked} asks: {names}.")
-    for one in found.graphs:
-        if one.recorded >= MANY_RECORDINGS:
-            yield _recordings(one)
+    for graph in found.graphs:
+        if graph.recorded >= MANY_RECORDINGS:
+            yield _recordings(graph)
     yield from _not_known(reader, found)
 
 
 def _by_reason(reader: SessionReader, graphs: Sequence[CudaGraph], text: str) -> Iterator[Fact]:
     """Yield a fact for each reason, with the graphs that it holds for."""
     names: dict[Reason, list[str]] = {}
-    for one in graphs:
-        for reason in one.reasons:
-            names.setdefault(reason, []).append(one.name)
+    for graph in graphs:
+        for reason in graph.reasons:
+            names.setdefault(reason, []).append(graph.name)
     for reason, own in list(names.items())[:SHOWN_AT_MOST]:
         told = text.format(graphs=listed(own), why=f"{reason.text}{_where(reason)}")
         yield Fact("call", "problem", told, reason.code, _place(reader, reason))
@@ -152,21 +152,21 @@ def _recordings(graph: CudaGraph) -> Fact:
 
 def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
     """Say of which graphs nobody knows whether they run as CUDA graphs."""
-    unknown = [one for one in found.graphs if one.state == "not known"]
+    unknown = [graph for graph in found.graphs if graph.state == "not known"]
     if found.graphs and not unknown:
         return
-    for one in unknown:
-        if one.mutated:
-            reason = skip_reason(one.mutated)
+    for graph in unknown:
+        if graph.mutated:
+            reason = skip_reason(graph.mutated)
             text = (
-                f"{one.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
+                f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
                 "graph only where "
                 "they come from another one."
             )
             yield Fact("call", "notice", text, reason.code, _place(reader, reason))
-        for reason in one.reasons:
+        for reason in graph.reasons:
             text = (
-                f"{one.name} would run only in part as CUDA graphs; outside of them: "
+                f"{graph.name} would run only in part as CUDA graphs; outside of them: "
                 f"{reason.text}{_where(reason)}."
             )
             yield Fact("call", "notice", text, reason.code, _place(reader, reason))
@@ -233,17 +233,26 @@ def regional_facts(reader: SessionReader) -> Iterator[Fact]:
             )
 
 
-def break_fact(one: DistinctBreak, *, advises: bool = True) -> Fact:
+def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
     """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
-    where = in_file(one.file, one.line) if one.file else "somewhere"
-    hits = f" ({counted(one.count, 'time')})" if one.count > 1 else ""
-    loss = f". {one.loss[0].upper()}{one.loss[1:]}" if one.loss else ""
-    text = f"{where} breaks the graph{hits}: {one.in_words}{loss}."
-    cost = one.cost.in_words if one.cost.is_known and one.cost != NO_COST else ""
-    hint = one.hints[0] if one.hints and advises else ""
-    detail = " · ".join(part for part in (one.code, cost, hint) if part)
+    where = in_file(graph_break.file, graph_break.line) if graph_break.file else "somewhere"
+    hits = f" ({counted(graph_break.count, 'time')})" if graph_break.count > 1 else ""
+    loss = f". {graph_break.loss[0].upper()}{graph_break.loss[1:]}" if graph_break.loss else ""
+    text = f"{where} breaks the graph{hits}: {graph_break.in_words}{loss}."
+    cost = (
+        graph_break.cost.in_words
+        if graph_break.cost.is_known and graph_break.cost != NO_COST
+        else ""
+    )
+    hint = graph_break.hints[0] if graph_break.hints and advises else ""
+    detail = " · ".join(part for part in (graph_break.code, cost, hint) if part)
     return Fact(
-        "breaks", "notice" if one.is_wrappers else "problem", text, detail, one.place, "breaks"
+        "breaks",
+        "notice" if graph_break.is_wrappers else "problem",
+        text,
+        detail,
+        graph_break.place,
+        "breaks",
     )
 
 
@@ -251,12 +260,18 @@ def look_at(fact: Fact) -> str:
     return f"Look first at: {fact.text}"
 
 
-def costliest_fact(one: DistinctBreak, breaks: int) -> Fact:
+def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
     """Return the fact that this break costs most, how much, and torch's advice."""
     cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
-    advice = " · ".join(part for part in (one.code, one.hints[0] if one.hints else "") if part)
-    detail = "\n".join(filter(None, (f"{cost}: {one.cost.in_words}.", advice)))
-    return Fact("next", "problem", look_at(break_fact(one)), detail, one.place, "breaks")
+    advice = " · ".join(
+        part
+        for part in (graph_break.code, graph_break.hints[0] if graph_break.hints else "")
+        if part
+    )
+    detail = "\n".join(filter(None, (f"{cost}: {graph_break.cost.in_words}.", advice)))
+    return Fact(
+        "next", "problem", look_at(break_fact(graph_break)), detail, graph_break.place, "breaks"
+    )
 
 
 def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:

@@ -72,7 +72,7 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
 
 
 def _innermost(reader: SessionReader, traceback: str, user_files: dict[str, int]) -> Place | None:
-    frames = [(found["path"], int(found["line"])) for found in _FRAME.finditer(traceback)]
+    frames = [(match["path"], int(match["line"])) for match in _FRAME.finditer(traceback)]
     for path, line in reversed(frames):
         if path in user_files:
             return place_of_source(reader, user_files[path], line)
@@ -145,19 +145,19 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
         yield from log_facts(reader)
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))
-    for found in failures(reader):
-        failure, message = found.failure, first_line(found.failure.message)
+    for explained_failure in failures(reader):
+        failure, message = explained_failure.failure, first_line(explained_failure.failure.message)
         if failure.where == "compiler":
             what = "Compiling raised an error, and the program continued"
             yield Fact(
                 "run",
                 "notice" if went_on(reader) else "problem",
                 f"{what if went_on(reader) else 'The compiler failed'}: {message}",
-                place=found.place,
+                place=explained_failure.place,
                 view="console",
             )
         elif failure.where == "measuring":
-            yield Fact("run", "notice", message, place=found.place, view="console")
+            yield Fact("run", "notice", message, place=explained_failure.place, view="console")
         elif failure.where == "recorder":
             stage = f" ({failure.stage})" if failure.stage else ""
             yield Fact(

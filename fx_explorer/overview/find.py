@@ -57,11 +57,15 @@ def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
         _lines(
             reader,
             words,
-            [one.document for one in published_stages(reader) if one.document.kind == "artifact"],
+            [
+                stage.document
+                for stage in published_stages(reader)
+                if stage.document.kind == "artifact"
+            ],
         ),
     ]
-    found = [match for kind in kinds for match in islice(kind, limit)]
-    return sorted(found, key=lambda match: match.rank)[:limit]
+    matches = [match for kind in kinds for match in islice(kind, limit)]
+    return sorted(matches, key=lambda match: match.rank)[:limit]
 
 
 def _rank(name: str, words: list[str]) -> int:
@@ -99,11 +103,24 @@ def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
 
 
 def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    for one in distinct_breaks(reader):
-        if one.place and _contains(
-            (one.reason, one.code, one.registry_id, one.file, "graph break"), words
+    for graph_break in distinct_breaks(reader):
+        if graph_break.place and _contains(
+            (
+                graph_break.reason,
+                graph_break.code,
+                graph_break.registry_id,
+                graph_break.file,
+                "graph break",
+            ),
+            words,
         ):
-            yield Match("break", one.reason, f"{one.place.document.title}:{one.line}", one.place, 1)
+            yield Match(
+                "break",
+                graph_break.reason,
+                f"{graph_break.place.document.title}:{graph_break.line}",
+                graph_break.place,
+                1,
+            )
 
 
 def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:

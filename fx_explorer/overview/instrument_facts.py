@@ -91,11 +91,11 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
     )
     from fx_explorer.instruments.backends.verdict import short_verdict
 
-    for one in summaries(reader):
-        if not one.is_said:
+    for summary in summaries(reader):
+        if not summary.is_said:
             continue
-        is_all = one.supported.count == one.whole.count
-        for sentence in short_verdict(one):
+        is_all = summary.supported.count == summary.whole.count
+        for sentence in short_verdict(summary):
             yield Fact("backend", "good" if is_all else "notice", sentence, view="support")
 
 
@@ -107,18 +107,22 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield a fact for each backend that published a stage or told a run, and what was wrong with
     it. A backend that did neither has nothing to say here.
     """
-    for one in backend_summaries(reader):
-        if one.stages or one.runs:
-            place = Place(one.stages[0].document) if one.stages else None
+    for backend_summary in backend_summaries(reader):
+        if backend_summary.stages or backend_summary.runs:
+            place = Place(backend_summary.stages[0].document) if backend_summary.stages else None
             yield Fact(
                 "backend",
                 "good",
-                f"Backend {one.backend}: {one.in_words}.",
-                one.called,
+                f"Backend {backend_summary.backend}: {backend_summary.in_words}.",
+                backend_summary.called,
                 place,
                 "backend",
             )
-    wrong = [one for one in reader.rows(model.Failure, where="backend") if one.kind != "remark"]
+    wrong = [
+        failure
+        for failure in reader.rows(model.Failure, where="backend")
+        if failure.kind != "remark"
+    ]
     for failure in wrong[:SHOWN_AT_MOST]:
         yield Fact(
             "backend",
@@ -205,7 +209,7 @@ def cache_facts(reader: SessionReader) -> Iterator[Fact]:
     warm = warm_start(reader, answers)
     if warm:
         yield Fact("caches", "good", warm_sentence(warm), done_sentence(warm), view="time")
-    missed = {one.compilation.id for one in answers if one.record.outcome == "miss"}
+    missed = {answer.compilation.id for answer in answers if answer.record.outcome == "miss"}
     if missed:
         text = (
             f"{counted(len(missed), 'compilation')} found nothing in torch's caches, and was "

@@ -27,10 +27,10 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
     found: dict[int, list[LineEvent]] = {}
     if document.kind != "source":
         return found
-    for one in distinct_breaks(reader):
-        if one.place and one.place.document == document:
-            found.setdefault(one.place.line, []).append(
-                LineEvent("graph break", f"graph break: {first_line(one.in_words)}")
+    for graph_break in distinct_breaks(reader):
+        if graph_break.place and graph_break.place.document == document:
+            found.setdefault(graph_break.place.line, []).append(
+                LineEvent("graph break", f"graph break: {first_line(graph_break.in_words)}")
             )
     for again in recompiles(reader):
         if again.place and again.place.document == document:

@@ -128,7 +128,7 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
     if not placeholders:
         return
     first = placeholders[0]
-    lines = {(one["file"], one["line"]) for one in placeholders}
+    lines = {(placeholder["file"], placeholder["line"]) for placeholder in placeholders}
     where = in_file(first["file"], first["line"])
     others = f" and {counted(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
     reads = "read numbers" if others else "reads a number"
@@ -202,21 +202,25 @@ def _computed(texts: list[model.Artifact]) -> str:
 def package_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what is in the package, and its code to look at first."""
     models = reader.rows(model.Compilation)
-    named = listed([one.name for one in models])
+    named = listed([compilation.name for compilation in models])
     target = (reader.meta("target") or {}).get("name", "")
     text = (
         f"{target} is a package of AOTInductor with {counted(len(models), 'compiled model')}: "
         f"{named or 'none'}."
     )
     yield Fact("run", "good", text, UNTOUCHED, view="source")
-    for one in models:
+    for compilation in models:
         texts = [
-            row for row in reader.rows(model.Artifact, compilation=one.id) if row.stage != "kernel"
+            row
+            for row in reader.rows(model.Artifact, compilation=compilation.id)
+            if row.stage != "kernel"
         ]
         if texts:
-            document = artifact_document(texts[0], one.name)
+            document = artifact_document(texts[0], compilation.name)
             lines = sum(row.line_count for row in texts[:-1])
-            said = f"{one.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
+            said = (
+                f"{compilation.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
+            )
             yield Fact(
                 "kernels",
                 "good",
@@ -224,7 +228,7 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
                 listed([row.title for row in texts[:-1]], 6),
                 Place(document),
             )
-            kernels = reader.rows(model.Kernel, compilation=one.id)
+            kernels = reader.rows(model.Kernel, compilation=compilation.id)
             if kernels:
                 library = sum(row.language == "extern" for row in kernels)
                 generated = counted(len(kernels) - library, "generated kernel")

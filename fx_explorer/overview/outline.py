@@ -69,7 +69,7 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
     compilations = reader.rows(model.Compilation)
     variants = _by_origin(compilations)
     pending: list[tuple[model.Compilation, int] | list[OutlineEntry]] = [
-        (one, 0) for one in reversed(variants.get(0, []))
+        (compilation, 0) for compilation in reversed(variants.get(0, []))
     ]
     while pending:
         following = pending.pop()
@@ -101,10 +101,16 @@ def _front_ends(reader: SessionReader) -> list[OutlineEntry]:
             entries.append(
                 OutlineEntry(1, title, counted(document.line_count, "node"), "ok", Place(document))
             )
-            inside = [one for one in documents.values() if one.title.startswith(f"{title} · ")]
+            inside = [
+                document
+                for document in documents.values()
+                if document.title.startswith(f"{title} · ")
+            ]
             entries += (
-                OutlineEntry(2, one.title, counted(one.line_count, "node"), "ok", Place(one))
-                for one in inside
+                OutlineEntry(
+                    2, document.title, counted(document.line_count, "node"), "ok", Place(document)
+                )
+                for document in inside
             )
             continue
         why = "took too long" if row.state == "timed_out" else "refused"
@@ -278,8 +284,13 @@ def kernels_below(reader: SessionReader, entry: OutlineEntry) -> list[OutlineEnt
         model.Artifact, {kernel.artifact or kernel.output_code for kernel in kernels}
     )
     owners = {
-        one.id: one.name
-        for one in reader.by_ids(model.Compilation, {kernel.compilation for kernel in kernels})
+        compilation.id: compilation.name
+        for compilation in reader.by_ids(
+            model.Compilation, {kernel.compilation for kernel in kernels}
+        )
     }
-    texts = {one.id: artifact_document(one, owners.get(one.compilation, "")) for one in artifacts}
+    texts = {
+        artifact.id: artifact_document(artifact, owners.get(artifact.compilation, ""))
+        for artifact in artifacts
+    }
     return [_kernel(kernel, texts, entry.depth + 1) for kernel in kernels]

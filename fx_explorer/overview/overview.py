@@ -197,20 +197,24 @@ def _graphs(
     operations = captured_operations(reader, graphs_in_use(reader))
     found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
     compiled = [
-        one
-        for one in compilations
-        if one.status not in ("failed", "skipped") and one.name.partition("/")[0] not in _DIRECT
+        compilation
+        for compilation in compilations
+        if compilation.status not in ("failed", "skipped")
+        and compilation.name.partition("/")[0] not in _DIRECT
     ]
-    functions = [(one.frame, one.function, one.file, one.line) for one in compiled]
+    functions = [
+        (compilation.frame, compilation.function, compilation.file, compilation.line)
+        for compilation in compiled
+    ]
     frames = len(set(functions))
     after_reset = sum(
-        "#" in one.name and not one.recompile and functions[i] in functions[:i]
-        for i, one in enumerate(compiled)
+        "#" in compilation.name and not compilation.recompile and functions[i] in functions[:i]
+        for i, compilation in enumerate(compiled)
     )
     if figures.graphs == 1 and not figures.graph_breaks:
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
         yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
-    elif broken and all(one.is_wrappers for one in broken):
+    elif broken and all(graph_break.is_wrappers for graph_break in broken):
         text = (
             f"The code became {found}. None of your lines breaks it: torch's "
             "DistributedDataParallel breaks around it."
@@ -285,7 +289,9 @@ def _all_was_compiled(reader: SessionReader) -> bool:
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False
     refused = any(row.status in ("failed", "skipped", "left") for row in first_variants(reader))
-    return not refused and all(one.has_nothing_to_compile for one in distinct_fallbacks(reader))
+    return not refused and all(
+        fallback.has_nothing_to_compile for fallback in distinct_fallbacks(reader)
+    )
 
 
 def _no_graph(reader: SessionReader) -> Fact:
@@ -377,48 +383,56 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
     done = reader.rows(model.Intervention)
     if not done:
         return
-    gates = listed(dict.fromkeys(f"after {model.GATE_WORDS[one.gate]}" for one in done if one.gate))
+    gates = listed(
+        dict.fromkeys(
+            f"after {model.GATE_WORDS[intervention.gate]}"
+            for intervention in done
+            if intervention.gate
+        )
+    )
     where = f" {gates}" if gates else ""
-    text = f"This was changed by hand{where}: {listed(one.title for one in done)}."
+    text = (
+        f"This was changed by hand{where}: {listed(intervention.title for intervention in done)}."
+    )
     detail = "From there on it is not what torch alone would have done."
-    if any(one.kind == "setting" for one in done):
+    if any(intervention.kind == "setting" for intervention in done):
         detail += " Compile again without it to see what it changed."
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
 def _other_variants(reader: SessionReader) -> Iterator[Fact]:
-    found = other_variants(reader)
-    if not found:
+    variants = other_variants(reader)
+    if not variants:
         return
-    saved = sum(one.variant.saved_s for one in found)
+    saved = sum(variant.variant.saved_s for variant in variants)
     text = (
-        f"{counted(len(found), 'other variant')} {'was' if len(found) == 1 else 'were'} tried "
+        f"{counted(len(variants), 'other variant')} {'was' if len(variants) == 1 else 'were'} tried "
         "from a pause"
     )
     text += f", which saved {seconds(saved)} of compiling again." if saved else "."
-    told = [
-        f"[{one.variant.name}] from {one.gate_in_words}: {listed(one.changes) or 'as before'}"
-        for one in found
+    parts = [
+        f"[{variant.variant.name}] from {variant.gate_in_words}: {listed(variant.changes) or 'as before'}"
+        for variant in variants
     ]
-    detail = listed(told, SHOWN_AT_MOST)
-    used = [one.variant.name for one in found if one.variant.in_use]
+    detail = listed(parts, SHOWN_AT_MOST)
+    used = [variant.variant.name for variant in variants if variant.variant.in_use]
     detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
-def _breaks(reader: SessionReader, found: Sequence[DistinctBreak]) -> Iterator[Fact]:
-    if not found:
+def _breaks(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Iterator[Fact]:
+    if not graph_breaks:
         if reader.count(model.Graph) and tells_breaks(reader):
             never = ": Python never had to step in" if _all_was_compiled(reader) else ""
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return
-    for one in islice(found, SHOWN_AT_MOST):
-        yield break_fact(one)
-    if len(found) > SHOWN_AT_MOST:
+    for graph_break in islice(graph_breaks, SHOWN_AT_MOST):
+        yield break_fact(graph_break)
+    if len(graph_breaks) > SHOWN_AT_MOST:
         yield Fact(
             "breaks",
             "problem",
-            f"… and {counted(len(found) - SHOWN_AT_MOST, 'more place')}.",
+            f"… and {counted(len(graph_breaks) - SHOWN_AT_MOST, 'more place')}.",
             view="breaks",
         )
 
@@ -432,13 +446,19 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         detail = f"{refused}.\nWhat to do: {hit.remedy}" if hit.remedy else f"{refused}."
         yield Fact("recompiles", "problem", f"{hit.in_words}.", detail, hit.place, "breaks")
     # Told above, with the limit.
-    refused_ones = {one.name for one in first_variants(reader) if reached_limit(one)}
-    found = [one for one in causes(reader) if one.compilation not in refused_ones]
-    for one in islice(found, SHOWN_AT_MOST):
-        text = f"{plain_function(one.function)} was compiled again: {first_line(one.in_words)}."
-        yield Fact("recompiles", "problem", text, _about_recompile(one), one.place, "guards")
-    if len(found) > SHOWN_AT_MOST:
-        more = counted(len(found) - SHOWN_AT_MOST, "more recompile")
+    refused_ones = {
+        compilation.name for compilation in first_variants(reader) if reached_limit(compilation)
+    }
+    recompiles = [
+        recompile for recompile in causes(reader) if recompile.compilation not in refused_ones
+    ]
+    for recompile in islice(recompiles, SHOWN_AT_MOST):
+        text = f"{plain_function(recompile.function)} was compiled again: {first_line(recompile.in_words)}."
+        yield Fact(
+            "recompiles", "problem", text, _about_recompile(recompile), recompile.place, "guards"
+        )
+    if len(recompiles) > SHOWN_AT_MOST:
+        more = counted(len(recompiles) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
     for drop in filtered(reader):
         if not is_of_saved_code(drop.filter):
@@ -459,13 +479,13 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
 
 
-def _about_recompile(one: ExplainedRecompile) -> str:
-    file, line = one.called_from
+def _about_recompile(recompile: ExplainedRecompile) -> str:
+    file, line = recompile.called_from
     caller = f", called from {in_file(file, line)}" if file else ""
-    graphs = f": {one.graphs}" if one.graphs else ""
+    graphs = f": {recompile.graphs}" if recompile.graphs else ""
     told = (
-        f"[{one.compilation}] after [{one.of}]{caller}{graphs}.",
-        f"What to do: {one.remedy}" if one.remedy else "",
+        f"[{recompile.compilation}] after [{recompile.of}]{caller}{graphs}.",
+        f"What to do: {recompile.remedy}" if recompile.remedy else "",
     )
     return "\n".join(part for part in told if part)
 
@@ -479,11 +499,11 @@ def _dynamic_sizes(reader: SessionReader) -> str:
             model.Compilation, {symbol.compilation for symbol in symbols.values()}
         )
     }
-    told = [
+    parts = [
         f"{plain_code(source, owners.get(symbol.compilation))} (now {symbol.hint or 'unknown'})"
         for source, symbol in symbols.items()
     ]
-    return f"sizes that may change: {listed(told)}" if told else ""
+    return f"sizes that may change: {listed(parts)}" if parts else ""
 
 
 # the result
@@ -491,14 +511,14 @@ def _dynamic_sizes(reader: SessionReader) -> str:
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
     directions = kernels_by_direction(reader)
-    for found in (
+    for direction_kernels in (
         directions if not is_tritonparse(reader) else ()
     ):  # told above, with their configurations
         yield Fact(
             "kernels",
             "good",
-            _kernels_text(found),
-            _summed(reader, found.compilations),
+            _kernels_text(direction_kernels),
+            _summed(reader, direction_kernels.compilations),
             view="kernels",
         )
     for choice in islice(measured_choices(reader), SHOWN_AT_MOST):
@@ -532,21 +552,21 @@ def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
     return f"a sum {added}, of which a call runs one" if added else ""
 
 
-def _kernels_text(found: DirectionKernels) -> str:
+def _kernels_text(direction_kernels: DirectionKernels) -> str:
     parts = []
-    if found.generated:
-        if found.operations_fused:
-            fused = f" doing {counted(found.operations_fused, 'operation')}"
+    if direction_kernels.generated:
+        if direction_kernels.operations_fused:
+            fused = f" doing {counted(direction_kernels.operations_fused, 'operation')}"
         else:
             fused = ""
-        parts.append(f"{counted(found.generated, 'generated kernel')}{fused}")
-    if found.library_calls:
+        parts.append(f"{counted(direction_kernels.generated, 'generated kernel')}{fused}")
+    if direction_kernels.library_calls:
         parts.append(
-            f"{counted(found.library_calls, 'library call')} "
-            f"({listed(map(plain_library, found.libraries))})"
+            f"{counted(direction_kernels.library_calls, 'library call')} "
+            f"({listed(map(plain_library, direction_kernels.libraries))})"
         )
-    parts += [counted(number, kind) for kind, number in Counter(found.control).items()]
-    return f"{(found.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
+    parts += [counted(number, kind) for kind, number in Counter(direction_kernels.control).items()]
+    return f"{(direction_kernels.direction or 'all').capitalize()}: {listed(parts, len(parts))}."
 
 
 def plain_library(name: str) -> str:
@@ -598,11 +618,11 @@ def _biggest(reader: SessionReader, value: SavedValue) -> str:
     """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that did."""
     saved = value.saved
     shape = SizeNames(reader).in_text(saved.compilation, tensor(saved.dtype, saved.shape))
-    told = f"{shape} {size(kept_bytes(saved) or 0)}"
+    text = f"{shape} {size(kept_bytes(saved) or 0)}"
     if not value.producer:
-        return f"{user_names(reader, [value]).get(saved.id, saved.name)} {told}"
+        return f"{user_names(reader, [value]).get(saved.id, saved.name)} {text}"
     where = f", computed by {in_file(value.file, value.line)}" if value.file else ""
-    return f"{saved.name} {told}{where}" + (f" ({value.module})" if value.module else "")
+    return f"{saved.name} {text}{where}" + (f" ({value.module})" if value.module else "")
 
 
 def _time(reader: SessionReader) -> Iterator[Fact]:
@@ -610,7 +630,7 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
     if not times.total_s:
         return
     most = sorted(times.by_stage.items(), key=lambda item: -item[1])[:3]
-    told = [
+    parts = [
         f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})"
         for stage, spent in most
     ]
@@ -619,7 +639,7 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
         "time",
         "good",
         f"Compiling took {least}{seconds(times.total_s)}.",
-        "; ".join(told),
+        "; ".join(parts),
         view="time",
     )
 

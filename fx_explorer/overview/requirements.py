@@ -68,8 +68,8 @@ def _seen(reader: SessionReader, name: str) -> Check | None:
         return None
     processes = counted(len(unseen), "child process")
     findings = (
-        CheckFinding("", 0, f"{one.command or f'process {one.pid}'}: {one.unseen}")
-        for one in unseen
+        CheckFinding("", 0, f"{process.command or f'process {process.pid}'}: {process.unseen}")
+        for process in unseen
     )
     return _unmet(
         name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings)
@@ -93,22 +93,24 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
             name, "the log is not as torch wrote it", *(CheckFinding("", 0, one) for one in damaged)
         )
     gaps = [
-        one for one in reader.rows(model.Failure, where="recorder") if one.kind != "unavailable"
+        failure
+        for failure in reader.rows(model.Failure, where="recorder")
+        if failure.kind != "unavailable"
     ]
     if not gaps:
         return None
-    findings = dict.fromkeys(CheckFinding("", 0, first_line(one.message)) for one in gaps)
+    findings = dict.fromkeys(CheckFinding("", 0, first_line(gap.message)) for gap in gaps)
     return _unmet(name, f"{counted(len(gaps), 'record')} of torch's could not be taken", *findings)
 
 
 def _errors(reader: SessionReader) -> Iterator[CheckFinding]:
-    for one in raised_compilations(reader):
-        text = (
-            f"{plain_function(one.function) or 'a function'} [{one.name}]: {first_line(one.error)}"
+    for compilation in raised_compilations(reader):
+        text = f"{plain_function(compilation.function) or 'a function'} [{compilation.name}]: {first_line(compilation.error)}"
+        yield CheckFinding(compilation.file, compilation.line, text)
+    for finding in children(reader).of("error"):
+        yield CheckFinding(
+            finding.file, finding.line, f"{first_line(finding.text)}, in a child process"
         )
-        yield CheckFinding(one.file, one.line, text)
-    for found in children(reader).of("error"):
-        yield CheckFinding(found.file, found.line, f"{first_line(found.text)}, in a child process")
 
 
 REQUIREMENTS: dict[str, Requirement] = {

@@ -42,11 +42,11 @@ class GraphBreakError(PrecompileError):
 
 def _numbered(breaks: tuple[BreakReport, ...]) -> list[str]:
     lines: list[str] = []
-    for number, found in enumerate(breaks, 1):
-        identity = f" ({found.registry_id})" if found.registry_id else ""
-        lines.append(f"  [{number}] {found.file}:{found.line}: {found.reason}{identity}")
-        lines += [f"      {frame.code}" for frame in found.frames[-1:] if frame.code]
-        lines += [f"      hint: {hint}" for hint in found.hints]
+    for number, report in enumerate(breaks, 1):
+        identity = f" ({report.registry_id})" if report.registry_id else ""
+        lines.append(f"  [{number}] {report.file}:{report.line}: {report.reason}{identity}")
+        lines += [f"      {frame.code}" for frame in report.frames[-1:] if frame.code]
+        lines += [f"      hint: {hint}" for hint in report.hints]
     return lines
 
 

@@ -90,11 +90,11 @@ def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
 
 def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPrint, ...]) -> str:
     """Say what the second does where it first differs from the first. Empty when they are equal."""
-    for one, other in zip(ours, theirs, strict=False):
-        if one != other:
+    for operation_print, other in zip(ours, theirs, strict=False):
+        if operation_print != other:
             return (
-                f"{other.line or one.line or 'an operation'} becomes {_apart(other, one)}, "
-                f"and was {_apart(one, other)}"
+                f"{other.line or operation_print.line or 'an operation'} becomes {_apart(other, operation_print)}, "
+                f"and was {_apart(operation_print, other)}"
             )
     if len(ours) == len(theirs):
         return ""
@@ -177,7 +177,8 @@ class _Reader:
         results = outputs[0] if isinstance(outputs, tuple) else outputs
         results = results if isinstance(results, (tuple, list)) else (results,)
         names[node] = tuple(
-            inner_names[one] if isinstance(one, torch.fx.Node) else repr(one) for one in results
+            inner_names[result] if isinstance(result, torch.fx.Node) else repr(result)
+            for result in results
         )
 
 

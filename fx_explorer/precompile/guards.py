@@ -69,8 +69,8 @@ class Guards:
         """The first guard that fails for these inputs, and why; empty when all hold. torch stops at
         the first.
         """
-        found = self.mismatch(args, kwargs)
-        return found.what if found else ""
+        mismatch = self.mismatch(args, kwargs)
+        return mismatch.what if mismatch else ""
 
     def mismatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Mismatch | None:
         """Return the mismatch with what to do about it; None when all guards hold."""

@@ -85,19 +85,19 @@ class States:
         self, manager: Any, local_names: dict[str, object], trace: Trace, case: object
     ) -> Mismatch | None:
         now = TorchState.now()
-        if found := self._decisive(now):
-            return found
+        if mismatch := self._decisive(now):
+            return mismatch
         names = local_names if now.has_gradients else without_inference_tensors(local_names)
         with torch.inference_mode(False), torch.set_grad_enabled(now.has_gradients):
             # Told to accept this state, torch's guards fail for the inputs only.
             self._guard.__setstate__(now.text)
             failed = first_failure(manager, names)
-            found = _of_guard(failed) if failed else self._verdict(now, trace, case)
+            mismatch = _of_guard(failed) if failed else self._verdict(now, trace, case)
         # Where the code may be used the guard stays so, and the next call in this state passes at
         # once.
-        if found:
+        if mismatch:
             self._guard.__setstate__(self._then.text)
-        return found
+        return mismatch
 
     def _decisive(self, now: TorchState) -> Mismatch | None:
         """Return a change that makes the code wrong, whatever the model does."""
@@ -182,12 +182,12 @@ def _without_fast_path() -> Iterator[None]:
 
 
 def _trace(trace: Trace) -> Any:
-    found = trace()
-    if isinstance(found, Exception):
-        raise found
-    if found.backend_input is None:
+    error = trace()
+    if isinstance(error, Exception):
+        raise error
+    if error.backend_input is None:
         raise RuntimeError("no operation on a tensor is left")
-    return found
+    return error
 
 
 def _difference(ours: Any, theirs: Any) -> str:
@@ -328,6 +328,6 @@ def _line(instruction: dis.Instruction, names: dict[str, Any], graph: str) -> st
     if isinstance(value, str) and instruction.opname == "LOAD_GLOBAL":
         if value == graph:
             return f"{instruction.opname} the graph"
-        if found := _OF_A_TRACE.search(value):
-            return f"{instruction.opname} {value[: found.start()]} {names.get(value)!r}"
+        if match := _OF_A_TRACE.search(value):
+            return f"{instruction.opname} {value[: match.start()]} {names.get(value)!r}"
     return f"{instruction.opname} {value!r}"

@@ -179,7 +179,9 @@ def largest_difference(result: torch.Tensor, eager: torch.Tensor) -> float:
 def rounding_of(tensors: list[torch.Tensor]) -> float:
     """Return the relative rounding error of the coarsest of these; that of float32 without any."""
     # Narrower ones hold weights, and are widened before anything is computed.
-    dtypes = {one.dtype for one in tensors if one.is_floating_point() and one.itemsize > 1}
+    dtypes = {
+        tensor.dtype for tensor in tensors if tensor.is_floating_point() and tensor.itemsize > 1
+    }
     return max((torch.finfo(dtype).eps / 2 for dtype in dtypes), default=2.0**-24)
 
 
@@ -234,9 +236,9 @@ class _Pair:
         count = int(is_wrong.sum())
         if not count:
             return None
-        found = self.difference("differs")
+        difference = self.difference("differs")
         which = "is not finite as eager's is"
-        return replace(found, note=f"{count:,} of {self.count:,} numbers {which}")
+        return replace(difference, note=f"{count:,} of {self.count:,} numbers {which}")
 
 
 def _compare_errors(pair: _Pair, exact: torch.Tensor, precision: Precision) -> ResultDifference:

@@ -116,7 +116,7 @@ def _heard() -> Iterator[list[str]]:
 
 def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    told = _first_sentence(lines[0]) if lines else "it does not say why"
+    text = _first_sentence(lines[0]) if lines else "it does not say why"
     if archive.torch_release:
         by = f"torch {archive.torch_release}"
     else:
@@ -137,7 +137,7 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
         )
     return (
         f"torch {torch.__version__} cannot load {file.name}, which was saved by {by}{schema}: "
-        f"{told}. {advice}"
+        f"{text}. {advice}"
     )
 
 

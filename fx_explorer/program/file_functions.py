@@ -24,10 +24,10 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
     """Return the function of ``file.py:function``; None where it is not spelled like that. ``what``
     says what it is to be. Raises TargetError where there is none, and where the file raises.
     """
-    found = _IN_FILE.fullmatch(spelled)
-    if not found:
+    match = _IN_FILE.fullmatch(spelled)
+    if not match:
         return None
-    file, name = Path(found["file"]), found["name"]
+    file, name = Path(match["file"]), match["name"]
     if not file.is_file():
         raise TargetError(
             f"the {what} {spelled} cannot be loaded: there is no such file (working "

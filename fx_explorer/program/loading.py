@@ -160,18 +160,18 @@ def parameters_of(path: Path, name: str) -> list[str]:
         body: Sequence[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    own = [one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+    own = [statement for statement in body if isinstance(statement, ast.ClassDef | ast.FunctionDef)]
     found = next((one for one in own if one.name == name), None)
     if isinstance(found, ast.ClassDef):
         methods = [one for one in found.body if isinstance(one, ast.FunctionDef)]
-        found = next((one for one in methods if one.name == "forward"), None)
+        found = next((function for function in methods if function.name == "forward"), None)
         skipped = 1
     else:
         skipped = 0
     if found is None:
         return []
     every = [*found.args.posonlyargs, *found.args.args]
-    return [one.arg for one in every[skipped : len(every) - len(found.args.defaults)]]
+    return [arg.arg for arg in every[skipped : len(every) - len(found.args.defaults)]]
 
 
 def names_bound(text: str) -> set[str]:
@@ -182,7 +182,9 @@ def names_bound(text: str) -> set[str]:
 def members_bound(text: str) -> set[str]:
     """Return what the classes of a file of this text bind: ``Net.forward``. Raises SyntaxError."""
     classes = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef)]
-    return {f"{one.name}.{name}" for one in classes for name, _ in _bound(one.body)}
+    return {
+        f"{class_def.name}.{name}" for class_def in classes for name, _ in _bound(class_def.body)
+    }
 
 
 def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]]:

@@ -48,8 +48,8 @@ def locate(request: CaptureRequest) -> TargetPlace:
     """
     file, name = split_target(request.target)
     if file is None:
-        found = MODULE_TARGET.fullmatch(request.target)
-        if not found:
+        match = MODULE_TARGET.fullmatch(request.target)
+        if not match:
             raise TargetError(
                 f"cannot tell what {request.target!r} is: expected file.py, "
                 "file.py:object or package.module:object"
@@ -58,7 +58,7 @@ def locate(request: CaptureRequest) -> TargetPlace:
             raise TargetError(
                 f"{request.target!r} is not a file; fx-explorer run takes the path of a script"
             )
-        return TargetPlace(found["module"], module=found["module"], object=found["object"] or "")
+        return TargetPlace(match["module"], module=match["module"], object=match["object"] or "")
     if (file / "__main__.py").is_file():
         return TargetPlace(str(file), (file / "__main__.py").absolute(), is_script=True)
     check_file(file)

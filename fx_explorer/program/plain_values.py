@@ -64,7 +64,7 @@ def atom(value: Any) -> Any:
     if value is None:
         return None
     kinds: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)
-    kind = next(one for one in kinds if isinstance(value, one))
+    kind = next(kind for kind in kinds if isinstance(value, kind))
     exact = kind(value)
     if kind in (str, bytes):
         is_long = len(exact) > _LONGEST

@@ -57,8 +57,8 @@ def graph_folders(directory: Path) -> list[GraphFolder]:
     lie up to three above.
     """
     paths = {path for below in _BELOW for path in directory.glob(f"{below}/*__*") if path.is_dir()}
-    found = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
-    return sorted(found, key=lambda folder: (folder.path.parent, folder.order))
+    folders = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
+    return sorted(folders, key=lambda folder: (folder.path.parent, folder.order))
 
 
 def logs_beside(directory: Path) -> list[Path]:

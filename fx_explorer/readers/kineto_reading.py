@@ -107,9 +107,9 @@ class _Reading:
         trace.events += 1
         kind = event.get("cat")
         if event.get("ph") != "X" or not isinstance(kind, str) or kind not in CPU | GPU | LAUNCH:
-            told = kind if isinstance(kind, str) else "without a kind"
-            if told in trace.unused or len(trace.unused) < 100:
-                trace.unused[told] = trace.unused.get(told, 0) + 1
+            text = kind if isinstance(kind, str) else "without a kind"
+            if text in trace.unused or len(trace.unused) < 100:
+                trace.unused[text] = trace.unused.get(text, 0) + 1
             return
         start, duration, name = event.get("ts"), event.get("dur"), event.get("name")
         if not isinstance(name, str) or not _is_time(start) or not _is_time(duration):

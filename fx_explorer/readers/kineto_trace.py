@@ -245,9 +245,9 @@ class EventStream:
 
     def _find_list(self) -> bool:
         while self._has_more and len(self._text) < LONGEST_HEAD:
-            found = _EVENTS.search(self._text)
-            if found:
-                self.head, self._at, self.is_trace = self._text[: found.start()], found.end(), True
+            match = _EVENTS.search(self._text)
+            if match:
+                self.head, self._at, self.is_trace = self._text[: match.start()], match.end(), True
                 return True
             if self._text.lstrip()[:1] == "[":
                 self._at, self.is_trace = self._text.index("[") + 1, True
@@ -269,8 +269,8 @@ class EventStream:
 
     def _skip_between(self) -> None:
         while True:
-            found = _BETWEEN.match(self._text, self._at)
-            self._at = found.end() if found else self._at
+            match = _BETWEEN.match(self._text, self._at)
+            self._at = match.end() if match else self._at
             if self._at < len(self._text) or not self._read():
                 return
 
@@ -305,21 +305,21 @@ class EventStream:
     def _to_next_beginning(self) -> None:
         """Go on where the next event seems to begin."""
         self._at += 1
-        while not (found := _BEGINNING.search(self._text, self._at)):
+        while not (match := _BEGINNING.search(self._text, self._at)):
             self._at = max(self._at, len(self._text) - 64)
             if not self._read():
                 self._at = len(self._text)
                 return
-        self._at = found.start()
+        self._at = match.start()
 
 
 def devices(head: str) -> list[str]:
     """Return the names of the GPUs that stand before the events; none where that cannot be read."""
-    found = re.search(r'"deviceProperties"\s*:\s*', head)
-    if not found:
+    match = re.search(r'"deviceProperties"\s*:\s*', head)
+    if not match:
         return []
     try:
-        listed, _ = _DECODER.raw_decode(head, found.end())
+        listed, _ = _DECODER.raw_decode(head, match.end())
     except (ValueError, RecursionError):
         return []
     if isinstance(listed, list):

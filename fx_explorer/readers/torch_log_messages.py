@@ -30,8 +30,8 @@ _RANK = re.compile(rb"^[ >]*(?:\x1b\[[0-9;]*m)*\[rank(?P<rank>\d{1,7})\]:")
 
 def rank_printed(line: bytes) -> int | None:
     """Return the rank that torch put in front of a line; None for a line without one."""
-    found = _RANK.match(line)
-    return int(found["rank"]) if found else None
+    match = _RANK.match(line)
+    return int(match["rank"]) if match else None
 
 
 def printed_ranks(text: Path) -> tuple[tuple[int, int], ...]:
@@ -77,12 +77,12 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
     below: list[str] = []
     for number, raw in enumerate(lines, 1):
         line = _COLOURS.sub("", raw.rstrip("\r\n"))
-        found = _LINE.match(line.lstrip(" >") if line[:1] in (" ", ">") else line)
-        if not found:
+        match = _LINE.match(line.lstrip(" >") if line[:1] in (" ", ">") else line)
+        if not match:
             if line.strip():
                 others.lines.append(line)
             continue
-        of = found.group(
+        of = match.group(
             "rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact"
         )
         texts = tuple(one or "" for one in of)
@@ -90,8 +90,8 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
             yield _message(*begun, below)
             begun = None
         if begun is None:
-            begun, key, below = (number, found), texts, []
-        below.append(found["text"])
+            begun, key, below = (number, match), texts, []
+        below.append(match["text"])
     if begun is not None:
         yield _message(*begun, below)
 

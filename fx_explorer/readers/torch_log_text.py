@@ -182,7 +182,7 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
     if message.artifact == "graph_breaks" and "Graph break" in text:
         yield _record(message, "dynamo_graph_break_reason", text)
     elif message.artifact in ("recompiles", "recompiles_verbose") and _REASON.search(text):
-        reasons = [found["reason"].rstrip() for found in _REASON.finditer(text)]
+        reasons = [match["reason"].rstrip() for match in _REASON.finditer(text)]
         yield from _recompile(message, _RECOMPILING.search(bounded(text)), reasons)
     elif limit := _LIMIT.match(text):
         yield from _recompile(message, limit, [limit["reason"]])

@@ -64,8 +64,8 @@ def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if not check.is_met:
         lines = [
-            ": ".join(part for part in (found.where, found.text) if part)
-            for found in check.findings
+            ": ".join(part for part in (finding.where, finding.text) if part)
+            for finding in check.findings
         ]
         failure = ElementTree.SubElement(
             case, "failure", {"message": xml_safe(check.in_words), "type": check.condition}
@@ -88,30 +88,32 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def xml_safe(text: str) -> str:
     """Return a text with control characters and lone surrogates as their Python escapes: ``\\x1b``."""
-    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def annotation_lines(check: Check) -> Iterator[str]:
     """Yield one line for each place of a check that failed. GitHub shows the first ten of a
     step.
     """
-    for found in check.findings:
-        message = f"{check.measured} ({check.option})" + (f": {found.text}" if found.text else "")
+    for finding in check.findings:
+        message = f"{check.measured} ({check.option})" + (
+            f": {finding.text}" if finding.text else ""
+        )
         yield command(
-            "error", message, {**_place(found), "title": f"torch.compile: {check.condition}"}
+            "error", message, {**_place(finding), "title": f"torch.compile: {check.condition}"}
         )
 
 
-def _place(found: CheckFinding) -> dict[str, str]:
-    place = {"file": found.file, "line": str(found.line or "")}
+def _place(finding: CheckFinding) -> dict[str, str]:
+    place = {"file": finding.file, "line": str(finding.line or "")}
     # An empty ``line=`` would not be read as none.
     return {name: value for name, value in place.items() if value}
 
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:
     """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
-    told = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
-    return f"::{name}{' ' if told else ''}{told}::{_escaped(printable(message))}"
+    text = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
+    return f"::{name}{' ' if text else ''}{text}::{_escaped(printable(message))}"
 
 
 def _escaped(text: str) -> str:

@@ -68,7 +68,7 @@ def compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "graphs": [_graph(reader, graph) for graph in reader.rows(model.Graph, compilation=row.id)],
         "kernels": kernels_of(reader, row),
         "guards": check_count(reader, row.id),
-        "guard_kinds": {one.kind: one.count for one in guard_kinds(reader, row.id)},
+        "guard_kinds": {kind.kind: kind.count for kind in guard_kinds(reader, row.id)},
         "dropped_guards": {one.filter: one.dropped for one in filtered(reader, row.id)},
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
@@ -153,7 +153,7 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
     kernels = reader.rows(model.Kernel, compilation=compilation.id)
     kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
     gpu = session_gpu(reader)
-    costs = {one.use.kernel.id: one for one in kernel_costs(reader, compilation.id)}
+    costs = {cost.use.kernel.id: cost for cost in kernel_costs(reader, compilation.id)}
     found = [
         _kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], captured, paths)
         for kernel in kernels
@@ -211,8 +211,8 @@ def kernel_configs(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None)
     else:
         rows = real_candidates(reader, kernel)
     # No pick at all: nothing was timed, and "not picked" would be wrong of every row.
-    is_known = any(one.build.is_picked for one in rows)
-    return [_config(one, is_known) for one in rows if one.build.state != "candidate"]
+    is_known = any(row.build.is_picked for row in rows)
+    return [_config(row, is_known) for row in rows if row.build.state != "candidate"]
 
 
 def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
@@ -224,9 +224,9 @@ def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
     ]
 
 
-def _config(one: Candidate, is_pick_known: bool) -> Json:
+def _config(candidate: Candidate, is_pick_known: bool) -> Json:
     """Return one configuration; null stands for what is not known."""
-    build = one.build
+    build = candidate.build
     return {
         "config": build.position,
         "origin": build.origin,
@@ -237,8 +237,8 @@ def _config(one: Candidate, is_pick_known: bool) -> Json:
         "registers": _known(build.registers),
         "spills": _known(build.spill_bytes),
         "shared_bytes": _known(build.shared_bytes),
-        "ptx_lines": one.ptx_lines or None,
-        "occupancy": _occupancy(one.occupancy) if one.occupancy else None,
+        "ptx_lines": candidate.ptx_lines or None,
+        "occupancy": _occupancy(candidate.occupancy) if candidate.occupancy else None,
         "picked": build.is_picked if is_pick_known else None,
         "autotuner_s": build.timing_s or None,
         "error": build.error or None,
@@ -249,12 +249,12 @@ def _known(number: int) -> int | None:
     return None if number == NOT_KNOWN else number
 
 
-def _occupancy(found: Occupancy) -> Json:
+def _occupancy(occupancy: Occupancy) -> Json:
     return {
-        "share": round(found.share, 4),
-        "blocks": found.blocks,
-        "warps": found.warps,
-        "limited_by": list(found.limited_by),
+        "share": round(occupancy.share, 4),
+        "blocks": occupancy.blocks,
+        "warps": occupancy.warps,
+        "limited_by": list(occupancy.limited_by),
     }
 
 
@@ -268,15 +268,15 @@ def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None
     rows = builds(reader, kernel, gpu) if gpu else real_builds(reader, kernel)
     # The configuration that runs, where the autotuner has picked one.
     built = sorted((row for row in rows if row.state == "built"), key=lambda row: not row.is_picked)
-    found = estimate(reader, kernel, of, built[0] if built else None)
-    if not found.estimated_s:
+    roofline = estimate(reader, kernel, of, built[0] if built else None)
+    if not roofline.estimated_s:
         return None
     return {
         "bytes": kernel.estimated_bytes,
         "flops": _known(kernel.estimated_flops),
-        "kind": found.kind,
-        "bound": None if found.bound == "unknown" else found.bound,
-        "memory_s": found.memory_s,
-        "arithmetic_s": found.arithmetic_s,
-        "seconds": found.estimated_s,
+        "kind": roofline.kind,
+        "bound": None if roofline.bound == "unknown" else roofline.bound,
+        "memory_s": roofline.memory_s,
+        "arithmetic_s": roofline.arithmetic_s,
+        "seconds": roofline.estimated_s,
     }

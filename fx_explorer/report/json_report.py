@@ -53,7 +53,7 @@ def cuda_graphs_of_report(reader: SessionReader) -> dict[str, object] | None:
     return {
         "asked": found.asked or None,
         "has_run": found.has_run,
-        "graphs": [_graph(one) for one in found.graphs],
+        "graphs": [_graph(graph) for graph in found.graphs],
     }
 
 
@@ -61,7 +61,7 @@ def _graph(graph: CudaGraph) -> dict[str, object]:
     return {
         "graph": graph.name,
         "state": graph.state,
-        "reasons": [_reason(one) for one in graph.reasons],
+        "reasons": [_reason(reason) for reason in graph.reasons],
         "parts": graph.parts,
         "recorded": graph.recorded,
         "replayed": graph.replayed,
@@ -130,21 +130,31 @@ def json_report(reader: SessionReader) -> Json:
             "totals": total_figures(reader),
             "not_in_text": not_in_text(reader),
             "compilations": [compilation(reader, row) for row in first_variants(reader)],
-            "variants": [other_variant(reader, one) for one in other_variants(reader)],
+            "variants": [other_variant(reader, variant) for variant in other_variants(reader)],
             "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],
-            "graph_breaks": [graph_break(reader, one) for one in distinct_breaks(reader)],
+            "graph_breaks": [
+                graph_break(reader, distinct_break) for distinct_break in distinct_breaks(reader)
+            ],
             "measured_call": measured_call(call_time(reader)),
-            "eager_functions": [fallback(one) for one in distinct_fallbacks(reader)],
-            "calls": [called(one) for one in call_trees(reader)],
-            "child_processes": [child_process(one) for one in children(reader).everyone],
-            "recompiles": [recompile(one) for one in recompiles(reader)],
-            "recompile_limits": [limit_hit(one) for one in limit_hits(reader)],
-            "symbols": [symbol(one) for one in symbols(reader)],
+            "eager_functions": [
+                fallback(distinct_fallback) for distinct_fallback in distinct_fallbacks(reader)
+            ],
+            "calls": [called(call) for call in call_trees(reader)],
+            "child_processes": [child_process(process) for process in children(reader).everyone],
+            "recompiles": [
+                recompile(explained_recompile) for explained_recompile in recompiles(reader)
+            ],
+            "recompile_limits": [limit_hit(hit) for hit in limit_hits(reader)],
+            "symbols": [symbol(explained_symbol) for explained_symbol in symbols(reader)],
             "stages": stages_of_report(reader),
             "saved_tensors": saved_tensors(reader),
             "regions": [region(one) for one in regions(reader)],
-            "links": {one.direction: linked(one) for one in link_coverage(reader) if one.direction},
-            "failures": [failure(one) for one in failures(reader)],
+            "links": {
+                coverage.direction: linked(coverage)
+                for coverage in link_coverage(reader)
+                if coverage.direction
+            },
+            "failures": [failure(explained_failure) for explained_failure in failures(reader)],
             "bytecode_run": bytecode_run(reader),
             "backends": backends_of_report(reader),
             "bench": _bench(reader),
@@ -154,7 +164,7 @@ def json_report(reader: SessionReader) -> Json:
             "support": support_object(summaries(reader), backend_support(reader)),
             "front_ends": front_ends(reader),
             "caches": caches_of_report(reader),
-            "compile_options": [compile_option(one) for one in explained_options(reader)],
+            "compile_options": [compile_option(option) for option in explained_options(reader)],
         }
 
 
@@ -173,47 +183,47 @@ def _ledger(reader: SessionReader) -> Json | None:
 # What failed, in the JSON report.
 
 
-def failure(one: ExplainedFailure) -> Json:
+def failure(explained_failure: ExplainedFailure) -> Json:
     """Return one failure with its traceback."""
     return {
-        "compilation": one.compilation or None,
-        "where": one.failure.where,
-        "stage": one.failure.stage,
-        "kind": one.failure.kind,
-        "message": one.failure.message,
-        "traceback": one.traceback,
+        "compilation": explained_failure.compilation or None,
+        "where": explained_failure.failure.where,
+        "stage": explained_failure.failure.stage,
+        "kind": explained_failure.failure.kind,
+        "message": explained_failure.failure.message,
+        "traceback": explained_failure.traceback,
     }
 
 
 # How much of the graphs and kernels is linked, in the JSON report.
 
 
-def linked(one: LinkCoverage) -> Json:
+def linked(coverage: LinkCoverage) -> Json:
     """Return how many nodes and lines of one direction are linked."""
     return {
-        "nodes": one.nodes,
-        "compute_nodes": one.compute_nodes,
-        "to_source": one.to_source,
-        "to_kernel": one.to_kernel,
-        "kernel_lines": one.kernel_lines,
-        "kernel_lines_linked": one.kernel_lines_linked,
+        "nodes": coverage.nodes,
+        "compute_nodes": coverage.compute_nodes,
+        "to_source": coverage.to_source,
+        "to_kernel": coverage.to_kernel,
+        "kernel_lines": coverage.kernel_lines,
+        "kernel_lines_linked": coverage.kernel_lines_linked,
     }
 
 
 # Processes that the program started, in the JSON report.
 
 
-def child_process(one: model.ChildProcess) -> Json:
+def child_process(process: model.ChildProcess) -> Json:
     """Return one process, and what was compiled in it."""
     return {
-        "pid": one.pid or None,
-        "beginning": one.beginning,
-        "command": one.command,
-        "unseen": one.unseen or None,
-        "compilations": one.compilations,
-        "graphs": one.graphs,
-        "graph_break_hits": one.graph_breaks,
-        "recompiles": one.recompiles,
+        "pid": process.pid or None,
+        "beginning": process.beginning,
+        "command": process.command,
+        "unseen": process.unseen or None,
+        "compilations": process.compilations,
+        "graphs": process.graphs,
+        "graph_break_hits": process.graph_breaks,
+        "recompiles": process.recompiles,
     }
 
 
@@ -241,15 +251,19 @@ def bytecode_run(reader: SessionReader) -> Json | None:
 # Dynamic sizes in the JSON report.
 
 
-def symbol(one: ExplainedSymbol) -> Json:
+def symbol(explained_symbol: ExplainedSymbol) -> Json:
     """Return a dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where
     it is not known who fixed it.
     """
-    symbol, fixed, (file, line) = one.symbol, one.specialized, one.made_at
+    symbol, fixed, (file, line) = (
+        explained_symbol.symbol,
+        explained_symbol.specialized,
+        explained_symbol.made_at,
+    )
     return {
-        "compilation": one.compilation,
+        "compilation": explained_symbol.compilation,
         "name": symbol.name,
-        "user_name": one.name,
+        "user_name": explained_symbol.name,
         "sources": list(symbol.sources),
         "hint": symbol.hint or None,
         "range": symbol.final_range or symbol.range,
@@ -257,7 +271,7 @@ def symbol(one: ExplainedSymbol) -> Json:
         "file": file,
         "line": line,
         "fixed_at": {"file": fixed.file, "line": fixed.line} if fixed and fixed.file else None,
-        "guards": len(one.guards),
+        "guards": len(explained_symbol.guards),
     }
 
 

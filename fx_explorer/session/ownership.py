@@ -71,21 +71,21 @@ def is_captured_here(reader: SessionReader, environ: Mapping[str, str] = os.envi
 
 
 def _mark(reader: SessionReader, secret: bytes) -> str:
-    found = hmac.new(secret, digestmod=hashlib.sha256)
+    c = hmac.new(secret, digestmod=hashlib.sha256)
     with reader.snapshot():
         for key in ("request", "target"):
-            _add(found, key, reader.stored_meta(key))
+            _add(c, key, reader.stored_meta(key))
         entries = {row for sql in _WHAT_CAN_RUN for row in reader.query(sql)}
         for what, name, text in sorted(entries, key=repr):
-            _add(found, str(what), str(name), reader.text(text))
-    return found.hexdigest()
+            _add(c, str(what), str(name), reader.text(text))
+    return c.hexdigest()
 
 
-def _add(found: hmac.HMAC, *parts: str) -> None:
+def _add(c: hmac.HMAC, *parts: str) -> None:
     """Add each part with its length in front, so that none can be taken for two."""
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
-        found.update(len(raw).to_bytes(8, "big") + raw)
+        c.update(len(raw).to_bytes(8, "big") + raw)
 
 
 def secret_path(environ: Mapping[str, str] = os.environ) -> Path:

@@ -92,8 +92,8 @@ class SessionReader:
     def _check(self) -> None:
         (application_id,) = self._query("PRAGMA application_id")[0]
         if application_id != schema.APPLICATION_ID:
-            found = kind_of_file(self.path)
-            what = "some other SQLite database" if found.kind == "sqlite" else found.words
+            kind = kind_of_file(self.path)
+            what = "some other SQLite database" if kind.kind == "sqlite" else kind.words
             raise NotASessionError(f"{self.path} is not an fx-explorer session: it is {what}")
         check_tables(self._db, self.path)
         version = self.meta("schema_version")

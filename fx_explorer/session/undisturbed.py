@@ -235,13 +235,13 @@ def opened_since(before: frozenset[int], files: Iterable[Path]) -> tuple[Descrip
         with contextlib.suppress(OSError):
             status = file.stat()
             places.add((status.st_dev, status.st_ino))
-    found = []
+    descriptors = []
     for number in sorted(open_numbers() - before):
         with contextlib.suppress(OSError):  # another thread has closed it
             descriptor = Descriptor.of(number)
             if (descriptor.device, descriptor.inode) in places:
-                found.append(descriptor)
-    return tuple(found)
+                descriptors.append(descriptor)
+    return tuple(descriptors)
 
 
 def open_numbers() -> frozenset[int]:

@@ -250,7 +250,7 @@ class SessionWriter:
         if (
             self._is_abandoned
             or getpid() != self._owner
-            or not all(one.is_ours for one in self._descriptors)
+            or not all(descriptor.is_ours for descriptor in self._descriptors)
         ):
             self._abandon()
         return not self._is_abandoned

@@ -36,7 +36,7 @@ def spliced(text: str, splices: Sequence[Splice]) -> str:
     their order.
     """
     pieces, position = [], 0
-    for splice in sorted(splices, key=lambda one: one.start):
+    for splice in sorted(splices, key=lambda splice: splice.start):
         pieces += [text[position : splice.start], splice.text]
         position = splice.stop
     return "".join([*pieces, text[position:]])
@@ -99,7 +99,7 @@ class Code:
     def first_line(self, node: cst.CSTNode) -> int:
         """Return the first line, decorators included."""
         decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
-        return min([self.lines(node)[0], *(self.lines(one)[0] for one in decorators)])
+        return min([self.lines(node)[0], *(self.lines(decorator)[0] for decorator in decorators)])
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         where = self._ranges[node]
@@ -180,7 +180,11 @@ class Code:
 
     def top_statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the statement of the module that holds the node."""
-        *_, top = (one for one in (node, *self.ancestors(node)) if not isinstance(one, cst.Module))
+        *_, top = (
+            cstnode
+            for cstnode in (node, *self.ancestors(node))
+            if not isinstance(cstnode, cst.Module)
+        )
         return top
 
     def siblings(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:

@@ -162,10 +162,14 @@ def _text(code: Code, line: int) -> str:
 
 def _lines_in_strings(code: Code, node: cst.CSTNode) -> set[int]:
     strings = [
-        one for one in _all_in(node) if isinstance(one, cst.SimpleString | cst.FormattedString)
+        cstnode
+        for cstnode in _all_in(node)
+        if isinstance(cstnode, cst.SimpleString | cst.FormattedString)
     ]
     return {
-        line for one in strings for line in range(code.lines(one)[0] + 1, code.lines(one)[1] + 1)
+        line
+        for string in strings
+        for line in range(code.lines(string)[0] + 1, code.lines(string)[1] + 1)
     }
 
 

@@ -72,7 +72,7 @@ class MergedEdits:
 
     def _with(self, hunks: Sequence[_Hunk]) -> str:
         lines, position, pieces = self._before.splitlines(keepends=True), 0, []
-        for hunk in sorted(hunks, key=lambda one: (one.first, one.last)):
+        for hunk in sorted(hunks, key=lambda hunk: (hunk.first, hunk.last)):
             pieces += [*lines[position : hunk.first], *hunk.lines]
             position = hunk.last
         return "".join([*pieces, *lines[position:]])

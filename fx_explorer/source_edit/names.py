@@ -76,9 +76,9 @@ def _acts(node: cst.CSTNode) -> bool:
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        yield one
-        waiting.extend(reversed(_children(one)))
+        cstnode = waiting.pop()
+        yield cstnode
+        waiting.extend(reversed(_children(cstnode)))
 
 
 @lru_cache(maxsize=20_000)
@@ -160,7 +160,9 @@ def bound_in(node: cst.CSTNode) -> list[str]:
     """Return the names that the statements inside bind, each once, in the order in which they first
     do.
     """
-    return list(dict.fromkeys(name for one in walk(node) for name in sorted(_bound_here(one))))
+    return list(
+        dict.fromkeys(name for cstnode in walk(node) for name in sorted(_bound_here(cstnode)))
+    )
 
 
 def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
@@ -239,9 +241,9 @@ def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
     line = code.lines(statement)[0]
     bound = {
         name
-        for one in walk(function.body)
-        if _ends_before(code, one, line)
-        for name in _bound_here(one)
+        for node in walk(function.body)
+        if _ends_before(code, node, line)
+        for name in _bound_here(node)
     }
     return bound | set(parameters(function))
 

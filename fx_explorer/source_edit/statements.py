@@ -53,7 +53,7 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
     touched = _innermost(code, _statements(function.body), first, last)
     if not touched:
         raise UsageError(f"{where} hold no statement: choose lines that compute something.")
-    cut = next((one for one in touched if not _holds(first, last, code, one)), None)
+    cut = next((node for node in touched if not _holds(first, last, code, node)), None)
     if cut:
         raise UsageError(
             f"{where} cut the statement on lines {code.first_line(cut)} to {code.lines(cut)[1]}. "
@@ -64,27 +64,29 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
 
 def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
     """Return the innermost function that holds the lines."""
-    functions = [one for one in code.all(cst.FunctionDef) if _overlaps(code, one, first, last)]
+    functions = [
+        function for function in code.all(cst.FunctionDef) if _overlaps(code, function, first, last)
+    ]
     holding = [
-        one
-        for one in functions
-        if code.first_line(one.body.body[0]) <= first and last <= code.lines(one)[1]
+        function
+        for function in functions
+        if code.first_line(function.body.body[0]) <= first and last <= code.lines(function)[1]
     ]
     if not holding:
-        crossed = ", ".join(one.name.value for one in functions)
+        crossed = ", ".join(function.name.value for function in functions)
         reason = f"reach over the edge of {crossed}" if functions else "are in no function"
         raise UsageError(
             f"{where} {reason}: a region is made of whole statements within one function. "
             "Choose other lines."
         )
-    return max(holding, key=lambda one: code.lines(one)[0])
+    return max(holding, key=lambda function: code.lines(function)[0])
 
 
 def _innermost(
     code: Code, block: Sequence[cst.CSTNode], first: int, last: int
 ) -> Sequence[cst.CSTNode]:
     """Return the statements that the lines touch, in the innermost block that has them all."""
-    touched = [one for one in block if _overlaps(code, one, first, last)]
+    touched = [node for node in block if _overlaps(code, node, first, last)]
     if len(touched) == 1 and not _holds(first, last, code, touched[0]):
         inner = [
             one

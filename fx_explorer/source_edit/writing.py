@@ -123,14 +123,14 @@ def write_all(contents: Sequence[NewContent]) -> list[Path]:
     backups: list[Path] = []
     file = Path()
     try:
-        for one in contents:
-            file = one.file
-            backups.append(_back_up(one))
-            _write(file, one.before, one.after)
+        for content in contents:
+            file = content.file
+            backups.append(_back_up(content))
+            _write(file, content.before, content.after)
     except BaseException as error:
-        told = _undo(contents, backups)
+        text = _undo(contents, backups)
         if isinstance(error, OSError):
-            raise UsageError(f"cannot write {file}: {error.strerror or error}. {told}") from error
+            raise UsageError(f"cannot write {file}: {error.strerror or error}. {text}") from error
         raise
     return backups
 
@@ -139,14 +139,14 @@ def _undo(contents: Sequence[NewContent], backups: list[Path]) -> str:
     """Make each file what it was, and say so. A backup goes only when its file is whole again."""
     lost = []
     # What has no backup yet was not touched.
-    for one, backup in zip(contents, backups, strict=False):
+    for content, backup in zip(contents, backups, strict=False):
         with contextlib.suppress(OSError, UsageError):
-            if one.file.read_bytes() == one.after:
-                _write(one.file, one.after, one.before)
-            if one.file.read_bytes() == one.before:
+            if content.file.read_bytes() == content.after:
+                _write(content.file, content.after, content.before)
+            if content.file.read_bytes() == content.before:
                 backup.unlink()
                 continue
-        lost.append(f"{one.file} is in {backup}")
+        lost.append(f"{content.file} is in {backup}")
     if lost:
         return f"It could not be undone: what was in {'; '.join(lost)}."
     return "It is as it was; copy the diff instead."

@@ -361,11 +361,11 @@ class Stages:
         )
 
     def _row(self, name: str) -> Compilation:
-        found = self._reader.rows(Compilation, name=name)
-        if not found:
+        compilations = self._reader.rows(Compilation, name=name)
+        if not compilations:
             known = ", ".join(row.name for row in self._reader.rows(Compilation))
             raise UsageError(f"There is no [{name}]; there are {known or 'none'}.")
-        return found[0]
+        return compilations[0]
 
     def _checked(self, view: StageView) -> StageView:
         current = [self._row(variant.name) for variant in view.variants]

@@ -147,4 +147,7 @@ def _size(document: Document) -> str:
 
 
 def _breaks_in_words(breaks: Sequence[DistinctBreak]) -> list[str]:
-    return [f"graph break at {one.file}:{one.line}: {one.in_words}" for one in breaks]
+    return [
+        f"graph break at {graph_break.file}:{graph_break.line}: {graph_break.in_words}"
+        for graph_break in breaks
+    ]

@@ -76,7 +76,7 @@ def parse_cache_record(name: str, text: str) -> CacheRecord | None:
 
 def _components(lines: list[object]) -> list[Component]:
     found = (_COMPONENT.match(str(line)) for line in lines)
-    return [Component(one["name"], one["hash"], one["value"]) for one in found if one]
+    return [Component(match["name"], match["hash"], match["value"]) for match in found if match]
 
 
 def _number(value: object) -> float:

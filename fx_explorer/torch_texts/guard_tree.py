@@ -77,10 +77,10 @@ def read_checks(text: str) -> Iterator[PrintedCheck]:
 def _lines(text: str) -> Iterator[PrintedCheck]:
     reached: list[tuple[int, str, str]] = []
     for line in text.split("\n"):
-        found = _LINE.match(line)
-        if not found:
+        match = _LINE.match(line)
+        if not match:
             continue
-        depth, kind, rest = len(found["depth"]) // 2, found["kind"], found["rest"] or ""
+        depth, kind, rest = len(match["depth"]) // 2, match["kind"], match["rest"] or ""
         while reached and reached[-1][0] >= depth:
             reached.pop()
         said = bounded(rest)
@@ -115,8 +115,8 @@ def latency_us(text: str) -> float | None:
     """Return how long torch measured one pass through the tree, in microseconds; None where it does
     not say.
     """
-    found = _LATENCY.search(text)
-    return float(found["microseconds"]) if found else None
+    match = _LATENCY.search(text)
+    return float(match["microseconds"]) if match else None
 
 
 def origin_of(check: PrintedCheck) -> Origin:

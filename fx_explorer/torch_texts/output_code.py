@@ -90,13 +90,13 @@ _LIBRARY = re.compile(
 
 def direction_of(code: str) -> Direction:
     """Return which graph the module computes, as its first line says; empty where it does not."""
-    found = _AOT_ID.search(code)
+    match = _AOT_ID.search(code)
     directions: dict[str, Direction] = {
         "forward": "forward",
         "backward": "backward",
         "inference": "inference",
     }
-    return directions[found["direction"]] if found else ""
+    return directions[match["direction"]] if match else ""
 
 
 def read_kernels(code: str) -> list[PrintedKernel]:
@@ -182,7 +182,9 @@ def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
     file of C++ kernels. Each library call is one of its own; a kernel whose code is in neither text
     has an empty source.
     """
-    sources = {one.name: one for one in (*_triton_kernels(wrapper), *_cpp_kernels(kernels))}
+    sources = {
+        kernel.name: kernel for kernel in (*_triton_kernels(wrapper), *_cpp_kernels(kernels))
+    }
     called: dict[str, PrintedKernel] = {}
     lines = wrapper.split("\n")
     begins = next((i for i, line in enumerate(lines) if _BEGINS_aot_wrapper in line), len(lines))
@@ -194,20 +196,20 @@ def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
         if handles:
             handle = handles["handles"].strip()
             continue
-        found = _CALL.search(line)
-        if not found or line.lstrip().startswith("//"):
+        match = _CALL.search(line)
+        if not match or line.lstrip().startswith("//"):
             continue
         call = PrintedCall(number, handle)
         handle = ""
-        if found["library"]:
-            called[f"{found['library']} {number}"] = PrintedKernel(
-                found["library"], "extern", number, calls=[call]
+        if match["library"]:
+            called[f"{match['library']} {number}"] = PrintedKernel(
+                match["library"], "extern", number, calls=[call]
             )
             continue
-        name = found["triton"] or found["cpp"]
+        name = match["triton"] or match["cpp"]
         if name not in called:
             called[name] = sources.get(name) or PrintedKernel(
-                name, "triton" if found["triton"] else "cpp", 0
+                name, "triton" if match["triton"] else "cpp", 0
             )
         called[name].calls.append(call)
     return list(called.values())

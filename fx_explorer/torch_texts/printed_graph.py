@@ -155,9 +155,9 @@ class _Reader:
             inner = header[header.index("(") + 1 : header.rindex(")")]
         else:
             inner = header[header.index("(") + 1 :]
-        for found in _INPUT.finditer(inner):
-            if found["name"] != "self":
-                self._add_input(graph, found["name"], found["annotation"] or "")
+        for match in _INPUT.finditer(inner):
+            if match["name"] != "self":
+                self._add_input(graph, match["name"], match["annotation"] or "")
 
     def _add_input(self, graph: PrintedGraph, name: str, annotation: str) -> None:
         value = value_of(annotation)
@@ -221,10 +221,10 @@ class _Reader:
         return True
 
     def _computes(self, graph: PrintedGraph, statement: str) -> bool:
-        found = _STATEMENT.fullmatch(statement)
-        if not found:
+        match = _STATEMENT.fullmatch(statement)
+        if not match:
             return False
-        name, expression = found["name"], found["expression"]
+        name, expression = match["name"], match["expression"]
         if (
             expression in self._known
         ):  # l_x_ = L_x_: the input has one name outside and another one inside
@@ -232,7 +232,7 @@ class _Reader:
         operation = operation_of(expression, self._known)
         if operation is None:
             return False
-        self._add_call(graph, name, found["annotation"] or "", operation)
+        self._add_call(graph, name, match["annotation"] or "", operation)
         return True
 
     def _rename(self, graph: PrintedGraph, outside: str, inside: str) -> bool:

@@ -52,15 +52,15 @@ _TENSOR = re.compile(
 
 def value_of(annotation: str) -> Value:
     """Return what ``f32[8, s77][s77, 1]cuda:0`` says."""
-    found = _TENSOR.fullmatch(annotation)
-    if not found:
+    match = _TENSOR.fullmatch(annotation)
+    if not match:
         return Value(text=annotation)
-    stride = found["stride"]
+    stride = match["stride"]
     return Value(
-        found["dtype"],
-        _sizes(found["shape"]),
+        match["dtype"],
+        _sizes(match["shape"]),
         None if stride is None else _sizes(stride),
-        found["device"] or "",
+        match["device"] or "",
     )
 
 

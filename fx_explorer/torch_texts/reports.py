@@ -130,11 +130,11 @@ def parse_break(report: str) -> BreakReport:
     )
 
 
-def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
+def _backend_report(report: str, match: re.Match[str]) -> BreakReport:
     """Take apart the report of a failed backend. It has the exception with its traceback, then the
     user's stack where torch has one; the graph is the whole function.
     """
-    trace, _, below = report[found.end() :].partition("\n==========")
+    trace, _, below = report[match.end() :].partition("\n==========")
     error = next(
         (line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason"
     ).strip()
@@ -145,15 +145,15 @@ def _backend_report(report: str, found: re.Match[str]) -> BreakReport:
         explanation,
         (),
         parse_stack(below),
-        found["file"],
-        int(found["line"]),
+        match["file"],
+        int(match["line"]),
         False,
     )
 
 
 def _reason(report: str) -> str:
-    found = _REASON.search(report)
-    text = _ATTEMPT.sub("", found["reason"].strip() + "\n") if found else report
+    match = _REASON.search(report)
+    text = _ATTEMPT.sub("", match["reason"].strip() + "\n") if match else report
     return next((line.strip() for line in text.splitlines() if line.strip()), "unknown reason")
 
 
@@ -208,8 +208,8 @@ def what_failed(reason: str) -> str:
     failed on the same, whatever they wanted it to be. Cheap, since it is asked of every compilation
     of a function.
     """
-    found = _ABOUT.match(bounded(reason))
-    return found["about"] if found else reason
+    match = _ABOUT.match(bounded(reason))
+    return match["about"] if match else reason
 
 
 _FRAME_failure = re.compile(

@@ -146,7 +146,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self._session = session
         self._keys = KeysUnderWay()
         self._key_table = KeyTable(
-            [one for one in COMMANDS if tour or one.group != "Tour"], self.config.keys
+            [command for command in COMMANDS if tour or command.group != "Tour"], self.config.keys
         )
         self.later_imports = LaterImports()
         self._told_unreadable: set[str] = set()

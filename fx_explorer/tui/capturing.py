@@ -120,7 +120,7 @@ class Captures:
         show(SessionReader(live.session_path))  # it may have been moved to its place
         self._earlier.forget_others(live.capture)
         compared = {live.capture, before.capture if before else None}
-        self._discard([one for one in self._made if one not in compared])
+        self._discard([like for like in self._made if like not in compared])
         return [*notes, *live.notes]
 
     def earlier_of(self, session: Path) -> Earlier | None:

@@ -47,7 +47,7 @@ def table_markdown(
     """
     lines = [f"## {title}", "", table.shows, *([table.notice] if table.notice else []), ""]
     lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
-    lines += [_row(one.cells) for one in rows]
+    lines += [_row(row.cells) for row in rows]
     if detail and detail.text:
         lines += ["", _fenced(detail.text, detail.language)]
     return "\n".join(lines)

@@ -106,7 +106,7 @@ class EarlierSessions:
         """Remove the copies of all others."""
         self._before = before
         needed = {earlier.session.parent for _, earlier in self._before}
-        for directory in [one for one in self._copies if one not in needed]:
+        for directory in [path for path in self._copies if path not in needed]:
             self._remove(directory)
 
     def remove(self) -> None:

@@ -26,7 +26,9 @@ class Topic:
             return self.text
         names_one = re.compile(rf"(?<!\S)(?:{'|'.join(keys)})(?!\w)(?=\s|[,.;:])")
         sentences = re.findall(r".+?(?:(?<=\S)[.?!](?=\s)\s*|$)", self.text, re.DOTALL)
-        return "".join(one for one in sentences if not names_one.search(one)).rstrip()
+        return "".join(
+            sentence for sentence in sentences if not names_one.search(sentence)
+        ).rstrip()
 
 
 def _named_keys(command: str) -> list[str]:

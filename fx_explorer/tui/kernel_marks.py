@@ -182,12 +182,10 @@ class KernelMarks:
         """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty
         where that is not known.
         """
-        one = self.lines_of(place.document).get(place.line)
-        if one is None or not self.heat.measure:
+        line_heat = self.lines_of(place.document).get(place.line)
+        if line_heat is None or not self.heat.measure:
             return ""
-        return (
-            f"{counted(len(one.parts), 'kernel')}, {percent(one.share)} of the {self.heat.measure}"
-        )
+        return f"{counted(len(line_heat.parts), 'kernel')}, {percent(line_heat.share)} of the {self.heat.measure}"
 
     def _take(self, heat: SourceHeat) -> None:
         if heat != self.heat:
@@ -226,18 +224,18 @@ def source_gutter(
     """
     if not heat:
         return {line: [glyph] for line, glyph in events.items()}
-    most = max(one.largest_share for one in heat.values())
-    widest = min(blocks, max(len(one.parts) for one in heat.values()))
-    shares = max(len(percent(one.share)) for one in heat.values()) if most else 0
-    counts = max(len(_count(one)) for one in heat.values())
+    most = max(line_heat.largest_share for line_heat in heat.values())
+    widest = min(blocks, max(len(line_heat.parts) for line_heat in heat.values()))
+    shares = max(len(percent(line_heat.share)) for line_heat in heat.values()) if most else 0
+    counts = max(len(_count(line_heat)) for line_heat in heat.values())
     found: dict[int, list[Piece]] = {}
     for line in events.keys() | heat.keys():
         glyph = events.get(line, (" ", "muted"))
         pieces = [glyph, (" ", "muted")] if events else []
-        if one := heat.get(line):
-            pieces += _blocks(one, most, widest)
-            pieces += [(f"{percent(one.share):>{shares}}", "text")] if shares else []
-            pieces.append((f"{_count(one):<{counts}}", "muted"))
+        if line_heat := heat.get(line):
+            pieces += _blocks(line_heat, most, widest)
+            pieces += [(f"{percent(line_heat.share):>{shares}}", "text")] if shares else []
+            pieces.append((f"{_count(line_heat):<{counts}}", "muted"))
         found[line] = pieces
     return found
 
@@ -251,8 +249,8 @@ def _count(one: LineHeat) -> str:
     return f"×{len(one.parts)}"
 
 
-def _blocks(one: LineHeat, most: float, cells: int) -> list[Piece]:
-    shown = one.parts[:cells]
+def _blocks(line_heat: LineHeat, most: float, cells: int) -> list[Piece]:
+    shown = line_heat.parts[:cells]
     blocks: list[Piece] = [(_block(share, most), kernel_kind(kernel)) for kernel, share in shown]
     return [(" " * (cells - len(shown)), "muted")] * (len(shown) < cells) + blocks
 

@@ -147,5 +147,9 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
     """Return the keys of the main screen that Textual does not know: those the user gave to
     commands which have none by default.
     """
-    wanted = [one for one in commands if one.scope in ("app", "explorer") and not singles(one.keys)]
-    return {key: one for one in wanted for key in singles(keys_of(one, keymap))}
+    wanted = [
+        command
+        for command in commands
+        if command.scope in ("app", "explorer") and not singles(command.keys)
+    ]
+    return {key: command for command in wanted for key in singles(keys_of(command, keymap))}

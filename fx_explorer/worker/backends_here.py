@@ -96,8 +96,10 @@ def _tried(name: str) -> str:
 
 
 def _package(entry: EntryPoint) -> str:
-    found = entry.dist
-    return f"{found.name} {found.version}" if found is not None else entry.value
+    distribution = entry.dist
+    return (
+        f"{distribution.name} {distribution.version}" if distribution is not None else entry.value
+    )
 
 
 # what each of torch's own needs

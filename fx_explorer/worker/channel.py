@@ -70,14 +70,14 @@ class Channel:
         """Send the outcome through the pipe, or leave it in a file beside the session when the
         program has closed the pipe.
         """
-        told = json.dumps(
+        text = json.dumps(
             replace(outcome, message=shortened(outcome.message, MAX_MESSAGE)).to_json()
         )
-        if not self._is_sent(Notice("outcome", text=told)) and self._last_words:
+        if not self._is_sent(Notice("outcome", text=text)) and self._last_words:
             with contextlib.suppress(
                 OSError
             ):  # no room, or the directory is gone: the client tells it from our status
-                self._last_words.write_text(told)
+                self._last_words.write_text(text)
 
     def read_request(self) -> CaptureRequest:
         """Return the request in the first line that the client sends. Raises EOFError when the

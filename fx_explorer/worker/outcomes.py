@@ -60,9 +60,9 @@ class Outcomes:
         self.program = self._of_program(program)
         return self.program
 
-    def note_problem(self, told: str) -> None:
+    def note_problem(self, text: str) -> None:
         """Note why we cannot record. The program continues."""
-        self._fault = told
+        self._fault = text
 
     def note_fault(self, error: BaseException) -> None:
         """Note a fault of our own. The program continues."""
@@ -70,10 +70,10 @@ class Outcomes:
 
     def of_fault(self, error: BaseException) -> Outcome:
         """Return the outcome for a fault of our own outside the user's program."""
-        told = self._told_fault(error)
+        text = self._told_fault(error)
         if self.program:
-            return replace(self.program, kind="incomplete", message=told)
-        return Outcome("not_started", told, 4)
+            return replace(self.program, kind="incomplete", message=text)
+        return Outcome("not_started", text, 4)
 
     @property
     def problem(self) -> str:
@@ -85,10 +85,10 @@ class Outcomes:
         """Return the outcome, marked as incomplete when the session is."""
         if not self.problem:
             return outcome
-        told = f"{self.problem} The program continued: {outcome.kind}"
+        text = f"{self.problem} The program continued: {outcome.kind}"
         return Outcome(
             "incomplete",
-            f"{told} ({outcome.message})" if outcome.message else told,
+            f"{text} ({outcome.message})" if outcome.message else text,
             outcome.exit_code,
         )
 
@@ -132,11 +132,11 @@ class Outcomes:
             file, line = left_early(without_our_frames(leaving.__traceback__))
         is_early = bool(file) or not is_script
         where = f" at {file}:{line}, before its end," if file else ""
-        told = (
+        text = (
             f"the program called sys.exit({shown(leaving.code)}){where} while "
             f"{self._progress.activity}"
         )
-        return Outcome("exited", told, code, is_early, file, line)
+        return Outcome("exited", text, code, is_early, file, line)
 
     def _raised(self, error: BaseException) -> Outcome:
         plain = next(filter(None, (words(error) for words in self.plain_words)), "")
@@ -150,20 +150,20 @@ class Outcomes:
                 "allows. It happened"
             )
         if isinstance(error, KeyboardInterrupt):  # of which Python dies as of the signal
-            told = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
-            return Outcome("killed", told, -signal.SIGINT)
-        told = f"{message} while {self._progress.activity}"
+            text = f"the program was ended by SIGINT ({message}) while {self._progress.activity}"
+            return Outcome("killed", text, -signal.SIGINT)
+        text = f"{message} while {self._progress.activity}"
         was_in_eager_graph = self._was_in_eager_graph(error)
         if was_in_eager_graph:
-            self._note_raised_inspecting(told)
-        return Outcome("raised", told, 1, in_eager_graphs=was_in_eager_graph)
+            self._note_raised_inspecting(text)
+        return Outcome("raised", text, 1, in_eager_graphs=was_in_eager_graph)
 
-    def _note_raised_inspecting(self, told: str) -> None:
+    def _note_raised_inspecting(self, text: str) -> None:
         """Note it in the session now: at a pause there is no outcome yet. A failed write shows in
         ``failure``.
         """
         with contextlib.suppress(SessionWriteError):
-            self._progress.writer.set_meta("raised_inspecting", told)
+            self._progress.writer.set_meta("raised_inspecting", text)
 
     def _was_in_eager_graph(self, error: BaseException) -> bool:
         """Return whether a graph was running that is only inspected, or the backward of one."""

@@ -80,12 +80,12 @@ class VirtualGpu:
             from fx_explorer.capture.virtual_gpu.device_queries import read_users_files
 
             read_users_files(self._emulation)
-            for one in list(self._emulation.questions)[:1]:
-                told = (
-                    f"{Path(one.file).name}:{one.line} asks {one.what}, which is answered "
+            for question in list(self._emulation.questions)[:1]:
+                text = (
+                    f"{Path(question.file).name}:{question.line} asks {question.what}, which is answered "
                     "otherwise on the GPU"
                 )
-                self._progress.note(f"{told}; --no-weights captures it as there")
+                self._progress.note(f"{text}; --no-weights captures it as there")
 
     def in_plain_words(self, error: BaseException) -> str:
         """Return what to say of an error that the program would not have had on a real GPU; empty
@@ -103,7 +103,7 @@ class VirtualGpu:
         self._progress.writer.set_meta(
             "virtual_gpu", {**emulation.to_json(), "warning": self._warning}
         )
-        told = IN_WORDS[emulation.mode] + (f": {emulation.reason}" if emulation.reason else "")
-        if told != self._told:
-            self._told = told
-            self._progress.note(f"virtual {self._gpu.title}: {told}")
+        text = IN_WORDS[emulation.mode] + (f": {emulation.reason}" if emulation.reason else "")
+        if text != self._told:
+            self._told = text
+            self._progress.note(f"virtual {self._gpu.title}: {text}")

@@ -114,10 +114,10 @@ def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
 def import_lines(names: RowNames) -> list[str]:
     """Return the imports, the standard library's first."""
     modules = ["torch", *names.roots]
-    own = sorted({one for one in modules if not one.startswith("torch")})
+    own = sorted({module for module in modules if not module.startswith("torch")})
     return [
         f"import {one}"
-        for one in [*own, *sorted({one for one in modules if one.startswith("torch")})]
+        for one in [*own, *sorted({module for module in modules if module.startswith("torch")})]
     ]
 
 
@@ -171,7 +171,7 @@ class _Classes:
             )
             return {}
         asking = {name for node in nodes if _asks_for_graphs(node) for name in node.subgraph_names}
-        made = {name: f"{self._nested_class(one)}()" for name, one in within.items()}
+        made = {name: f"{self._nested_class(graph)}()" for name, graph in within.items()}
         if asking & made.keys():
             self.names.asks_for_graphs = True
             self.names.roots["inspect"] = None
@@ -196,7 +196,9 @@ class _Classes:
             f"        self.{name} = {made}" for name, made in inner.items() if name.isidentifier()
         ]
         for node in {
-            one.target: one for one in nodes if one.op == "get_attr" and one.target not in inner
+            node.target: node
+            for node in nodes
+            if node.op == "get_attr" and node.target not in inner
         }.values():
             shown = printable(value_text(node) or "a value that the session does not describe")
             if self.value_of is None:
@@ -206,7 +208,7 @@ class _Classes:
                 )
             elif value := self.value_of(node):
                 body.append(f"        put(self, {node.target!r}, {value})")
-        modules = {one.target: one for one in nodes if one.op == "call_module"}
+        modules = {node.target: node for node in nodes if node.op == "call_module"}
         for node in modules.values():
             body.append(
                 f"        # self.{printable(node.target)}: a module of the program, which "
@@ -270,7 +272,7 @@ class _Classes:
                 raise NotPythonError(f"the session does not have {name}, the region that it calls")
         positional, _ = arguments_of(node.arguments, given, self.names)
         region = within[node.subgraph_names[0]]
-        takes = sum(one.op == "placeholder" for one in self.reader.nodes(region))
+        takes = sum(node.op == "placeholder" for node in self.reader.nodes(region))
         if takes != len(positional) - 2:
             raise NotPythonError(
                 f"it gives {len(positional) - 2} to {region.name.rpartition('.')[2]}, "
@@ -292,10 +294,10 @@ class _Classes:
         return f"  {printable(code.strip())}" if code.strip() else ""
 
     def _cannot(self, node: model.Node, why: str) -> None:
-        told = f"{printable(node.name)} cannot be computed here: {printable(why)}."
-        self.missing.append(told)
-        self.lines.append(f"        # {told}")
-        self.lines.append(f"        raise NotImplementedError({json.dumps(told)})")
+        text = f"{printable(node.name)} cannot be computed here: {printable(why)}."
+        self.missing.append(text)
+        self.lines.append(f"        # {text}")
+        self.lines.append(f"        raise NotImplementedError({json.dumps(text)})")
 
 
 def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
@@ -304,7 +306,7 @@ def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
     """
     rows = reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation)
     return {
-        one.name.rpartition(".")[2]: one for one in rows if one.stage == graph.stage and one.name
+        row.name.rpartition(".")[2]: row for row in rows if row.stage == graph.stage and row.name
     }
 
 

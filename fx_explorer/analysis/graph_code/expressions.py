@@ -119,10 +119,10 @@ def arguments_of(
     """
     if is_shortened(text):
         raise NotPythonError("its arguments are longer than what a session keeps of them")
-    quoted = _QUOTED_OR_DEVICE.sub(lambda found: found[1] or f"device({found[2]!r})", text)
+    quoted = _QUOTED_OR_DEVICE.sub(lambda match: match[1] or f"device({match[2]!r})", text)
     if "<OpOverload(" in quoted:
         quoted = _OVERLOAD.sub(
-            lambda found: found[1] or f"overload('{found[2]}.{found[3]}')", quoted
+            lambda match: match[1] or f"overload('{match[2]}.{match[3]}')", quoted
         )
     try:
         call = ast.parse(f"f({quoted}\n)", mode="eval").body
@@ -224,7 +224,7 @@ class _Arguments:
             return importable(str(node.args[0].value), self._names)
         if function not in _CALLS:
             raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
-        positional = [self.of(one) for one in node.args]
+        positional = [self.of(expression) for expression in node.args]
         named = {_name(one): self.of(one.value) for one in node.keywords}
         if function == "device":
             kind = ast.literal_eval(positional[0] if positional else named.get("type", "'cpu'"))
@@ -369,7 +369,7 @@ def importable(target: str, names: RowNames) -> str:
         names.roots[root] = None
         if _OWN_MODULES.match(target):
             modules = target.split(".")[:-1]
-            names.roots[".".join(one for one in modules if not one[0].isupper())] = None
+            names.roots[".".join(module for module in modules if not module[0].isupper())] = None
         return target
     if root in IS_TORCHS or target.count(".") == 2:
         return _operator(target, names)
@@ -417,7 +417,7 @@ class _Sizes:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return f"-{_bracketed(self.of(node.operand))}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            parts = [self.of(one) for one in node.args]
+            parts = [self.of(expression) for expression in node.args]
             if node.func.id in _SIZE_FUNCTIONS:
                 return f"{_SIZE_FUNCTIONS[node.func.id]}({', '.join(parts)})"
             if node.func.id in _BETWEEN and len(parts) == 2:

@@ -65,7 +65,7 @@ def split_arguments(text: str) -> tuple[str, str]:
         if not isinstance(call, ast.Call):
             return f"({text})", "{}"
         positional = ", ".join(map(ast.unparse, call.args))
-        named = ", ".join(f"{one.arg!r}: {_named(one)}" for one in call.keywords)
+        named = ", ".join(f"{keyword.arg!r}: {_named(keyword)}" for keyword in call.keywords)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"({text})", "{}"
     args, kwargs = f"({positional}{',' * (len(call.args) == 1)})", f"{{{named}}}"
@@ -81,10 +81,10 @@ def _as_python(text: str, kept: list[str]) -> str:
     are put into ``kept``.
     """
 
-    def name(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[1]
-        kept.append(found[4] or f"device(type={found[2]!r}, index={found[3]})")
+    def name(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[1]
+        kept.append(match[4] or f"device(type={match[2]!r}, index={match[3]})")
         return f"_kept_{len(kept) - 1}_"
 
     return _NO_PYTHON.sub(name, text)
@@ -92,13 +92,13 @@ def _as_python(text: str, kept: list[str]) -> str:
 
 def _put_back(text: str, kept: list[str]) -> str:
     return _KEPT.sub(
-        lambda found: kept[int(found[1])] if int(found[1]) < len(kept) else found[0], text
+        lambda match: kept[int(match[1])] if int(match[1]) < len(kept) else match[0], text
     )
 
 
-def _named(one: ast.keyword) -> str:
-    written = ast.unparse(one.value)
-    if one.arg == "device" and re.fullmatch(DEVICE, written):
+def _named(keyword: ast.keyword) -> str:
+    written = ast.unparse(keyword.value)
+    if keyword.arg == "device" and re.fullmatch(DEVICE, written):
         return f"device(type={written!r})"
     return written
 

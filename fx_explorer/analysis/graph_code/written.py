@@ -186,8 +186,8 @@ class _Script:
         ]
         return "\n".join(parts) + "\n"
 
-    def _head(self, told: Iterable[str]) -> str:
-        return "\n".join(line for one in told for line in _comment(printable(one)))
+    def _head(self, parts: Iterable[str]) -> str:
+        return "\n".join(line for one in parts for line in _comment(printable(one)))
 
     def _release(self) -> str:
         found = self._reader.meta("environment") or {}

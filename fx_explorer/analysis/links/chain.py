@@ -147,8 +147,8 @@ def _level(document: Document) -> Level:
     return next(level for level in model.LEVELS if level == document.language)
 
 
-def _same_source(one: KernelBuild, other: KernelBuild) -> bool:
-    return (one.kernel, one.source) == (other.kernel, other.source)
+def _same_source(build: KernelBuild, other: KernelBuild) -> bool:
+    return (build.kernel, build.source) == (other.kernel, other.source)
 
 
 def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:

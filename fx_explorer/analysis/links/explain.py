@@ -82,14 +82,14 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
     at most ``limit`` of each kind.
     """
     nodes = nodes_at(reader, place)[:limit]
-    found = _to_lines(reader, nodes, limit)
+    explanations = _to_lines(reader, nodes, limit)
     if place.document.kind in OF_GRAPHS:
         above = [(link.parent, link.how) for link in reader.parents(nodes)]
         below = [(link.child, link.how) for link in reader.children(nodes)]
         return (
             _to_nodes(reader, "from", above[:limit])
             + _to_nodes(reader, "became", below[:limit])
-            + found
+            + explanations
             + _to_source(reader, nodes)
         )
     own = own_lines_at(reader, place)
@@ -143,23 +143,23 @@ def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Expla
     how_of: dict[int, How] = {}
     for row in sorted(reader.lines_of_nodes(nodes), key=lambda row: row.line, reverse=True):
         how_of[row.artifact] = row.how  # for a kernel, the first line's evidence is given
-    found = []
+    explanations = []
     for kernel in kernels_of(reader, nodes)[:limit]:
         place = place_of_kernel(reader, kernel)
         how = how_of.get(kernel.artifact, "call_site")
         if place:
-            found.append(Explanation("kernel", place, kernel.name, how, HOW_IN_WORDS[how]))
-    return found
+            explanations.append(Explanation("kernel", place, kernel.name, how, HOW_IN_WORDS[how]))
+    return explanations
 
 
 def _to_source(reader: SessionReader, nodes: list[int]) -> list[Explanation]:
-    found = []
+    explanations = []
     for node in reader.by_ids(model.Node, nodes):
         place = place_of_source(reader, node.file, node.line) if node.file else None
         if place:
             name = f"{place.document.title}:{node.line}"
-            found.append(Explanation("source", place, name, "stack_trace", OWN_STACK))
-    return found
+            explanations.append(Explanation("source", place, name, "stack_trace", OWN_STACK))
+    return explanations
 
 
 _STATEMENT: dict[str, re.Pattern[str]] = {

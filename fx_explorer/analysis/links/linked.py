@@ -104,10 +104,10 @@ class Selection:
         """
         if self.place.document.stage != "front_end":
             return descendants(self.reader, self.nodes)
-        found = self.reader.by_ids(model.Node, self.nodes)
+        nodes = self.reader.by_ids(model.Node, self.nodes)
         alike = {
             one
-            for node in found
+            for node in nodes
             if node.line
             for one in self.reader.nodes_at_source(node.file, node.line, innermost=True)
         }

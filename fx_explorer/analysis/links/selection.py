@@ -146,9 +146,9 @@ def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
     selected.
     """
     nodes = sorted(descendants(reader, nodes_at(reader, place)))
-    found = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
+    kernels = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
     return next(
-        (kernel for kernel in found if is_call_of(kernel, place)), found[0] if found else None
+        (kernel for kernel in kernels if is_call_of(kernel, place)), kernels[0] if kernels else None
     )
 
 
@@ -178,8 +178,8 @@ def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | 
 def same_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
     if document.kind == "source":
         path = old.get(model.SourceFile, document.id).path
-        found = new.rows(model.SourceFile, path=path, limit=1)
-        return source_document(found[0]) if found else None
+        source_files = new.rows(model.SourceFile, path=path, limit=1)
+        return source_document(source_files[0]) if source_files else None
     is_of_graph = document.kind in OF_GRAPHS
     shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
@@ -202,5 +202,5 @@ def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
 
 
 def _row_of_name(reader: SessionReader, document: Document, name: str) -> int | None:
-    found = reader.rows(model.Node, graph=document.id, name=name, limit=1)
-    return found[0].position if found else None
+    nodes = reader.rows(model.Node, graph=document.id, name=name, limit=1)
+    return nodes[0].position if nodes else None

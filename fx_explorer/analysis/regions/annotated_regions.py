@@ -87,7 +87,7 @@ def regions(reader: SessionReader) -> list[Region]:
     counts, first = _counts(reader)
     kernels = _kernels_by_region(reader) if counts else {}
     lowered = lowerings(reader) if counts else []
-    named = {one.row.name for one in lowered}
+    named = {lowering.row.name for lowering in lowered}
     values = Counter(value for _, value in counts)
     return [
         Region(
@@ -99,7 +99,9 @@ def regions(reader: SessionReader) -> list[Region]:
             tuple(name for name, is_backward in kernels.get((key, value), ()) if not is_backward),
             tuple(name for name, is_backward in kernels.get((key, value), ()) if is_backward),
             tuple(
-                one for one in lowered if key == REGIONAL_KEY and _stands_for(one.row, value, named)
+                lowering
+                for lowering in lowered
+                if key == REGIONAL_KEY and _stands_for(lowering.row, value, named)
             ),
             tuple(_eager_of(reader, lowered, key, value)),
             first[key, value],
@@ -183,27 +185,27 @@ def _eager(
     is_wanted: Callable[[list[tuple[str, str]]], bool],
 ) -> list[EagerNodes]:
     """Count the wanted operations that no compiled region has, by compilation and direction."""
-    named = {one.row.name for one in lowered}
-    found = []
+    named = {lowering.row.name for lowering in lowered}
+    nodeses = []
     for compilation, direction in dict.fromkeys(
-        (one.row.compilation, one.row.direction) for one in lowered
+        (lowering.row.compilation, lowering.row.direction) for lowering in lowered
     ):
         here = [
-            one
-            for one in lowered
-            if (one.row.compilation, one.row.direction) == (compilation, direction)
+            lowering
+            for lowering in lowered
+            if (lowering.row.compilation, lowering.row.direction) == (compilation, direction)
         ]
-        compiled = [one.row for one in here if one.row.subgraph]
+        compiled = [lowering.row for lowering in here if lowering.row.subgraph]
         ops: Counter[str] = Counter()
         for target, annotated in _calls(reader, compilation, direction):
             pairs = named_annotations(annotated) if annotated else []
             if is_wanted(pairs) and not _is_compiled(pairs, compiled, named):
                 ops[target] += 1
         if ops:
-            found.append(
+            nodeses.append(
                 EagerNodes(here[0].compilation, direction, ops.total(), dict(ops.most_common()))
             )
-    return found
+    return nodeses
 
 
 def _is_compiled(
@@ -316,14 +318,16 @@ def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
 
 
 def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
-    for one in region_uses(reader):
-        compiled = f" and compiled {_times(one.compiled)}" if one.compiled else ""
-        if one.inlined:
-            inlined = f"; torch put {counted(one.inlined, 'call')} into the graph around it"
+    for region_use in region_uses(reader):
+        compiled = f" and compiled {_times(region_use.compiled)}" if region_use.compiled else ""
+        if region_use.inlined:
+            inlined = f"; torch put {counted(region_use.inlined, 'call')} into the graph around it"
         else:
             inlined = ""
-        text = f"The nested region {one.label} is called {_times(one.calls)}{compiled}{inlined}."
-        yield Fact("graphs", "good", text, place=Place(graph_document(one.first)), view="graphs")
+        text = f"The nested region {region_use.label} is called {_times(region_use.calls)}{compiled}{inlined}."
+        yield Fact(
+            "graphs", "good", text, place=Place(graph_document(region_use.first)), view="graphs"
+        )
 
 
 def _times(number: int) -> str:

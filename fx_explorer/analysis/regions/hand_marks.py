@@ -144,8 +144,8 @@ def _text(reader: SessionReader, path: str) -> str:
     """Return the text of a source file as it was captured. Raises UsageError when it was not
     kept.
     """
-    found = reader.rows(model.SourceFile, path=path, limit=1)
-    text = reader.text(found[0].text) if found else ""
+    source_files = reader.rows(model.SourceFile, path=path, limit=1)
+    text = reader.text(source_files[0].text) if source_files else ""
     if not text:
         raise UsageError(f"the text of {path} was not kept.")
     return text
@@ -286,11 +286,11 @@ def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
     """Check that no block overlaps another: one ``with`` can hold another, but not a part of it.
     Raises UsageError.
     """
-    for one in blocks:
+    for block in blocks:
         for other in blocks:
-            if one.first_line < other.first_line <= one.last_line < other.last_line:
+            if block.first_line < other.first_line <= block.last_line < other.last_line:
                 raise UsageError(
-                    f'In {path}, region "{one.name}" ends on line {one.last_line}, in the middle of region "{other.name}": '
+                    f'In {path}, region "{block.name}" ends on line {block.last_line}, in the middle of region "{other.name}": '
                     "mark them so that one holds the other, or that they are apart."
                 )
 
@@ -374,10 +374,10 @@ def _dynamo_nodes(
     of the graph.
     """
     at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
-    found = reader.by_ids(
+    nodes = reader.by_ids(
         model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo")
     )
-    computed = [node for node in found if node.op.startswith("call_")]
+    computed = [node for node in nodes if node.op.startswith("call_")]
     return [node for node in computed if node.graph == computed[0].graph]
 
 

@@ -45,13 +45,13 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell what a backend published, of which nothing is known but its size."""
-    before = len(plain_operations(reader, [one.id for one in point.before]))
+    before = len(plain_operations(reader, [document.id for document in point.before]))
     given = f"for the {counted(before, 'operation')} that the backend was given"
     if point.after[0].kind == "graph":
-        after = len(plain_operations(reader, [one.id for one in point.after]))
+        after = len(plain_operations(reader, [document.id for document in point.after]))
         words = counted(len(point.after), "graph")
     else:
-        after = sum(one.line_count for one in point.after)
+        after = sum(document.line_count for document in point.after)
         words = counted(after, "line")
     return StageWork(point, before, after, {}, {}, f"{point.title}: {words} {given}.")
 
@@ -84,18 +84,18 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     )
     is_as_before = made["kept"] == before == after
     if is_as_before:
-        told = f" changed nothing: {counted(before, 'operation')}"
+        text = f" changed nothing: {counted(before, 'operation')}"
     else:
-        told = f": {_became(before, after)}: {words}"
-    return StageWork(point, before, after, was, made, f"{point.title}{told}.", fates)
+        text = f": {_became(before, after)}: {words}"
+    return StageWork(point, before, after, was, made, f"{point.title}{text}.", fates)
 
 
 def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
     """Return whether only regions of the graph were compiled, each by itself: of the others nothing
     is known.
     """
-    before = {one.id for one in point.before}
-    graphs = reader.by_ids(model.Graph, [one.id for one in point.after])
+    before = {document.id for document in point.before}
+    graphs = reader.by_ids(model.Graph, [document.id for document in point.after])
     return point.key == "post_grad" and any(graph.parent in before for graph in graphs)
 
 
@@ -162,11 +162,11 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     )
     left = f"; {unknown:,} of the {before:,} have no known successor" if unknown else ""
     if unknown < before or made["made"] < after:
-        told = f": {words}{left}"
+        text = f": {words}{left}"
     else:
-        told = "; how they are related is not known"
+        text = "; how they are related is not known"
     return StageWork(
-        point, before, after, was, made, f"{point.title}: {_became(before, after)}{told}.", fates
+        point, before, after, was, made, f"{point.title}: {_became(before, after)}{text}.", fates
     )
 
 
@@ -207,7 +207,7 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
 def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell into which of the two directions each operation of the joint graph went."""
     sides = [
-        [one for one in point.after if (one.stage == "backward") is is_backward]
+        [document for document in point.after if (document.stage == "backward") is is_backward]
         for is_backward in (False, True)
     ]
     forward, backward = (graph_pair(reader, point.before, side) for side in sides)
@@ -261,7 +261,7 @@ def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
     """Return who did it. Where the joint graph after the passes over it was not recorded, nothing
     tells what those did from what the partitioner did.
     """
-    graphs = reader.by_ids(model.Graph, [one.id for one in point.before])
+    graphs = reader.by_ids(model.Graph, [document.id for document in point.before])
     is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
     return point.title if is_known or not differing else f"{point.title}, with the passes before it"
 
@@ -271,8 +271,8 @@ def _counts(fates: Mapping[int, Fate], nodes: Iterable[PlainNode]) -> Counter[Fa
 
 
 def _told(parts: Counted) -> str:
-    told = [words for number, words in parts if number]
-    return listed(told, len(told))
+    texts = [words for number, words in parts if number]
+    return listed(texts, len(texts))
 
 
 def _became(before: int, after: int) -> str:

@@ -93,9 +93,9 @@ def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell which kernel computes which operations."""
     variant = reader.get(model.Compilation, point.compilation)
     kernels = [
-        one
-        for one in kernels_of_variant(reader, variant)
-        if one.direction == point.direction and not one.runs
+        kernel
+        for kernel in kernels_of_variant(reader, variant)
+        if kernel.direction == point.direction and not kernel.runs
     ]
     computed: dict[int, list[int]] = {}
     for owner in {kernel.compilation for kernel in kernels}:
@@ -116,7 +116,7 @@ def _gathered(
     """Tell what operations of a graph went into; ``into`` has the places of those that went into
     any.
     """
-    nodes = plain_operations(reader, (one.id for one in point.before))
+    nodes = plain_operations(reader, (document.id for document in point.before))
     fates = _gathered_fates(nodes, into)
     counts = Counter(fates.values())
     parts = [
@@ -150,10 +150,10 @@ def _gathered(
             ),
         ),
     ]
-    told = listed([words for number, words in parts if number], len(parts))
+    text = listed([words for number, words in parts if number], len(parts))
     sentence = (
         f"{point.title}: {counted(len(nodes), 'operation')} became "
-        f"{what}{f': {told}' if told else ''}."
+        f"{what}{f': {text}' if text else ''}."
     )
     return StageWork(point, len(nodes), after, counts, {}, sentence, fates)
 
@@ -197,8 +197,8 @@ def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
         (counts["removed"], f"{counts['removed']:,} removed"),
     ]
     if not joined and not counts["made"] and not counts["removed"]:
-        told = f"{point.title} joined nothing: {counted(len(before), 'step')}."
-        return StageWork(point, len(before), len(after), {}, {}, told)
-    told = listed([words for number, words in parts if number], len(parts))
-    sentence = f"{point.title}: {counted(len(before), 'step')} became {len(after):,}: {told}."
+        text = f"{point.title} joined nothing: {counted(len(before), 'step')}."
+        return StageWork(point, len(before), len(after), {}, {}, text)
+    text = listed([words for number, words in parts if number], len(parts))
+    sentence = f"{point.title}: {counted(len(before), 'step')} became {len(after):,}: {text}."
     return StageWork(point, len(before), len(after), {}, {}, sentence)

@@ -35,7 +35,7 @@ def stage_points(reader: SessionReader, variant: model.Compilation) -> list[Stag
     given (AOTInductor's first, in a log) is left out: it would seem to have made everything.
     """
     documents = _Documents(reader, variant)
-    found = [
+    points = [
         StagePoint(key, variant.id, variant.name, "", before, after)
         for key, before, after in _before_lowering(documents)
     ]
@@ -43,12 +43,12 @@ def stage_points(reader: SessionReader, variant: model.Compilation) -> list[Stag
         given = _given_to_backend(documents, direction)
         for name, published in documents.published(direction):
             title = f"{name} of {variant.backend}" if variant.backend else name
-            found.append(
+            points.append(
                 StagePoint("backend", variant.id, variant.name, direction, given, published, title)
             )
         for key, before, after in _lowering(documents, direction):
-            found.append(StagePoint(key, variant.id, variant.name, direction, before, after))
-    return found
+            points.append(StagePoint(key, variant.id, variant.name, direction, before, after))
+    return points
 
 
 class _Documents:
@@ -60,17 +60,19 @@ class _Documents:
         every = documents_of_variant(reader, variant)
         edits = edited_graphs(reader) if reader.count(model.Intervention) else []
         given, made = {before for before, _ in edits}, {after for _, after in edits}
-        graphs = [one for one in every if one.kind == "graph" and one.line_count]
-        self._made = [one for one in graphs if one.id not in made]
-        self._given = [one for one in graphs if one.id not in given]
+        graphs = [
+            document for document in every if document.kind == "graph" and document.line_count
+        ]
+        self._made = [graph for graph in graphs if graph.id not in made]
+        self._given = [graph for graph in graphs if graph.id not in given]
         self._shared_parts = _shared_parts(reader, graphs)
-        self._texts = [one for one in every if one.kind == "artifact"]
+        self._texts = [document for document in every if document.kind == "artifact"]
         stages = reader.rows(model.PublishedStage, compilation=variant.id)
         self._published = {
-            ("graph", one.graph) if one.graph else ("artifact", one.artifact): one.name
-            for one in stages
+            ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact): stage.name
+            for stage in stages
         }
-        self._of_backend = [one for one in every if one.stage == "backend"]
+        self._of_backend = [document for document in every if document.stage == "backend"]
 
     def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
         """Return the graphs as a stage left them."""
@@ -82,7 +84,9 @@ class _Documents:
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
         return tuple(
-            one for one in _of(self._texts, stage, direction) if one.title.startswith(title)
+            document
+            for document in _of(self._texts, stage, direction)
+            if document.title.startswith(title)
         )
 
     def published(self, direction: model.Direction) -> list[tuple[str, Docs]]:
@@ -90,47 +94,51 @@ class _Documents:
         nested in it, in the order of publishing.
         """
         found: list[tuple[str, Docs]] = []
-        for one in _of(self._of_backend, "backend", direction):
-            name = self._published.get((one.kind, one.id))
+        for document in _of(self._of_backend, "backend", direction):
+            name = self._published.get((document.kind, document.id))
             if name is not None:
-                found.append((name, (one,)))
+                found.append((name, (document,)))
             elif found:
                 before, documents = found.pop()
-                found.append((before, (*documents, one)))
+                found.append((before, (*documents, document)))
         return found
 
     def without_shared_parts(self, documents: Docs) -> Docs:
         """Return the documents without the joint graphs of nested regions that Inductor's passes
         left alone: those are done, and cut, before the graph around them.
         """
-        return tuple(one for one in documents if one.id not in self._shared_parts)
+        return tuple(document for document in documents if document.id not in self._shared_parts)
 
     def shared_parts(self) -> Docs:
-        return tuple(one for one in self._made if one.id in self._shared_parts)
+        return tuple(document for document in self._made if document.id in self._shared_parts)
 
 
 def _shared_parts(reader: SessionReader, graphs: Sequence[Document]) -> set[int]:
     """Return the nested joint graphs that were not recorded once more with the graph around them."""
-    joint = reader.by_ids(model.Graph, [one.id for one in graphs if one.stage == "joint"])
-    names = {one.name for one in joint}
+    joint = reader.by_ids(model.Graph, [graph.id for graph in graphs if graph.stage == "joint"])
+    names = {graph.name for graph in joint}
     if model.AFTER_PASSES not in names:
         return set()
-    nested = [one for one in joint if one.parent and not one.name.startswith(model.AFTER_PASSES)]
-    return {one.id for one in nested if f"{model.AFTER_PASSES}.{one.name}" not in names}
+    nested = [
+        graph for graph in joint if graph.parent and not graph.name.startswith(model.AFTER_PASSES)
+    ]
+    return {graph.id for graph in nested if f"{model.AFTER_PASSES}.{graph.name}" not in names}
 
 
 def _of(
     documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None
 ) -> Docs:
     return tuple(
-        one for one in documents if one.stage == stage and direction in (None, one.direction)
+        document
+        for document in documents
+        if document.stage == stage and direction in (None, document.direction)
     )
 
 
 def _before_lowering(documents: _Documents) -> Iterator[Stage]:
     traced = documents.given("pre_grad") or documents.given("dynamo")
     joint, given = (_joint(docs) for docs in (documents.made("joint"), documents.given("joint")))
-    passed = tuple(one for one in documents.made("joint") if is_after_passes(one))
+    passed = tuple(document for document in documents.made("joint") if is_after_passes(document))
     inference = documents.made("forward", "inference")
     parts = (*documents.made("forward", "forward"), *documents.made("backward"))
     if dynamo := documents.made("dynamo"):
@@ -146,7 +154,7 @@ def _before_lowering(documents: _Documents) -> Iterator[Stage]:
 
 
 def _joint(documents: Docs) -> Docs:
-    return tuple(one for one in documents if not is_after_passes(one))
+    return tuple(document for document in documents if not is_after_passes(document))
 
 
 def _received(documents: _Documents, direction: model.Direction) -> Docs:
@@ -182,10 +190,10 @@ def points_at(
     directions; an inference graph is AOTAutograd's whole work, and so is the backward's part of a
     partition.
     """
-    found = [one for one in points if one.gate == gate and one.direction in ("", direction)]
+    found = [point for point in points if point.gate == gate and point.direction in ("", direction)]
     if gate == "backend":  # each stage that the backend publishes has a pause of its own
         return found[-1:]
-    return found or [one for one in points if gate == "partition" and one.gate == "joint"]
+    return found or [point for point in points if gate == "partition" and point.gate == "joint"]
 
 
 _WORK: dict[StageKey, Callable[[SessionReader, StagePoint], StageWork]] = {

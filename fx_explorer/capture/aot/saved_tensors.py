@@ -84,10 +84,10 @@ def _of_region(buffer: Any, call: Any, lowering: Any) -> StoredOutput:
     operands, or a view of one.
     """
     inner = call.subgraph.graph
-    found = _stored(inner.graph_outputs[buffer.indices[0][1]], inner)
-    if found.is_input:
-        return _stored(call.inputs[list(inner.graph_inputs).index(found.storage)], lowering)
-    return StoredOutput(f"{call.get_name()}.{found.storage}", found.size_bytes)
+    output = _stored(inner.graph_outputs[buffer.indices[0][1]], inner)
+    if output.is_input:
+        return _stored(call.inputs[list(inner.graph_inputs).index(output.storage)], lowering)
+    return StoredOutput(f"{call.get_name()}.{output.storage}", output.size_bytes)
 
 
 def _bytes(layout: Any, lowering: Any) -> int:
@@ -240,12 +240,12 @@ def _result_of_region(
     if not isinstance(call, torch.fx.Node) or not is_region_call(call):
         return None
     inner = getattr(module, str(call.args[0].target))
-    results: Any = next(one for one in inner.graph.nodes if one.op == "output").args[0]
+    results: Any = next(node for node in inner.graph.nodes if node.op == "output").args[0]
     result = results[node.args[1]]
     storage = dict(_storages_of(inner)).get(result)
     if storage is None or storage.first.op != "placeholder":
         return call, storage.first if storage else result
-    inputs = [one for one in inner.graph.nodes if one.op == "placeholder"]
+    inputs = [node for node in inner.graph.nodes if node.op == "placeholder"]
     operand = call.args[2 + inputs.index(storage.first)]
     return operand if isinstance(operand, torch.fx.Node) else None
 

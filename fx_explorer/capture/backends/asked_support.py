@@ -103,14 +103,14 @@ class AskedSupport:
 
     def oddities(self) -> list[str]:
         """Return sentences on what was asked and not answered."""
-        told = [
+        parts = [
             f"Asked of {_operators(count)}, {what}."
             for what, count in self._odd.most_common(MOST_ODDITIES)
         ]
         more = len(self._odd) - MOST_ODDITIES
         return [
             *self._declared.oddities,
-            *told,
+            *parts,
             *([f"{more} other errors are told at the operators."] if more > 0 else []),
         ]
 

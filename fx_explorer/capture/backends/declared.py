@@ -66,17 +66,19 @@ def functions_of(backend: Any) -> Iterator[Any]:
     seen: list[int] = []
     pending = [users_backend(backend)]
     while pending:
-        one = pending.pop(0)
-        if one is None or id(one) in seen:
+        partial = pending.pop(0)
+        if partial is None or id(partial) in seen:
             continue
-        seen.append(id(one))
-        yield one
+        seen.append(id(partial))
+        yield partial
         # Dynamo's and torch.compile's wrappers, functools.partial and functools.wraps.
-        pending += [vars(one).get(name) for name in _INNER] if hasattr(one, "__dict__") else []
-        if isinstance(one, functools.partial):
-            pending.append(one.func)
-        arguments = getattr(one, "kwargs", None)
-        if type(one).__name__ == "AotAutograd" and isinstance(arguments, dict):
+        pending += (
+            [vars(partial).get(name) for name in _INNER] if hasattr(partial, "__dict__") else []
+        )
+        if isinstance(partial, functools.partial):
+            pending.append(partial.func)
+        arguments = getattr(partial, "kwargs", None)
+        if type(partial).__name__ == "AotAutograd" and isinstance(arguments, dict):
             pending += [arguments.get("fw_compiler"), arguments.get("inference_compiler")]
 
 
@@ -136,14 +138,16 @@ def _of_a_node(function: Callable[..., object]) -> Ask:
     """
     try:
         taken = [
-            one
-            for one in inspect.signature(function).parameters.values()
-            if one.default is one.empty
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty
         ]
     except (TypeError, ValueError):  # of C
         return lambda submodules, node: function(node)
     positional = [
-        one for one in taken if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        parameter
+        for parameter in taken
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     return function if len(positional) > 1 else lambda submodules, node: function(node)
 
@@ -187,14 +191,14 @@ class Registry:
         """Return sentences on what is in it and cannot be an operator of this torch."""
         unknown = sorted(name for name in self._names if not _is_known(name))
         odd = [repr(one)[:60] for one in self._objects if not callable(one)]
-        told = []
+        parts = []
         if unknown:
             are = "name of the registry is" if len(unknown) == 1 else "names of the registry are"
-            told.append(f"{len(unknown)} {are} no operator of this torch: {_some(unknown)}.")
+            parts.append(f"{len(unknown)} {are} no operator of this torch: {_some(unknown)}.")
         if odd:
             are = "entry of the registry is" if len(odd) == 1 else "entries of the registry are"
-            told.append(f"{len(odd)} {are} neither an operator nor a name: {_some(odd)}.")
-        return told
+            parts.append(f"{len(odd)} {are} neither an operator nor a name: {_some(odd)}.")
+        return parts
 
 
 MOST_NAMES = 8

@@ -207,7 +207,10 @@ class KnownNodes:
         ]
         first = [self.given] if self.given else []
         self._graphs = [
-            one for graph in (*first, *others) if graph is not None for one in graph.whole()
+            recorded
+            for graph in (*first, *others)
+            if graph is not None
+            for recorded in graph.whole()
         ]
 
     def of_node(self, node: torch.fx.Node) -> int:
@@ -233,12 +236,12 @@ def line_nodes(
         if not 1 <= line <= whole_lines:
             problems.add(f"its links name line {line:,}, and it has {whole_lines:,}")
             continue
-        for one in nodes:
-            row, how = _linked(one, known)
+        for node in nodes:
+            row, how = _linked(node, known)
             if row:
                 yield LineNode(artifact, line, row, how)
             else:
-                problems.add(_unknown(one))
+                problems.add(_unknown(node))
 
 
 def _linked(given: object, known: KnownNodes) -> tuple[int, How]:

@@ -199,7 +199,9 @@ def _bytes_of(nodes: list[torch.fx.Node]) -> int:
     ]
     try:
         return min(
-            sum(math.prod(map(_number, one.shape)) * one.element_size() for one in tensors),
+            sum(
+                math.prod(map(_number, tensor.shape)) * tensor.element_size() for tensor in tensors
+            ),
             _LARGEST,
         )
     except _NoNumber:

@@ -91,16 +91,18 @@ def keep_choices(candidates: Iterable[Any]) -> None:
         len(callers) > 1 or any(map(is_template, callers))
     ):
         name = V.current_node.name
-        _kept(V.graph)[name] = KeptChoices(tuple(_choice(one, name) for one in callers), callers)
+        _kept(V.graph)[name] = KeptChoices(
+            tuple(_choice(caller, name) for caller in callers), callers
+        )
 
 
 def keep_timed(graph: Any, node: str, timings_ms: Mapping[Any, float]) -> None:
     """Remember the choices for a node that was tuned on a real GPU, the fastest first."""
-    found = [
+    choices = [
         _timed(one, node, timing)
         for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])
     ]
-    _kept(graph)[node] = KeptChoices(tuple(found))
+    _kept(graph)[node] = KeptChoices(tuple(choices))
 
 
 def _kept(graph: Any) -> dict[str, KeptChoices]:
@@ -121,13 +123,13 @@ def choices_for(
     Inductor; empty when there was nothing to choose.
     """
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
-    found = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
-    is_like_it = bool(found.whole) and found.whole[0][0] == written
+    choices = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
+    is_like_it = bool(choices.whole) and choices.whole[0][0] == written
     if not is_like_it:
-        return found.choices
+        return choices.choices
     return tuple(
         _whole(choice, kernel, *whole)
-        for choice, whole in zip(found.choices, found.whole, strict=True)
+        for choice, whole in zip(choices.choices, choices.whole, strict=True)
     )
 
 
@@ -160,9 +162,13 @@ def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
     """
     render = getattr(buffer, "make_kernel_render", None)
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
-    every = (one for one in kept.values() if one.callers and render)
+    every = (choices for choices in kept.values() if choices.callers and render)
     return next(
-        (one for one in every if getattr(one.callers[0], "make_kernel_render", None) is render),
+        (
+            choices
+            for choices in every
+            if getattr(choices.callers[0], "make_kernel_render", None) is render
+        ),
         None,
     )
 
@@ -187,7 +193,7 @@ def _options(description: str) -> dict[str, object]:
     """
     call = ast.parse(f"dict({description})", mode="eval").body
     assert isinstance(call, ast.Call)
-    return {one.arg: _value(one.value) for one in call.keywords if one.arg}
+    return {keyword.arg: _value(keyword.value) for keyword in call.keywords if keyword.arg}
 
 
 def _value(written: ast.expr) -> object:
@@ -212,7 +218,9 @@ class _Lowered:
         with self._recording.noting("the candidates of an operation", "kernel"):
             node = V.current_node
             if isinstance(node, torch.fx.Node):
-                self._known.update({id(one): (one, V.graph, node.name) for one in candidates})
+                self._known.update(
+                    {id(candidate): (candidate, V.graph, node.name) for candidate in candidates}
+                )
         return candidates
 
     def timed(self, timings_ms: dict[Any, float], *_: object) -> None:
@@ -221,7 +229,12 @@ class _Lowered:
         """
         with self._recording.noting("what the autotuner timed", "kernel"):
             found = next(
-                (self._known[id(one)] for one in timings_ms if id(one) in self._known), None
+                (
+                    self._known[id(timings_m)]
+                    for timings_m in timings_ms
+                    if id(timings_m) in self._known
+                ),
+                None,
             )
             if found:
                 keep_timed(found[1], found[2], timings_ms)

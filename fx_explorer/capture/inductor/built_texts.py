@@ -35,8 +35,8 @@ def file_named_in(ttir: str) -> str:
     """Return the base name of the module that defines the kernel. The place of the function itself
     comes first, before those in it.
     """
-    found = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
-    return Path(found[1]).name if found else ""
+    match = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
+    return Path(match[1]).name if match else ""
 
 
 def machine_code_in(folder: Path) -> str:
@@ -72,5 +72,5 @@ def spilled_bytes(ptx: str) -> int:
 
 def spills_told(log: str) -> int:
     """Return the bytes of spills that ptxas tells in its log."""
-    found = re.search(r"(?<!\d)(\d{1,18}) bytes spill stores", log)
-    return int(found[1]) if found else NOT_KNOWN
+    match = re.search(r"(?<!\d)(\d{1,18}) bytes spill stores", log)
+    return int(match[1]) if match else NOT_KNOWN

@@ -157,33 +157,33 @@ def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) 
     """
     if not build.recorded and not call.replayed and not call.recorded:
         return []
-    told = []
+    parts = []
     if call.replayed:
         graphs = ", ".join(call.replayed)
-        told.append(
+        parts.append(
             f"Replayed as CUDA graphs: {graphs}; of each only the whole is known, and "
             "what the GPU computes"
         )
     if call.recorded:
-        told.append(
+        parts.append(
             "Recorded as CUDA graphs in every call, which takes far longer than to "
             f"replay them: {', '.join(call.recorded)}"
         )
     in_parts = outside & {*call.replayed, *call.recorded}
     if in_parts:
-        told.append(
+        parts.append(
             "Outside of CUDA graphs, in the generated code around the parts that are in "
             f"them: {', '.join(sorted(in_parts))}"
         )
     if outside - in_parts:
-        told.append(f"Outside of CUDA graphs: {', '.join(sorted(outside - in_parts))}")
+        parts.append(f"Outside of CUDA graphs: {', '.join(sorted(outside - in_parts))}")
     for graph, reasons in build.why_again.items():
         times = f"{build.recorded[graph]} times"
-        told.append(
+        parts.append(
             f"{graph} was recorded {times} as a CUDA graph until the program was warm: "
             f"{'; '.join(dict.fromkeys(reasons))}"
         )
-    return told
+    return parts
 
 
 NAME = "log_cudagraph_skip_and_bump_counter"

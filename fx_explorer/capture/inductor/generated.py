@@ -116,8 +116,8 @@ class KernelRecording:
             waiting.append(progress)
 
     def _deliver(self, progress: LoweringInProgress) -> None:
-        for one in progress.whole():
-            self._on_kernels(one.lowered())
+        for lowering_in_progress in progress.whole():
+            self._on_kernels(lowering_in_progress.lowered())
 
 
 @contextlib.contextmanager

@@ -77,9 +77,9 @@ def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) 
     """
     segment = recording.segment()
     for recorded in segment.post_grad.values():
-        found = recorded.find(lowered.module)
-        if found is not None:
-            return found
+        recorded_graph = recorded.find(lowered.module)
+        if recorded_graph is not None:
+            return recorded_graph
     if direction not in segment.post_grad:
         segment.post_grad[direction] = recording.add_graph(
             lowered.module, "post_grad", direction, name=lowered.subgraph

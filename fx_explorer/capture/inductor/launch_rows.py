@@ -87,11 +87,11 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     that was lost, and have rows already.
     """
     with SessionReader(recording.writer.path) as reader:
-        found = _KernelFinder(reader)
+        finder = _KernelFinder(reader)
     launched = [
-        (noted, kernel) for noted in notes if noted.launches and (kernel := found.kernel_of(noted))
+        (noted, kernel) for noted in notes if noted.launches and (kernel := finder.kernel_of(noted))
     ]
-    rows = _LaunchRows(recording.writer, found.choices)
+    rows = _LaunchRows(recording.writer, finder.choices)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
             rows.add(noted, kernel)
@@ -170,7 +170,7 @@ class _LaunchRows:
     def add(self, noted: NotedKernel, kernel: Kernel) -> None:
         with self._writer.transaction():
             known = self._builds.setdefault(kernel.id, {})
-            timed = [one for one in self._choices if one.row.kernel == kernel.id]
+            timed = [choice for choice in self._choices if choice.row.kernel == kernel.id]
             for key in noted.builds:
                 if key not in known:
                     known[key] = self._add_launched(
@@ -192,14 +192,14 @@ class _LaunchRows:
         source = _bare(noted.source)
         for build in noted.builds.values():
             options = {**_written(noted), **build.options}
-            for one in self._choices:
+            for choice in self._choices:
                 if (
                     source
-                    and source in one.source
-                    and one.row.id not in self._launched
-                    and one.is_like(options)
+                    and source in choice.source
+                    and choice.row.id not in self._launched
+                    and choice.is_like(options)
                 ):
-                    self._update_lost(noted, build, one)
+                    self._update_lost(noted, build, choice)
 
     def _update_lost(self, noted: NotedKernel, build: NotedBuild, choice: _TunedCandidate) -> None:
         with self._writer.transaction():
@@ -224,7 +224,7 @@ class _LaunchRows:
             is_picked=key == noted.picked,
             position=position,
         )
-        choice = next((one for one in timed if one.is_like(row.options)), None)
+        choice = next((candidate for candidate in timed if candidate.is_like(row.options)), None)
         if choice is None:
             return self._writer.add(row)
         self._launched.add(choice.row.id)

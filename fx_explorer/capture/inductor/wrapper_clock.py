@@ -154,12 +154,12 @@ def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 def _function(module: types.ModuleType, name: str) -> types.FunctionType | None:
     """Return the function of a wrapper, whether it stands in the module or in its class."""
     holders = [module, getattr(module, "Runner", None)]
-    found = next(
+    function = next(
         (vars(holder)[name] for holder in holders if holder is not None and name in vars(holder)),
         None,
     )
-    found = getattr(found, "__func__", found)
-    return found if isinstance(found, types.FunctionType) else None
+    function = getattr(function, "__func__", function)
+    return function if isinstance(function, types.FunctionType) else None
 
 
 def _compiled(definition: ast.FunctionDef, file: str) -> types.CodeType:
@@ -190,7 +190,7 @@ class _Ticking:
         return _same(definition, body)
 
     def _with_ticks(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [one for statement in statements for one in self._around(statement)]
+        return [stmt for statement in statements for stmt in self._around(statement)]
 
     def _around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         if isinstance(statement, ast.Return):

@@ -215,20 +215,20 @@ def _stance_setting(values: Mapping[str, object]) -> Setting:
 
 def _stance_help() -> str:
     """Return the help of stances: from “The stance to set the compiler to” to the next argument."""
-    found = re.search(
+    match = re.search(
         r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL
     )
-    return "\n".join(line.strip() for line in found[2].splitlines()).strip() if found else ""
+    return "\n".join(line.strip() for line in match[2].splitlines()).strip() if match else ""
 
 
 def _argument_help(name: str) -> str:
     """Return what torch.compile's docstring says of an argument: from ``name (type): …`` to the
     next one at the same depth.
     """
-    found = re.search(
+    match = re.search(
         rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)",
         torch.compile.__doc__ or "",
         re.MULTILINE,
     )
-    lines = found[2].splitlines() if found else []
+    lines = match[2].splitlines() if match else []
     return "\n".join(line.strip() for line in lines).strip()

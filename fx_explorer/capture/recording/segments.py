@@ -43,7 +43,7 @@ class RecordedGraph:
         """Return the graph recorded from ``module``: this one or a nested one. None if there is
         none.
         """
-        return next((one for one in self.whole() if one.module is module), None)
+        return next((recorded for recorded in self.whole() if recorded.module is module), None)
 
     def whole(self) -> Iterator[RecordedGraph]:
         """Yield this graph, then those nested in it, outer ones first."""

@@ -90,7 +90,10 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
 def _why_no_kernel(segment: Segment) -> str:
     """Say why a graph whose code was written has no kernel."""
     nodes = [
-        node for graph in segment.post_grad.values() for one in graph.whole() for node in one.ids
+        node
+        for graph in segment.post_grad.values()
+        for recorded in graph.whole()
+        for node in recorded.ids
     ]
     if all(computes_nothing(node, target_name(node)) for node in nodes):
         return ONLY_VIEWS

@@ -384,9 +384,11 @@ class Recording:
         """
         if not region.graph.parent:
             region.graph = replace(region.graph, parent=parent, label=label)
-            for one in region.whole():
-                one.graph = replace(one.graph, name=f"{name}.{one.graph.name}".strip("."))
-                self.writer.update(one.graph)
+            for recorded in region.whole():
+                recorded.graph = replace(
+                    recorded.graph, name=f"{name}.{recorded.graph.name}".strip(".")
+                )
+                self.writer.update(recorded.graph)
         return region
 
     def add_option(self, row: OptionInForce) -> None:
@@ -444,8 +446,8 @@ class Recording:
             return
         replaced = self.replaced_in_words()
         with self.with_pythons_own():
-            told = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
-            self.add_failure("recorder", stage, error, told)
+            text = "; ".join(filter(None, (f"could not record {what}: {error}", replaced)))
+            self.add_failure("recorder", stage, error, text)
 
     def add_failure(
         self, where: str, stage: Stage | None, error: BaseException, message: str

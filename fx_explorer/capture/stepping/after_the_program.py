@@ -241,4 +241,4 @@ def _code(shapes: Any, expression: Any) -> str:
         if sources
     }
     text: str = PythonPrinter().doprint(expression)
-    return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
+    return re.sub(r"\b[A-Za-z_]\w*", lambda match: names.get(match[0], match[0]), text)

@@ -66,16 +66,18 @@ class GraphEdits:
         out.
         """
         problems = []
-        for one in variant.changes.passes:
-            if one.gate == gate and one.direction in ("", direction):
+        for pass_file in variant.changes.passes:
+            if pass_file.gate == gate and pass_file.direction in ("", direction):
                 try:
-                    self.apply_pass(variant, one.path, gate, direction, module)
+                    self.apply_pass(variant, pass_file.path, gate, direction, module)
                 except PassProblem as problem:
                     problems.append(str(problem))
                     # What was not applied is no change of this variant's.
                     variant.changes = replace(
                         variant.changes,
-                        passes=tuple(other for other in variant.changes.passes if other != one),
+                        passes=tuple(
+                            other for other in variant.changes.passes if other != pass_file
+                        ),
                     )
         return problems
 

@@ -180,11 +180,11 @@ def _tried(kept: CapturedSegment, command: Command) -> list[str]:
     trial = snapshot(kept.dynamo)
     marked(trial, command.changes.marks)
     found = cut_out(trial, command.changes.marks)
-    for one in command.changes.passes:
+    for pass_file in command.changes.passes:
         # A pass for a later gate has no graph yet that it could be tried on.
-        if one.gate == "dynamo":
-            passed(one.path, trial)
-        found.append(f"pass_ of {one.path}")
+        if pass_file.gate == "dynamo":
+            passed(pass_file.path, trial)
+        found.append(f"pass_ of {pass_file.path}")
     return found
 
 
@@ -209,16 +209,16 @@ def _apply(
         raise UsageError(
             "There is no FX graph here any more: a pass can be applied up to the post-grad passes."
         )
-    here = [replace(one, gate=gate, direction=direction) for one in passes]
-    if any(one.gate != gate for one in passes):
+    here = [replace(pass_file, gate=gate, direction=direction) for pass_file in passes]
+    if any(pass_file.gate != gate for pass_file in passes):
         raise UsageError(
             f"Here is {GATE_WORDS[gate]}: a pass for another gate is given there, or with "
             "“again from”."
         )
-    for one in here:
-        stepper.edits.apply_pass(variant, one.path, gate, direction, module)
-        variant.changes = variant.changes.plus(Changes(passes=(one,)))
-    return ", ".join(f"applied {one.path}" for one in passes)
+    for pass_file in here:
+        stepper.edits.apply_pass(variant, pass_file.path, gate, direction, module)
+        variant.changes = variant.changes.plus(Changes(passes=(pass_file,)))
+    return ", ".join(f"applied {pass_file.path}" for pass_file in passes)
 
 
 def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[str]:

@@ -80,7 +80,7 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
     ).propose_partitions()
     order = {node: position for position, node in enumerate(gm.graph.nodes)}
     pieces = sorted(
-        (sorted(one.nodes, key=order.__getitem__) for one in partitions),
+        (sorted(partition.nodes, key=order.__getitem__) for partition in partitions),
         key=lambda piece: order[piece[0]],
     )
     names = tuple(tuple(node.name for node in piece) for piece in pieces)
@@ -150,8 +150,8 @@ def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
 
 def _frames(node: torch.fx.Node) -> list[tuple[str, int]]:
     return [
-        (found["file"], int(found["line"]))
-        for found in _FRAME.finditer(node.meta.get("stack_trace") or "")
+        (match["file"], int(match["line"]))
+        for match in _FRAME.finditer(node.meta.get("stack_trace") or "")
     ]
 
 

@@ -97,7 +97,7 @@ def measure(stepper: Stepper, name: str) -> str:
     inputs = [_real(value, variant) for value in kept.inputs]
     try:
         with unrecorded(recording), building():
-            found = _measured(stepper, kept, variant, built_with, inputs)
+            measured_figures = _measured(stepper, kept, variant, built_with, inputs)
     except Exception as error:
         message = one_line(
             f"[{variant.row.name}] could not be measured: {type(error).__name__}: {error}"
@@ -107,8 +107,8 @@ def measure(stepper: Stepper, name: str) -> str:
             Failure(0, variant.row.id, "measuring", None, type(error).__name__, message, text)
         )
         raise UsageError(message) from error
-    recording.writer.add_all(found.rows)
-    return f"[{variant.row.name}] {found.in_words()}"
+    recording.writer.add_all(measured_figures.rows)
+    return f"[{variant.row.name}] {measured_figures.in_words()}"
 
 
 def _settings(stepper: Stepper, variant: Variant) -> Settings:
@@ -212,7 +212,7 @@ def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> No
     outputs = [leaf for leaf in _tensors(compiled(*inputs)) if leaf.requires_grad]
     wanted = [leaf for leaf in _tensors(inputs) if leaf.requires_grad]
     torch.autograd.grad(
-        outputs, wanted, [torch.ones_like(one) for one in outputs], allow_unused=True
+        outputs, wanted, [torch.ones_like(output) for output in outputs], allow_unused=True
     )
 
 

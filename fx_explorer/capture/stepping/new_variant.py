@@ -146,16 +146,16 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
         return
     from fx_explorer.capture.stepping.custom_pass import load_pass  # only for those who have a pass
 
-    for one in passes:
-        if one.gate not in GRAPH_GATES:
+    for pass_file in passes:
+        if pass_file.gate not in GRAPH_GATES:
             raise UsageError(
-                f"There is no FX graph after {GATE_WORDS[one.gate]}: apply the pass after "
+                f"There is no FX graph after {GATE_WORDS[pass_file.gate]}: apply the pass after "
                 "the post-grad passes."
             )
-        if GATES.index(one.gate) < GATES.index(start):
-            words = GATE_WORDS[one.gate]
+        if GATES.index(pass_file.gate) < GATES.index(start):
+            words = GATE_WORDS[pass_file.gate]
             raise UsageError(
-                f"{one.path} is for {words}, which comes before {GATE_WORDS[start]}: go "
+                f"{pass_file.path} is for {words}, which comes before {GATE_WORDS[start]}: go "
                 f"again from {words}."
             )
-        load_pass(one.path)
+        load_pass(pass_file.path)

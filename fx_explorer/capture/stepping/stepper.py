@@ -226,8 +226,8 @@ class Stepper:
         """Raise UsageError when a file that Dynamo read for these graphs (default: all) has
         changed.
         """
-        for one in kept or self.kept.values():
-            self.recording.sources.check_unchanged(sorted(one.files))
+        for segment in kept or self.kept.values():
+            self.recording.sources.check_unchanged(sorted(segment.files))
 
 
 # Options that the user sets while a capture is stepped through: for everything that follows, or

@@ -148,9 +148,9 @@ class Variant:
         """Return the regions that were compiled in this direction; an empty one stands for both."""
         return list(
             dict.fromkeys(
-                one.name
-                for (of, _), one in self.regions.items()
-                if one.name and direction in ("", of)
+                region.name
+                for (of, _), region in self.regions.items()
+                if region.name and direction in ("", of)
             )
         )
 

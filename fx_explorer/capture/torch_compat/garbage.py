@@ -181,7 +181,7 @@ def _emptied(
     """
     holding, knowing = kinds.holding, kinds.knowing()
     found = _objects(generations, {FrameType} | holding | knowing)
-    frames = [one for one in found if type(one) is FrameType]
+    frames = [frame for frame in found if type(frame) is FrameType]
     known = [weakref.ref(one) for one in found if type(one) in knowing]
     for one in found:
         if type(one) in holding:

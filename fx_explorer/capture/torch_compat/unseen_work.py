@@ -85,10 +85,10 @@ def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
     """Cache what is compiled inside the block, but use no entry that is older. Kernels that are
     built already are used.
     """
-    found: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(
+    manager: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(
         cache_key_tag=uuid.uuid4().hex
     )
-    return found
+    return manager
 
 
 @contextlib.contextmanager

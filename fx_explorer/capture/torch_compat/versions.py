@@ -105,12 +105,14 @@ GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
 def known_filters() -> dict[str, GuardFilter]:
     """Return the guard filters that this torch has, by their names in ``torch.compiler``."""
     functions = (
-        (name, found) for name, found in vars(torch.compiler).items() if inspect.isfunction(found)
+        (name, function)
+        for name, function in vars(torch.compiler).items()
+        if inspect.isfunction(function)
     )
     return {
-        name: found
-        for name, found in functions
-        if next(iter(inspect.signature(found).parameters), "") == "guard_entries"
+        name: function
+        for name, function in functions
+        if next(iter(inspect.signature(function).parameters), "") == "guard_entries"
     }
 
 

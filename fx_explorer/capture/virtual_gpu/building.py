@@ -78,8 +78,8 @@ def used_on_amd(amdgcn: str) -> UsedResources:
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else NOT_KNOWN
+    match = re.search(pattern, text)
+    return int(match[1]) if match else NOT_KNOWN
 
 
 def disassembled(cubin: bytes) -> str:
@@ -136,8 +136,8 @@ def ptxas_version(gpu: Gpu) -> str:
     said = subprocess.run(
         [_ptxas(gpu), "--version"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.search(r"release ([\d.]+)", said)
-    return found[1] if found else "?"
+    match = re.search(r"release ([\d.]+)", said)
+    return match[1] if match else "?"
 
 
 def _run(tool: str, *arguments: str) -> str:

@@ -101,14 +101,14 @@ def made_private(directory: Path, root: Path) -> None:
 
     Raises OSError when one cannot be made, WorkerError when one is not to be trusted.
     """
-    for one in reversed([root.parent, *root.parent.parents]):
-        if not one.is_dir():
+    for path in reversed([root.parent, *root.parent.parents]):
+        if not path.is_dir():
             # One by one, since mkdir(parents=True) makes those above with the mode of the umask.
-            one.mkdir(mode=0o700, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
     _refuse_shared_parents(root.parent.resolve())
-    for one in reversed([directory, *directory.parents]):
-        if one.is_relative_to(root):
-            _make(one)
+    for path in reversed([directory, *directory.parents]):
+        if path.is_relative_to(root):
+            _make(path)
 
 
 def _make(directory: Path) -> None:
@@ -138,11 +138,13 @@ def refuse_untrusted(path: Path, found: os.stat_result | None = None) -> None:
 
 
 def _refuse_shared_parents(directory: Path) -> None:
-    for one in (directory, *directory.parents):
-        found = one.stat()
+    for path in (directory, *directory.parents):
+        found = path.stat()
         is_shared = bool(found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
         if is_shared:
-            raise _not_ours(one, f"others can write to it (mode {stat.S_IMODE(found.st_mode):04o})")
+            raise _not_ours(
+                path, f"others can write to it (mode {stat.S_IMODE(found.st_mode):04o})"
+            )
 
 
 def _not_ours(path: Path, why: str) -> WorkerError:

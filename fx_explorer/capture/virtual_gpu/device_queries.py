@@ -103,9 +103,13 @@ class Emulation:
 
     def to_json(self) -> dict[str, object]:
         """Return the value for ``meta["virtual_gpu"]``."""
-        asked = [{"what": one.what, "file": one.file, "line": one.line} for one in self.questions]
+        asked = [
+            {"what": question.what, "file": question.file, "line": question.line}
+            for question in self.questions
+        ]
         stand_ins = [
-            {"file": one.file, "line": one.line, "value": one.value} for one in self.placeholders
+            {"file": placeholder.file, "line": placeholder.line, "value": placeholder.value}
+            for placeholder in self.placeholders
         ]
         return {
             "gpu": self.gpu.name,

@@ -231,9 +231,11 @@ def missing_value(error: BaseException) -> str:
     """Return an explanation when the program stopped because it asked for the content of a fake
     tensor; empty for another error.
     """
-    if not any(type(one).__name__ in NO_VALUE for one in chain(error)):
+    if not any(type(base_exception).__name__ in NO_VALUE for base_exception in chain(error)):
         return ""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)
+    ]
     place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
     return (
         f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape "

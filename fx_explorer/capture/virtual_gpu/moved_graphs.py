@@ -196,7 +196,7 @@ class _GraphMover:
         if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
             new.args = ("cuda", *new.args[1:])
         if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
-            new.args = tuple(_saving(one) if isinstance(one, dict) else one for one in new.args)
+            new.args = tuple(_saving(arg) if isinstance(arg, dict) else arg for arg in new.args)
         value = _value(new)
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
             return

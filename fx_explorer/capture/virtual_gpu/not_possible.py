@@ -35,7 +35,7 @@ NO_NCCL = (
 
 def not_possible(error: BaseException) -> str:
     """Return the explanation; empty for another error."""
-    return NO_NCCL if any(_is_of_nccl(one) for one in chain(error)) else ""
+    return NO_NCCL if any(_is_of_nccl(base_exception) for base_exception in chain(error)) else ""
 
 
 def _is_of_nccl(error: BaseException) -> bool:
@@ -95,7 +95,9 @@ def _kernels(tree: ast.Module) -> Iterator[int]:
     """Yield the lines of functions under ``@triton.jit``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
+            decorators = {
+                ast.unparse(expression).partition("(")[0] for expression in node.decorator_list
+            }
             if decorators & {"triton.jit", "jit", "triton.autotune"} and _imports(tree, "triton"):
                 yield node.lineno
 
@@ -111,10 +113,10 @@ def _imported(file: Path | None, tree: ast.Module) -> Iterator[tuple[str, ast.Mo
     while pending and len(seen) < MOST_FILES:
         here, importing = pending.pop()
         for path in _files_of_imports(importing, here, folder):
-            if path not in seen and (found := _parsed(path)):
+            if path not in seen and (module := _parsed(path)):
                 seen.add(path)
-                pending.append((path.parent, found))
-                yield path.name, found
+                pending.append((path.parent, module))
+                yield path.name, module
 
 
 def _files_of_imports(tree: ast.Module, here: Path, folder: Path) -> Iterator[Path]:

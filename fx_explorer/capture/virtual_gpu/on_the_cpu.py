@@ -56,11 +56,11 @@ def is_library(candidate: Any) -> bool:
 def _choice(candidates: list[Any]) -> Choice:
     listed = [
         {
-            "name": one.name,
-            "library": is_library(one),
-            "description": str(getattr(one, "description", "")),
+            "name": candidate.name,
+            "library": is_library(candidate),
+            "description": str(getattr(candidate, "description", "")),
         }
-        for one in candidates
+        for candidate in candidates
     ]
     return {
         "compilation": str(CompileContext.current_compile_id() or ""),

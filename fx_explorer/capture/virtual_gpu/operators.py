@@ -71,14 +71,18 @@ def _ask_the_cpu() -> None:
         mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception
     ) -> Any:
         if not any(
-            isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in flat_args
+            isinstance(flat_arg, torch.Tensor) and flat_arg.device.type == "cuda"
+            for flat_arg in flat_args
         ):
             return original(mode, func, flat_args, spec, error)
         with no_dispatch():
-            zeros = [_zeros(one) if mode.is_our_fake(one) else one for one in flat_args]
+            zeros = [
+                _zeros(flat_arg) if mode.is_our_fake(flat_arg) else flat_arg
+                for flat_arg in flat_args
+            ]
             args, kwargs = _pytree.tree_unflatten(zeros, spec)
             output = func(*args, **kwargs)
-        given = {one.untyped_storage()._cdata for one in zeros if isinstance(one, torch.Tensor)}
+        given = {zero.untyped_storage()._cdata for zero in zeros if isinstance(zero, torch.Tensor)}
         made = [one for one in _pytree.tree_leaves(output) if isinstance(one, torch.Tensor)]
         # What comes of zeros is no view of the fake input, so an operator that returns one is
         # refused, as torch does.

@@ -54,19 +54,21 @@ def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:
     used, latest = graphs_in_use(reader), latest_reports(reader)
     if used is None:
         return latest
-    rows = {one.id: one for one in reader.rows(model.Compilation)}
-    backends = {root_name(one.name): one.backend for one in variants_in_use(reader)}
+    rows = {compilation.id: compilation for compilation in reader.rows(model.Compilation)}
+    backends = {
+        root_name(compilation.name): compilation.backend for compilation in variants_in_use(reader)
+    }
 
-    def is_in_use(one: model.SupportReport) -> bool:
-        row = rows.get(one.compilation)
+    def is_in_use(report: model.SupportReport) -> bool:
+        row = rows.get(report.compilation)
         return (
-            one.graph in used
+            report.graph in used
             and row is not None
-            and one.backend == backends.get(root_name(row.name))
+            and report.backend == backends.get(root_name(row.name))
         )
 
     # The last one that asks the same backend; dictionaries keep the order of the graphs.
-    return list({one.graph: one for one in latest if is_in_use(one)}.values())
+    return list({report.graph: report for report in latest if is_in_use(report)}.values())
 
 
 def reports_to_show(reader: SessionReader) -> list[model.SupportReport]:
@@ -86,9 +88,11 @@ def summaries_of(reader: SessionReader, reports: list[model.SupportReport]) -> l
     if not reports:
         return []
     counts, segments = support_counts(reader), segment_counts(reader)
-    backends = dict.fromkeys(one.backend for one in reports)
+    backends = dict.fromkeys(report.backend for report in reports)
     return [
-        _summary(backend, [one for one in reports if one.backend == backend], counts, segments)
+        _summary(
+            backend, [report for report in reports if report.backend == backend], counts, segments
+        )
         for backend in backends
     ]
 
@@ -99,8 +103,8 @@ def _summary(
     counts: list[SupportCount],
     segments: dict[int, int],
 ) -> Summary:
-    ids = {one.id for one in reports}
-    own = [one for one in counts if one.report in ids]
+    ids = {report.id for report in reports}
+    own = [count for count in counts if count.report in ids]
 
     def amount(is_wanted: Callable[[SupportCount], bool]) -> Amount:
         return _added(one for one in own if is_wanted(one))
@@ -108,13 +112,13 @@ def _summary(
     return Summary(
         backend,
         len(reports),
-        any(one.said_by != "nobody" for one in reports),
+        any(report.said_by != "nobody" for report in reports),
         amount(lambda one: True),
         amount(lambda one: one.support == "supported"),
         amount(lambda one: one.support == "unknown"),
         amount(lambda one: one.is_in_segment),
-        sum(segments.get(one.id, 0) for one in reports)
-        if any(one.is_partitioned for one in reports)
+        sum(segments.get(report.id, 0) for report in reports)
+        if any(report.is_partitioned for report in reports)
         else None,
     )
 

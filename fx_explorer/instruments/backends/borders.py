@@ -40,16 +40,16 @@ class Border:
 
     @property
     def computed(self) -> tuple[Crossing, ...]:
-        return tuple(one for one in self.crossings if not one.is_given)
+        return tuple(crossing for crossing in self.crossings if not crossing.is_given)
 
     @property
     def given(self) -> tuple[Crossing, ...]:
-        return tuple(one for one in self.crossings if one.is_given)
+        return tuple(crossing for crossing in self.crossings if crossing.is_given)
 
 
 def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
     """Return the bytes of the values whose size is known, and how many have none."""
-    sizes = [one.size_bytes for one in crossings]
+    sizes = [crossing.size_bytes for crossing in crossings]
     return sum(size for size in sizes if size is not None), sizes.count(None)
 
 

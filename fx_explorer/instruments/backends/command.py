@@ -101,8 +101,8 @@ def _backend(row: dict[str, object]) -> Backend:
 def groups(backends: Iterable[Backend]) -> Iterator[tuple[str, list[Backend]]]:
     """Yield the backends by what they are for, each group with its title."""
     found: dict[str, list[Backend]] = {}
-    for one in backends:
-        found.setdefault(_group(one), []).append(one)
+    for backend in backends:
+        found.setdefault(_group(backend), []).append(backend)
     yield from ((title, found[title]) for title in _TITLES if title in found)
     yield from ((title, members) for title, members in found.items() if title not in _TITLES)
 
@@ -117,14 +117,14 @@ _STABLE, _EXPERIMENTAL, _DEBUG, _TESTS = (
 _TITLES = (_STABLE, _EXPERIMENTAL, _DEBUG, _TESTS)
 
 
-def _group(one: Backend) -> str:
-    if one.package != "torch":
-        return f"Registered by {one.package}"
-    if one.is_for_tests:
+def _group(backend: Backend) -> str:
+    if backend.package != "torch":
+        return f"Registered by {backend.package}"
+    if backend.is_for_tests:
         return _TESTS
-    if "experimental" in one.tags:
+    if "experimental" in backend.tags:
         return _EXPERIMENTAL
-    return _DEBUG if "debug" in one.tags else _STABLE
+    return _DEBUG if "debug" in backend.tags else _STABLE
 
 
 EPILOG = """\
@@ -166,16 +166,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the backends. Raises UsageError for a name that is none, and WorkerError where the
     interpreter cannot say them.
     """
-    release, found = backends_of(arguments.python, arguments.names)
-    unknown = set(arguments.names) - {one.name for one in found}
+    release, backends = backends_of(arguments.python, arguments.names)
+    unknown = set(arguments.names) - {backend.name for backend in backends}
     if unknown:
         raise UsageError(
             f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer "
             "backends lists them"
         )
-    shown = [one for one in found if arguments.all or arguments.names or not one.is_for_tests]
+    shown = [
+        backend
+        for backend in backends
+        if arguments.all or arguments.names or not backend.is_for_tests
+    ]
     if arguments.format == "json":
-        listed = [one.to_json() for one in shown]
+        listed = [backend.to_json() for backend in shown]
         sys.stdout.write(json_text({"schema": SCHEMA, "torch": release, "backends": listed}))
     else:
         lines = [f"Backends of torch {release} ({arguments.python})", TRIED]
@@ -187,8 +191,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(one: Backend) -> list[str]:
+def _lines(backend: Backend) -> list[str]:
     """Return the name of a backend, what it does, and what is missing for it."""
-    missing = f"{one.missing[:1].upper()}{one.missing[1:]}." if one.missing else ""
-    sentences = [" " * 6 + sentence for sentence in (one.does, missing) if sentence]
-    return [f"  {'✗' if one.missing else '✓'} {one.name}", *sentences]
+    missing = f"{backend.missing[:1].upper()}{backend.missing[1:]}." if backend.missing else ""
+    sentences = [" " * 6 + sentence for sentence in (backend.does, missing) if sentence]
+    return [f"  {'✗' if backend.missing else '✓'} {backend.name}", *sentences]

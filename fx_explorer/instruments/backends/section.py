@@ -15,16 +15,16 @@ Json = dict[str, object]
 def backends_of_report(reader: SessionReader) -> list[Json]:
     """Return an object per backend that published something or was counted in its calls."""
     names = compilation_names(reader)
-    return [_backend(one, names) for one in backend_summaries(reader)]
+    return [_backend(backend_summary, names) for backend_summary in backend_summaries(reader)]
 
 
-def _backend(one: BackendSummary, names: dict[int, str]) -> Json:
+def _backend(backend_summary: BackendSummary, names: dict[int, str]) -> Json:
     return {
-        "backend": one.backend,
-        "in_words": one.in_words,
-        "stages": [_stage(stage) for stage in one.stages],
-        "entries": [_entry(entry, names) for entry in one.entries],
-        "last_runs": [_run(run) for run in one.runs],
+        "backend": backend_summary.backend,
+        "in_words": backend_summary.in_words,
+        "stages": [_stage(stage) for stage in backend_summary.stages],
+        "entries": [_entry(entry, names) for entry in backend_summary.entries],
+        "last_runs": [_run(run) for run in backend_summary.runs],
     }
 
 
@@ -51,22 +51,22 @@ def _entry(entry: model.BackendEntry, names: dict[int, str]) -> Json:
     }
 
 
-def _run(told: ToldRun) -> Json:
+def _run(run: ToldRun) -> Json:
     return {
-        "compilation": told.compilation or None,
-        "entry": told.run.entry,
-        "direction": told.run.direction or None,
-        "call": told.run.call,
-        "seconds": told.seconds,
-        "fell_back": told.fell_back,
+        "compilation": run.compilation or None,
+        "entry": run.run.entry,
+        "direction": run.run.direction or None,
+        "call": run.run.call,
+        "seconds": run.seconds,
+        "fell_back": run.fell_back,
         "instructions": [
             {
-                "name": one.name,
-                "shapes": one.shapes,
-                "seconds": one.seconds,
-                "fell_back": one.fell_back,
-                "line": one.line or None,
+                "name": instruction.name,
+                "shapes": instruction.shapes,
+                "seconds": instruction.seconds,
+                "fell_back": instruction.fell_back,
+                "line": instruction.line or None,
             }
-            for one in told.instructions
+            for instruction in run.instructions
         ],
     }

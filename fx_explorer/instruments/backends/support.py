@@ -87,7 +87,7 @@ def out_of_turn(
     for producer, consumer in edges:
         if producer in memory and consumer in place and not _passes_on(known[consumer]):
             readers.setdefault(memory[producer], []).append(known[consumer])
-    found = []
+    turns = []
     for write in writes:
         if write.id not in place:
             continue
@@ -96,9 +96,9 @@ def out_of_turn(
             if reader.id != write.id and (
                 place[reader.id] > place[write.id] if before else place[reader.id] < place[write.id]
             ):
-                found.append(OutOfTurn(write, reader, segments[write.id] or segments[reader.id]))
+                turns.append(OutOfTurn(write, reader, segments[write.id] or segments[reader.id]))
                 break
-    return found
+    return turns
 
 
 def writes_in_place(node: model.Node) -> bool:
@@ -223,11 +223,11 @@ class GraphSupport:
 
     @property
     def segments(self) -> list[ShownPart]:
-        return [one for one in self.parts if one.part.segment]
+        return [part for part in self.parts if part.part.segment]
 
     @property
     def fall_backs(self) -> list[ShownPart]:
-        return [one for one in self.parts if not one.part.segment]
+        return [part for part in self.parts if not part.part.segment]
 
 
 def backend_support(reader: SessionReader) -> list[GraphSupport]:
@@ -241,10 +241,11 @@ def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> lis
     """Return what these reports say, graph by graph."""
     names = compilation_names(reader)
     graphs = {
-        graph.id: graph for graph in reader.by_ids(model.Graph, [one.graph for one in reports])
+        graph.id: graph
+        for graph in reader.by_ids(model.Graph, [report.graph for report in reports])
     }
     return [
-        _of_graph(reader, one, graphs[one.graph], names.get(one.compilation, "")) for one in reports if one.graph in graphs
+        _of_graph(reader, report, graphs[report.graph], names.get(report.compilation, "")) for report in reports if report.graph in graphs
     ]  # fmt: skip
 
 
@@ -258,14 +259,14 @@ def _of_graph(
         for row in sorted(rows, key=lambda row: row.node)
         if row.node in every
     ]
-    values = {one.node.id: crossing_of(one.node, one.row) for one in known}
-    nodes = tuple(one for one in known if not values[one.node.id].is_given)
+    values = {node.node.id: crossing_of(node.node, node.row) for node in known}
+    nodes = tuple(node for node in known if not values[node.node.id].is_given)
     parts, splits, is_circular = (
         _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
     )
     turned = (
         out_of_turn(
-            list(every.values()), edges_of_graph(reader, graph), [one.part for one in parts]
+            list(every.values()), edges_of_graph(reader, graph), [part.part for part in parts]
         )
         if parts
         else ()
@@ -282,10 +283,10 @@ def _partitioned(
     values: dict[int, Crossing],
     nodes: tuple[SupportedNode, ...],
 ) -> tuple[tuple[ShownPart, ...], tuple[Split, ...], bool]:
-    segments = {one.node.id: one.row.segment for one in nodes}
+    segments = {node.node.id: node.row.segment for node in nodes}
     edges = edges_of_graph(reader, graph)
     parts, is_circular = parts_of(segments, edges)
-    known = {one.node.id: one for one in nodes}
+    known = {node.node.id: node for node in nodes}
     shown = []
     for part, (takes, gives) in zip(parts, borders(parts, values, edges), strict=True):
         inside = tuple(known[node] for node in part.nodes)
@@ -298,26 +299,29 @@ def _splits(
     needs: dict[int, frozenset[int]],
     needed_by: dict[int, frozenset[int]],
 ) -> Iterable[Split]:
-    for one in nodes:
-        here = one.node.id
+    for node in nodes:
+        here = node.node.id
         if (
-            one.node.target == TAKES_A_RESULT
+            node.node.target == TAKES_A_RESULT
         ):  # it stands where the operator does that it takes a result of
             continue
-        if one.row.support != "supported" and needs.get(here) and needed_by.get(here):
+        if node.row.support != "supported" and needs.get(here) and needed_by.get(here):
             yield Split(
-                one.node, one.row.reason, tuple(sorted(needs[here])), tuple(sorted(needed_by[here]))
+                node.node,
+                node.row.reason,
+                tuple(sorted(needs[here])),
+                tuple(sorted(needed_by[here])),
             )
 
 
 def amount_of(nodes: Iterable[SupportedNode]) -> Amount:
     count = flops = size_bytes = without_flops = without_bytes = 0
-    for one in nodes:
+    for node in nodes:
         count += 1
-        flops += max(0, one.row.flops)
-        size_bytes += max(0, one.size_bytes)
-        without_flops += one.row.flops < 0
-        without_bytes += one.size_bytes < 0
+        flops += max(0, node.row.flops)
+        size_bytes += max(0, node.size_bytes)
+        without_flops += node.row.flops < 0
+        without_bytes += node.size_bytes < 0
     return Amount(count, flops, size_bytes, without_flops, without_bytes)
 
 
@@ -325,9 +329,9 @@ def operator_rows(graphs: Iterable[GraphSupport]) -> list[OperatorRow]:
     """Return the operators of all the graphs, those with the most operations and bytes first."""
     calls: dict[str, list[SupportedNode]] = defaultdict(list)
     for graph in graphs:
-        for one in graph.nodes:
-            calls[operation(one.node)].append(one)
-    rows = [_operator_row(name, found) for name, found in calls.items()]
+        for node in graph.nodes:
+            calls[operation(node.node)].append(node)
+    rows = [_operator_row(name, nodes) for name, nodes in calls.items()]
     return sorted(
         rows,
         key=lambda row: (
@@ -340,14 +344,14 @@ def operator_rows(graphs: Iterable[GraphSupport]) -> list[OperatorRow]:
 
 
 def _operator_row(name: str, calls: list[SupportedNode]) -> OperatorRow:
-    said = [one.row.support for one in calls]
+    said = [node.row.support for node in calls]
     return OperatorRow(
         name,
         amount_of(calls),
         said.count("supported"),
         said.count("falls_back"),
         said.count("unknown"),
-        sum(one.row.segment > 0 for one in calls),
-        tuple(dict.fromkeys(one.row.reason for one in calls if one.row.reason)),
+        sum(node.row.segment > 0 for node in calls),
+        tuple(dict.fromkeys(node.row.reason for node in calls if node.row.reason)),
         calls[0].node,
     )

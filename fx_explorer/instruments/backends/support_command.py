@@ -73,8 +73,8 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     if not graphs:
         tell(printable(why_unknown(reader)), sys.stderr)
         return False
-    for told in of_other_variants(reader):
-        tell(f"fx-explorer: {printable(told)}", sys.stderr)
+    for text in of_other_variants(reader):
+        tell(f"fx-explorer: {printable(text)}", sys.stderr)
     answer = str(arguments.target), summaries_of(reader, reports), graphs
     if arguments.format == "text":
         sys.stdout.write(support_text(*answer, width_for(sys.stdout)))

@@ -87,16 +87,16 @@ def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[Graph
 def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
     for graph in graphs:
         where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
-        for one in graph.nodes:
-            row = one.row
+        for node in graph.nodes:
+            row = node.row
             numbers = (
                 "" if number < 0 else number
                 for number in (row.flops, row.read_bytes, row.written_bytes)
             )
             yield (
                 *where,
-                one.node.name,
-                operation(one.node),
+                node.node.name,
+                operation(node.node),
                 row.support,
                 row.segment or "",
                 row.reason,
@@ -121,7 +121,7 @@ def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) 
         return None
     return {
         "verdict": verdict(backends, graphs),
-        "backends": [asdict(one) for one in backends],
+        "backends": [asdict(backend) for backend in backends],
         "operators": [_operator(row) for row in operator_rows(graphs)],
         "graphs": [_graph(graph) for graph in graphs],
     }
@@ -149,41 +149,41 @@ def _graph(graph: GraphSupport) -> Json:
         "said_by": report.said_by,
         "source": report.source or None,
         "notes": list(report.notes),
-        "parts": [_part(one) for one in graph.parts] if report.is_partitioned else None,
-        "splits": [_split(one) for one in graph.splits],
+        "parts": [_part(part) for part in graph.parts] if report.is_partitioned else None,
+        "splits": [_split(split) for split in graph.splits],
         "in_words": split_words(graph),
     }
 
 
-def _part(one: ShownPart) -> Json:
+def _part(part: ShownPart) -> Json:
     return {
-        "segment": one.part.segment or None,
-        "nodes": [each.node.name for each in one.nodes],
-        **asdict(one.amount),
-        "takes": _border(one.takes),
-        "gives": _border(one.gives),
+        "segment": part.part.segment or None,
+        "nodes": [each.node.name for each in part.nodes],
+        **asdict(part.amount),
+        "takes": _border(part.takes),
+        "gives": _border(part.gives),
     }
 
 
 def _border(border: Border) -> list[Json]:
     return [
         {
-            "node": one.node.name,
-            "bytes": one.size_bytes,
-            "varies": one.varies,
-            "is_given": one.is_given,
+            "node": crossing.node.name,
+            "bytes": crossing.size_bytes,
+            "varies": crossing.varies,
+            "is_given": crossing.is_given,
         }
-        for one in border.crossings
+        for crossing in border.crossings
     ]
 
 
-def _split(one: Split) -> Json:
+def _split(split: Split) -> Json:
     return {
-        "node": one.node.name,
-        "operator": operation(one.node),
-        "reason": one.reason or None,
-        "needs": list(one.needs),
-        "needed_by": list(one.needed_by),
+        "node": split.node.name,
+        "operator": operation(split.node),
+        "reason": split.reason or None,
+        "needs": list(split.needs),
+        "needed_by": list(split.needed_by),
     }
 
 

@@ -11,7 +11,7 @@ from fx_explorer.analysis.words import listed, size
 from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
-from fx_explorer.instruments.backends.borders import Border
+from fx_explorer.instruments.backends.borders import Border, Crossing
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     OperatorRow,
@@ -100,14 +100,21 @@ def _part_text(graph: GraphSupport, one: ShownPart) -> str:
     return "\n".join([*lines, "", *split_words(graph)])
 
 
+def _crossing_line(crossing: Crossing) -> str:
+    """Return a line about a value that crosses a border: its size, about (~) where it varies."""
+    text = ""
+    if crossing.size_bytes is not None:
+        text = size(crossing.size_bytes)
+        if crossing.varies:
+            text = f"~{text}"
+    return f"  {text:>10}  {node_words(crossing.node)}"
+
+
 def _border_lines(word: str, border: Border) -> list[str]:
     told = border_words(border.computed, border.given)
     if not told:
         return []
-    named = (
-        f"  {'' if one.size_bytes is None else ('~' if one.varies else '') + size(one.size_bytes):>10}  {node_words(one.node)}"
-        for one in border.crossings[:MOST_VALUES]
-    )
+    named = (_crossing_line(crossing) for crossing in border.crossings[:MOST_VALUES])
     more = len(border.crossings) - MOST_VALUES
     return [f"{word} {told}", *named, *([f"  and {more} more"] if more > 0 else [])]
 

@@ -73,45 +73,45 @@ def part_table(graph: GraphSupport) -> list[Cells]:
     whole = amount_of(graph.nodes)
     return [
         (
-            part_name(one),
-            f"{one.amount.count:,}",
-            careful_share(one.amount.flops, whole.flops) if one.amount.flops else "",
-            border_words(one.takes.computed, one.takes.given),
-            border_words(one.gives.crossings),
-            made_of(one),
+            part_name(part),
+            f"{part.amount.count:,}",
+            careful_share(part.amount.flops, whole.flops) if part.amount.flops else "",
+            border_words(part.takes.computed, part.takes.given),
+            border_words(part.gives.crossings),
+            made_of(part),
         )
-        for one in graph.parts
+        for part in graph.parts
     ]
 
 
-def part_name(one: ShownPart) -> str:
-    return f"segment {one.part.segment}" if one.part.segment else "PyTorch"
+def part_name(part: ShownPart) -> str:
+    return f"segment {part.part.segment}" if part.part.segment else "PyTorch"
 
 
 def border_words(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:
     """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: what is computed, and what the graph is given."""
-    told = []
+    parts = []
     values, inputs = list(crossings), list(given)
     if values:
-        told.append(f"{counted(len(values), 'value')}, {_sizes(values)}")
+        parts.append(f"{counted(len(values), 'value')}, {_sizes(values)}")
     if inputs:
-        told.append(f"{counted(len(inputs), 'input')}, {_sizes(inputs)}")
-    return "; ".join(told)
+        parts.append(f"{counted(len(inputs), 'input')}, {_sizes(inputs)}")
+    return "; ".join(parts)
 
 
 def _sizes(crossings: Sequence[Crossing]) -> str:
     known, unknown = size_of(crossings)
     if unknown == len(crossings):
         return "unknown size"
-    about = "~" if any(one.varies for one in crossings) else ""
+    about = "~" if any(crossing.varies for crossing in crossings) else ""
     if unknown:
         return f"{about}{size(known)} and {unknown} of unknown size"
     return f"{about}{size(known)}"
 
 
-def made_of(one: ShownPart) -> str:
+def made_of(part: ShownPart) -> str:
     """Return ``3 × aten.addmm, aten.relu``: the operators, the most frequent first."""
-    counts = Counter(operation(each.node) for each in one.nodes)
+    counts = Counter(operation(each.node) for each in part.nodes)
     return listed(
         (f"{count} × {name}" if count > 1 else name for name, count in counts.most_common()), 5
     )

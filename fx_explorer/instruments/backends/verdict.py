@@ -52,20 +52,26 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
     other.
     """
     sentences: list[str] = []
-    for one in backends:
-        sentences += short_verdict(one)
-        sentences += _more(one, [graph for graph in graphs if graph.report.backend == one.backend])
+    for backend in backends:
+        sentences += short_verdict(backend)
+        sentences += _more(
+            backend, [graph for graph in graphs if graph.report.backend == backend.backend]
+        )
     return sentences
 
 
 def of_other_variants(reader: SessionReader) -> list[str]:
     """Say of each variant that is not in use, and has another backend, how much that supports."""
-    used = {(one.compilation, one.backend) for one in reports_in_use(reader)}
-    rows = {one.id: one for one in reader.rows(Compilation) if not one.in_use}
+    used = {(report.compilation, report.backend) for report in reports_in_use(reader)}
+    rows = {
+        compilation.id: compilation
+        for compilation in reader.rows(Compilation)
+        if not compilation.in_use
+    }
     by_variant: dict[int, list[SupportReport]] = defaultdict(list)
-    for one in latest_reports(reader):
-        if one.compilation in rows and (one.compilation, one.backend) not in used:
-            by_variant[one.compilation].append(one)
+    for report in latest_reports(reader):
+        if report.compilation in rows and (report.compilation, report.backend) not in used:
+            by_variant[report.compilation].append(report)
     return [
         f"Not in use, [{rows[variant].name}]: {' '.join(short_verdict(summary))}"
         for variant, reports in by_variant.items()
@@ -73,13 +79,13 @@ def of_other_variants(reader: SessionReader) -> list[str]:
     ]
 
 
-def short_verdict(one: Summary) -> list[str]:
+def short_verdict(summary: Summary) -> list[str]:
     """Return how much a backend supports, and how much is in segments."""
-    return [_how_much(one), *_segments(one)]
+    return [_how_much(summary), *_segments(summary)]
 
 
-def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
-    sentences = _costliest(operator_rows(graphs), one.whole) if one.is_said else []
+def _more(summary: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
+    sentences = _costliest(operator_rows(graphs), summary.whole) if summary.is_said else []
     sentences += dict.fromkeys(who_says(graph) for graph in graphs)
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
@@ -87,24 +93,24 @@ def _more(one: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
             "Segments need one another in a circle: no order of them is right, and the "
             "graph's own is shown."
         )
-    return [*sentences, *_not_counted(one.whole)]
+    return [*sentences, *_not_counted(summary.whole)]
 
 
-def _how_much(one: Summary) -> str:
-    whole = one.whole
-    calls = f"{counted(whole.count, 'operator')} in {counted(one.graphs, 'graph')}"
-    if not one.is_said:
+def _how_much(summary: Summary) -> str:
+    whole = summary.whole
+    calls = f"{counted(whole.count, 'operator')} in {counted(summary.graphs, 'graph')}"
+    if not summary.is_said:
         return (
-            f"{one.backend} does not say what it supports: {calls}, "
+            f"{summary.backend} does not say what it supports: {calls}, "
             f"{operations(whole.flops)}, {size(whole.size_bytes)}."
         )
-    if one.unknown.count:
-        not_known = f" Of {counted(one.unknown.count, 'operator')} it is not known."
+    if summary.unknown.count:
+        not_known = f" Of {counted(summary.unknown.count, 'operator')} it is not known."
     else:
         not_known = ""
     return (
-        f"{one.backend} supports {one.supported.count:,} of {calls}: "
-        f"{_shares(one.supported, whole)}.{not_known}"
+        f"{summary.backend} supports {summary.supported.count:,} of {calls}: "
+        f"{_shares(summary.supported, whole)}.{not_known}"
     )
 
 
@@ -114,19 +120,19 @@ def _shares(part: Amount, whole: Amount) -> str:
     return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
-def _segments(one: Summary) -> list[str]:
-    inside, rest = one.in_segments, one.whole.count - one.in_segments.count
-    if one.segments is None:
+def _segments(summary: Summary) -> list[str]:
+    inside, rest = summary.in_segments, summary.whole.count - summary.in_segments.count
+    if summary.segments is None:
         return []
-    if not one.segments:
+    if not summary.segments:
         return ["There is no segment: PyTorch runs everything."]
     if rest:
         runs_the_rest = f" PyTorch runs the other {rest:,}."
     else:
         runs_the_rest = " Nothing falls back to PyTorch."
     are = "is" if inside.count == 1 else "are"
-    where = f"{counted(inside.count, 'operator')} {are} in {counted(one.segments, 'segment')}"
-    return [f"{where}: {_shares(inside, one.whole)}.{runs_the_rest}"]
+    where = f"{counted(inside.count, 'operator')} {are} in {counted(summary.segments, 'segment')}"
+    return [f"{where}: {_shares(inside, summary.whole)}.{runs_the_rest}"]
 
 
 def _own_shares(part: Amount, whole: Amount) -> str:
@@ -151,18 +157,18 @@ def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
 
 
 def _not_counted(whole: Amount) -> list[str]:
-    told = []
+    parts = []
     if whole.without_flops:
-        told.append(
+        parts.append(
             f"FLOPs not known for {counted(whole.without_flops, 'operator')}: torch has "
             "no formula. They are left out."
         )
     if whole.without_bytes:
-        told.append(
+        parts.append(
             f"The bytes of {counted(whole.without_bytes, 'operator')} are not known, and "
             "are left out."
         )
-    return told
+    return parts
 
 
 def who_says(graph: GraphSupport) -> str:
@@ -201,29 +207,29 @@ def split_words(graph: GraphSupport) -> list[str]:
     segment although it is supported.
     """
     groups: dict[tuple[str, str, str], list[Split]] = defaultdict(list)
-    support = {one.node.id: one.row.support for one in graph.nodes}
+    support = {node.node.id: node.row.support for node in graph.nodes}
     for split in graph.splits:
         groups[operation(split.node), split.reason, support[split.node.id]].append(split)
-    told = [_split(*key, found) for key, found in groups.items()]
-    return [*told, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
+    parts = [_split(*key, splits) for key, splits in groups.items()]
+    return [*parts, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
 
 
-def _out_of_turn(one: OutOfTurn) -> str:
+def _out_of_turn(turn: OutOfTurn) -> str:
     when, moved = (
-        ("before", "earlier") if one.reader.position < one.write.position else ("after", "later")
+        ("before", "earlier") if turn.reader.position < turn.write.position else ("after", "later")
     )
-    reader = f"{operation(one.reader)} ({one.reader.name})"
+    reader = f"{operation(turn.reader)} ({turn.reader.name})"
     return (
-        f"Results may differ from PyTorch's: {operation(one.write)} ({one.write.name}) "
+        f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) "
         f"writes into memory that {reader} reads "
-        f"{when} it, and since segment {one.segment} has one of them, the write may run "
+        f"{when} it, and since segment {turn.segment} has one of them, the write may run "
         f"{moved} than that. torch's partitioner "
         "follows values only."
     )
 
 
-def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:
-    first = found[0]
+def _split(name: str, reason: str, support: str, splits: Sequence[Split]) -> str:
+    first = splits[0]
     why = f" ({reason})" if reason else ""
     is_what = f"{name} is not supported{why}"
     if support == "unknown":
@@ -233,10 +239,10 @@ def _split(name: str, reason: str, support: str, found: Sequence[Split]) -> str:
         f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs "
         f"{named_segments(first.needs)}"
     )
-    if found[1:]:
+    if splits[1:]:
         more = (
-            f"; {len(found) - 1} more such "
-            f"{'call stands' if len(found) == 2 else 'calls stand'} between segments"
+            f"; {len(splits) - 1} more such "
+            f"{'call stands' if len(splits) == 2 else 'calls stand'} between segments"
         )
     else:
         more = ""
@@ -254,10 +260,12 @@ def named_segments(numbers: Sequence[int]) -> str:
 def _left_out(graph: GraphSupport) -> list[str]:
     if not graph.report.is_partitioned:
         return []
-    alone = [one for one in graph.nodes if one.row.support == "supported" and not one.row.segment]
+    alone = [
+        node for node in graph.nodes if node.row.support == "supported" and not node.row.segment
+    ]
     if not alone:
         return []
-    named = listed(dict.fromkeys(operation(one.node) for one in alone))
+    named = listed(dict.fromkeys(operation(node.node) for node in alone))
     are = "is supported and" if len(alone) == 1 else "are supported and"
     if not graph.report.allows_single:
         why = "the partitioner makes no segment of a single operator"

@@ -39,13 +39,13 @@ def backend_table(reader: SessionReader) -> ViewTable:
         notice=_notice(found),
         origin="fx_explorer.publish and publish_run; calls are counted where they are made",
         columns=COLUMNS,
-        rows=[row for one in found for row in _rows(reader, one)],
+        rows=[row for backend_summary in found for row in _rows(reader, backend_summary)],
         empty=_why_empty(reader),
     )
 
 
-def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
-    for shown in one.stages:
+def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[TableRow]:
+    for shown in backend_summary.stages:
         owner = f"[{shown.document.owner}]" if shown.document.owner else ""
         cells = (
             "stage",
@@ -62,7 +62,7 @@ def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
         )
         yield TableRow(cells, Place(shown.document), lambda text=text: Detail(text))  # type: ignore[misc]
     names = {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
-    for entry in one.entries:
+    for entry in backend_summary.entries:
         owner = names.get(entry.compilation, "")
         cells = (
             "entry",
@@ -78,7 +78,7 @@ def _rows(reader: SessionReader, one: BackendSummary) -> Iterator[TableRow]:
             f"{owner}: {times_called(entry)}."
         )
         yield TableRow(cells, None, lambda text=text: Detail(text))  # type: ignore[misc]
-    for run in one.runs:
+    for run in backend_summary.runs:
         yield from _run(reader, run)
 
 
@@ -106,28 +106,44 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
     # A run is what its instructions are: where there are some, these are added up.
     values = {} if told.instructions else {"time": told.seconds}
     yield TableRow(cells, place, lambda: Detail(text), values=values, part=1)
-    for one in told.instructions:
-        yield _instruction(reader, told, one, owner)
+    for instruction in told.instructions:
+        yield _instruction(reader, told, instruction, owner)
 
 
 def _instruction(
-    reader: SessionReader, told: ToldRun, one: model.BackendInstruction, owner: str
+    reader: SessionReader, run: ToldRun, instruction: model.BackendInstruction, owner: str
 ) -> TableRow:
-    how = "fell back to PyTorch" if one.fell_back else "supported"
-    where = f", line {one.line:,} of {told.program.title}" if told.program and one.line else ""
-    part = share(one.seconds, told.seconds) if told.seconds else ""
-    cells = (f"{one.position:>4,}", one.name, one.shapes, run_time(one.seconds), part, how, owner)
-    text = f"{one.name} · {one.shapes or 'no shapes told'} · {run_time(one.seconds)} · {how}{where}"
-    place = place_of_instruction(reader, told, one)
-    kind = "problem" if one.fell_back else ""
+    how = "fell back to PyTorch" if instruction.fell_back else "supported"
+    where = (
+        f", line {instruction.line:,} of {run.program.title}"
+        if run.program and instruction.line
+        else ""
+    )
+    part = share(instruction.seconds, run.seconds) if run.seconds else ""
+    cells = (
+        f"{instruction.position:>4,}",
+        instruction.name,
+        instruction.shapes,
+        run_time(instruction.seconds),
+        part,
+        how,
+        owner,
+    )
+    text = f"{instruction.name} · {instruction.shapes or 'no shapes told'} · {run_time(instruction.seconds)} · {how}{where}"
+    place = place_of_instruction(reader, run, instruction)
+    kind = "problem" if instruction.fell_back else ""
     return TableRow(
-        cells, place, lambda: Detail(text), kind=kind, values={"time": one.seconds}, part=1
+        cells, place, lambda: Detail(text), kind=kind, values={"time": instruction.seconds}, part=1
     )
 
 
 def _notice(found: list[BackendSummary]) -> str:
-    told = [f"{one.backend}: {one.in_words}" for one in found if one.in_words]
-    return f"{'. '.join(told)}." if told else ""
+    parts = [
+        f"{backend_summary.backend}: {backend_summary.in_words}"
+        for backend_summary in found
+        if backend_summary.in_words
+    ]
+    return f"{'. '.join(parts)}." if parts else ""
 
 
 def _why_empty(reader: SessionReader) -> str:

@@ -88,17 +88,17 @@ class BenchFigures:
     @property
     def sizes(self) -> list[str]:
         """Return the sizes in words, each once."""
-        return list(dict.fromkeys(one.cell.size for one in self.cells))
+        return list(dict.fromkeys(cell.cell.size for cell in self.cells))
 
     @property
     def contenders(self) -> list[str]:
-        return list(dict.fromkeys(one.cell.contender for one in self.cells))
+        return list(dict.fromkeys(cell.cell.contender for cell in self.cells))
 
     def of_contender(self, name: str) -> list[CellFigures]:
-        return [one for one in self.cells if one.cell.contender == name]
+        return [cell for cell in self.cells if cell.cell.contender == name]
 
     def of_size(self, size: str) -> list[CellFigures]:
-        return [one for one in self.cells if one.cell.size == size]
+        return [cell for cell in self.cells if cell.cell.size == size]
 
 
 def bench_figures(reader: SessionReader) -> BenchFigures | None:

@@ -100,17 +100,17 @@ class ContenderProcess:
 
     async def _answer(self) -> BenchNews:
         while True:
-            found = await self._next()
-            if found.kind == "failed":
+            news = await self._next()
+            if news.kind == "failed":
                 raise CellFailed(
-                    found.cell["state"],
-                    found.text,
-                    is_usage=found.is_usage,
-                    traceback=found.traceback,
+                    news.cell["state"],
+                    news.text,
+                    is_usage=news.is_usage,
+                    traceback=news.traceback,
                 )
-            if found.kind != "doing":
-                return found
-            self._tell(found.text)
+            if news.kind != "doing":
+                return news
+            self._tell(news.text)
 
     async def _next(self) -> BenchNews:
         """Wait for the next thing that it says. Raises CellFailed when it has died before."""

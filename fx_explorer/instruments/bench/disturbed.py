@@ -23,7 +23,7 @@ class Paces:
     def __init__(self, rounds: Sequence[BenchRound], known_s: float = 0.0) -> None:
         """``known_s``: the least that they took in earlier benches; 0 when that is not known."""
         seconds = [known_s, *(row.sharing_s for row in rounds)]
-        self._least_s = min((one for one in seconds if one > 0), default=0.0)
+        self._least_s = min((second for second in seconds if second > 0), default=0.0)
 
     def is_disturbed(self, row: BenchRound) -> bool:
         return row.sharing_s > DISTURBED * self._least_s

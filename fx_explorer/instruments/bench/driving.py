@@ -287,30 +287,30 @@ class _SizeOfBench:
             with self._time.measuring():
                 await self._take_turns(running)
             await self._ask_besides(running, "peak", self._peak)
-            compiled = [one for one in running if one.cell.is_compiled]
+            compiled = [cell for cell in running if cell.cell.is_compiled]
             await self._ask_besides(compiled, "work", self._work)
-            await self._compare_again([one for one in compiled if one.could_say_more])
+            await self._compare_again([cell for cell in compiled if cell.could_say_more])
 
     async def _compare_again(self, unclear: list[_StartedCell]) -> None:
         """Compare the results of contenders once more where that can say more of them. It may
         compile once more: where the budget that is left does not pay for that, it is said.
         """
-        paid_for = [one for one in unclear if self._time.allows(one.cell.first_call_s)]
-        for one in unclear:
-            if one not in paid_for:
-                self._note_left_out(one)
+        paid_for = [cell for cell in unclear if self._time.allows(cell.cell.first_call_s)]
+        for cell in unclear:
+            if cell not in paid_for:
+                self._note_left_out(cell)
         if paid_for:
             self._tell("comparing results once more")
             await self._ask_besides(paid_for, "compare", self._compared)
 
-    def _note_left_out(self, one: _StartedCell) -> None:
+    def _note_left_out(self, cell: _StartedCell) -> None:
         left_out = (
-            f"{one.could_say_more} was left out, since the budget was spent: a larger "
+            f"{cell.could_say_more} was left out, since the budget was spent: a larger "
             "--budget does it"
         )
-        words = "; ".join(filter(None, (one.cell.agreement_words, left_out)))
-        one.cell = replace(one.cell, agreement_words=words)
-        self._writer.update(one.cell)
+        words = "; ".join(filter(None, (cell.cell.agreement_words, left_out)))
+        cell.cell = replace(cell.cell, agreement_words=words)
+        self._writer.update(cell.cell)
 
     async def _ready(
         self, task: BenchTask, cell: BenchCell, until: contextlib.AsyncExitStack
@@ -339,53 +339,55 @@ class _SizeOfBench:
                 running[number % max(len(running), 1) :] + running[: number % max(len(running), 1)]
             )
             await self._ask_each(turned, "round", partial(self._round, number))
-            running[:] = [one for one in running if one.cell.state == "measured"]
+            running[:] = [cell for cell in running if cell.cell.state == "measured"]
             is_steady = number >= MIN_ROUNDS and _is_steady(running, self._sharing.least_s)
             if not running or self._time.is_enough(number) or is_steady:
                 return
 
     async def _ask_each(self, running: list[_StartedCell], command: str, keep: Keep) -> None:
-        for one in running:
-            await self._ask(one, command, keep)
+        for cell in running:
+            await self._ask(cell, command, keep)
 
-    async def _ask(self, one: _StartedCell, command: str, keep: Keep) -> None:
+    async def _ask(self, cell: _StartedCell, command: str, keep: Keep) -> None:
         try:
-            keep(one, await one.process.answer(command))
+            keep(cell, await cell.process.answer(command))
         except CellFailed as failed:
-            one.cell = self._end(one.cell, failed)
+            cell.cell = self._end(cell.cell, failed)
 
     async def _ask_besides(self, asked: list[_StartedCell], command: str, keep: Keep) -> None:
         """Ask for what is of use beside the rounds. Where that fails, what was measured still
         holds.
         """
-        for one in asked:
-            if one.is_over:
+        for cell in asked:
+            if cell.is_over:
                 continue
             try:
-                keep(one, await one.process.answer(command))
+                keep(cell, await cell.process.answer(command))
             except CellFailed as failed:
-                one.is_over = True
-                note = f"{one.cell.contender} failed after its rounds ({command}): {failed.message}"
-                one.cell = replace(one.cell, notes=(*one.cell.notes, note))
-                self._writer.update(one.cell)
+                cell.is_over = True
+                note = (
+                    f"{cell.cell.contender} failed after its rounds ({command}): {failed.message}"
+                )
+                cell.cell = replace(cell.cell, notes=(*cell.cell.notes, note))
+                self._writer.update(cell.cell)
 
-    def _round(self, number: int, one: _StartedCell, news: BenchNews) -> None:
-        row = BenchRound(0, one.cell.id, number, news.call_s, news.calls, news.sharing_s)
-        one.rounds.append(row)
+    def _round(self, number: int, cell: _StartedCell, news: BenchNews) -> None:
+        row = BenchRound(0, cell.cell.id, number, news.call_s, news.calls, news.sharing_s)
+        cell.rounds.append(row)
         self._sharing.hear(news.sharing_s)
         self._writer.add(row)
 
-    def _work(self, one: _StartedCell, news: BenchNews) -> None:
-        one.cell = replace(one.cell, work_s=news.work_s)
-        self._writer.update(one.cell)
+    def _work(self, cell: _StartedCell, news: BenchNews) -> None:
+        cell.cell = replace(cell.cell, work_s=news.work_s)
+        self._writer.update(cell.cell)
 
-    def _compared(self, one: _StartedCell, news: BenchNews) -> None:
-        one.cell = replace(one.cell, **_known(news.cell))
-        self._writer.update(one.cell)
+    def _compared(self, cell: _StartedCell, news: BenchNews) -> None:
+        cell.cell = replace(cell.cell, **_known(news.cell))
+        self._writer.update(cell.cell)
 
-    def _peak(self, one: _StartedCell, news: BenchNews) -> None:
-        one.cell = replace(one.cell, peak_bytes=news.peak_bytes)
-        self._writer.update(one.cell)
+    def _peak(self, cell: _StartedCell, news: BenchNews) -> None:
+        cell.cell = replace(cell.cell, peak_bytes=news.peak_bytes)
+        self._writer.update(cell.cell)
 
     def _end(self, cell: BenchCell, failed: CellFailed) -> BenchCell:
         ended = replace(cell, state=failed.state, message=failed.message)
@@ -418,18 +420,18 @@ def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> boo
     """Return whether every speed-up is known well enough, from rounds that were not disturbed;
     without one, whether every time is.
     """
-    paces = Paces([row for one in running for row in one.rounds], least_sharing_s)
+    paces = Paces([row for cell in running for row in cell.rounds], least_sharing_s)
     quiet = {
-        one.cell.id: {row.number: row.call_s for row in one.rounds if not paces.is_disturbed(row)}
-        for one in running
+        cell.cell.id: {row.number: row.call_s for row in cell.rounds if not paces.is_disturbed(row)}
+        for cell in running
     }
-    uncompiled = next((quiet[one.cell.id] for one in running if not one.cell.is_compiled), None)
+    uncompiled = next((quiet[cell.cell.id] for cell in running if not cell.cell.is_compiled), None)
     rows = [
         ratios_by_round(uncompiled, times) if uncompiled else list(times.values())
         for times in quiet.values()
     ]
-    found = [median_interval(values) for values in rows]
-    return all(one is not None and one.spread <= STEADY for one in found)
+    intervals = [median_interval(values) for values in rows]
+    return all(interval is not None and interval.spread <= STEADY for interval in intervals)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:

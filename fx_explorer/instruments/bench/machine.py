@@ -52,8 +52,8 @@ def _processors() -> int:
 
 
 def _processor() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    match = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return match[1] if match else platform.processor() or platform.machine()
 
 
 def _numbers(name: str) -> list[float]:

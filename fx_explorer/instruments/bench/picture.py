@@ -58,19 +58,19 @@ class Curve:
 
     @property
     def speeds(self) -> list[float]:
-        return [one.speed_up.middle for one in self.points if one.speed_up]
+        return [cell.speed_up.middle for cell in self.points if cell.speed_up]
 
     @property
     def lows(self) -> list[float]:
-        return [one.speed_up.low for one in self.points if one.speed_up]
+        return [cell.speed_up.low for cell in self.points if cell.speed_up]
 
     @property
     def highs(self) -> list[float]:
-        return [one.speed_up.high for one in self.points if one.speed_up]
+        return [cell.speed_up.high for cell in self.points if cell.speed_up]
 
     def positions(self, sizes: Sequence[str]) -> list[int]:
         """Return the place of each point among the sizes."""
-        return [sizes.index(one.cell.size) for one in self.points]
+        return [sizes.index(cell.cell.size) for cell in self.points]
 
 
 def curves(figures: BenchFigures) -> list[Curve]:
@@ -79,7 +79,8 @@ def curves(figures: BenchFigures) -> list[Curve]:
     """
     found = [
         Curve(
-            name, [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
+            name,
+            [cell for cell in figures.of_contender(name) if cell.speed_up and not cell.is_wrong],
         )
         for name in figures.contenders
     ]

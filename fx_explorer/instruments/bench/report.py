@@ -52,49 +52,49 @@ def bench_table(figures: BenchFigures) -> Table:
     return Table(COLUMNS, [row_of(cell) for cell in figures.cells])
 
 
-def row_of(one: CellFigures) -> CellRow:
+def row_of(cell_figures: CellFigures) -> CellRow:
     """Return the cells of the table for one cell of the bench, in the order of COLUMNS."""
-    cell = one.cell
+    cell = cell_figures.cell
     if cell.state != "measured":
         return (cell.size, cell.contender, STATES[cell.state], *[""] * (len(COLUMNS) - 3))
     return (
         cell.size,
         cell.contender,
-        _call(one),
-        _speed_up(one),
+        _call(cell_figures),
+        _speed_up(cell_figures),
         seconds(cell.first_call_s) if cell.first_call_s >= MS else run_time(cell.first_call_s),
-        "" if one.pays_after is None else f"{one.pays_after:,}",
+        "" if cell_figures.pays_after is None else f"{cell_figures.pays_after:,}",
         "" if cell.peak_bytes < 0 else size(cell.peak_bytes),
-        _graphs(one),
+        _graphs(cell_figures),
         RESULTS[cell.agreement] if cell.is_compiled else "",
     )
 
 
-def _call(one: CellFigures) -> str:
+def _call(cell: CellFigures) -> str:
     """Return the time of a call; with its spread where there were enough rounds to know it."""
-    if one.call_s is None:
+    if cell.call_s is None:
         return ""
-    return with_spread(one.call_s, one.iqr_s) if one.interval else run_time(one.call_s)
+    return with_spread(cell.call_s, cell.iqr_s) if cell.interval else run_time(cell.call_s)
 
 
-def _speed_up(one: CellFigures) -> str:
-    found = one.speed_up
-    if one.is_wrong:
+def _speed_up(cell: CellFigures) -> str:
+    interval = cell.speed_up
+    if cell.is_wrong:
         return "results differ"
-    if found is None and one.rough_speed_up is not None:
-        rough = one.rough_speed_up
+    if interval is None and cell.rough_speed_up is not None:
+        rough = cell.rough_speed_up
         seen = f"{factor(rough.low)} to {factor(rough.high)}"
-        return f"about {factor(rough.middle)} ({seen}, {counted(one.rounds, 'round')})"
-    if found is None and one.cell.is_compiled:
-        return "one timing each" if one.rounds else ""
-    if found is None:
-        return "1" if one.rounds else ""
-    shown = f"{factor(found.middle)} ({factor(found.low)} to {factor(found.high)})"
-    return shown if one.is_faster or one.is_slower else f"{shown}, no measurable difference"
+        return f"about {factor(rough.middle)} ({seen}, {counted(cell.rounds, 'round')})"
+    if interval is None and cell.cell.is_compiled:
+        return "one timing each" if cell.rounds else ""
+    if interval is None:
+        return "1" if cell.rounds else ""
+    shown = f"{factor(interval.middle)} ({factor(interval.low)} to {factor(interval.high)})"
+    return shown if cell.is_faster or cell.is_slower else f"{shown}, no measurable difference"
 
 
-def _graphs(one: CellFigures) -> str:
-    cell = one.cell
+def _graphs(cell_figures: CellFigures) -> str:
+    cell = cell_figures.cell
     if not cell.is_compiled:
         return ""
     parts = [f"{cell.graphs:,}"]
@@ -139,7 +139,7 @@ def bench_object(figures: BenchFigures) -> dict[str, object]:
         "budget_s": figures.budget_s,
         "preparing_s": figures.preparing_s,
         "measuring_s": figures.measuring_s,
-        "cells": [_nested(one) for one in figures.cells],
+        "cells": [_nested(cell) for cell in figures.cells],
     }
 
 
@@ -153,8 +153,8 @@ FORMATS: dict[str, Callable[[BenchFigures], str]] = {
 
 def _notes(figures: BenchFigures) -> list[str]:
     """Say what the figures are: of what, on what, and what is said of the sizes."""
-    told = list(dict.fromkeys(note for one in figures.cells for note in one.cell.notes))
-    cell = next((one.cell for one in figures.cells if one.cell.state == "measured"), None)
+    parts = list(dict.fromkeys(note for cell in figures.cells for note in cell.cell.notes))
+    cell = next((cell.cell for cell in figures.cells if cell.cell.state == "measured"), None)
     if cell:
         if cell.device != "cpu":
             on = cell.device
@@ -164,37 +164,37 @@ def _notes(figures: BenchFigures) -> list[str]:
             clock = "CUDA events around each call, with a cleared L2 cache"
         else:
             clock = "the clock around blocks of calls"
-        told.append(
+        parts.append(
             f"Measured on {on}, {counted(cell.threads, 'thread')}, torch {cell.torch}, by {clock}."
         )
         if len(figures.sizes) == 1:
-            told.append(f"Inputs: {cell.inputs}.")
-    return told
+            parts.append(f"Inputs: {cell.inputs}.")
+    return parts
 
 
-def _interval(found: Interval | None) -> dict[str, float] | None:
-    return asdict(found) if found else None
+def _interval(interval: Interval | None) -> dict[str, float] | None:
+    return asdict(interval) if interval else None
 
 
-def _nested(one: CellFigures) -> dict[str, object]:
+def _nested(cell: CellFigures) -> dict[str, object]:
     return {
-        "contender": one.cell.contender,
-        "size": one.cell.size,
-        "sizes": one.cell.sizes,
-        "state": one.cell.state,
-        "message": one.cell.message,
-        "call_s": one.call_s,
-        "call_interval_s": _interval(one.interval),
-        "iqr_s": one.iqr_s,
-        "rounds": one.rounds,
-        "rounds_left_out": one.left_out,
-        "rounds_disturbed": one.disturbed,
-        "undisturbed_part": one.undisturbed_part,
-        "speed_up": _interval(one.speed_up),
-        "rough_speed_up": _interval(one.rough_speed_up),
-        "pays_after_calls": one.pays_after,
-        "difference": difference(one),
-        **{name: value for name, value in asdict(one.cell).items() if name in _OF_CELL},
+        "contender": cell.cell.contender,
+        "size": cell.cell.size,
+        "sizes": cell.cell.sizes,
+        "state": cell.cell.state,
+        "message": cell.cell.message,
+        "call_s": cell.call_s,
+        "call_interval_s": _interval(cell.interval),
+        "iqr_s": cell.iqr_s,
+        "rounds": cell.rounds,
+        "rounds_left_out": cell.left_out,
+        "rounds_disturbed": cell.disturbed,
+        "undisturbed_part": cell.undisturbed_part,
+        "speed_up": _interval(cell.speed_up),
+        "rough_speed_up": _interval(cell.rough_speed_up),
+        "pays_after_calls": cell.pays_after,
+        "difference": difference(cell),
+        **{name: value for name, value in asdict(cell.cell).items() if name in _OF_CELL},
     }
 
 
@@ -226,20 +226,20 @@ _OF_CELL = (
 )
 
 
-def _plain(one: CellFigures) -> dict[str, object]:
-    cell, speed_up = one.cell, one.speed_up
+def _plain(cell_figures: CellFigures) -> dict[str, object]:
+    cell, speed_up = cell_figures.cell, cell_figures.speed_up
     return {
         "contender": cell.contender,
         **cell.sizes,
         "state": cell.state,
-        "call_s": "" if one.call_s is None else one.call_s,
-        "iqr_s": one.iqr_s,
-        "rounds": one.rounds,
+        "call_s": "" if cell_figures.call_s is None else cell_figures.call_s,
+        "iqr_s": cell_figures.iqr_s,
+        "rounds": cell_figures.rounds,
         "speed_up": speed_up.middle if speed_up else "",
         "speed_up_low": speed_up.low if speed_up else "",
         "speed_up_high": speed_up.high if speed_up else "",
         "first_call_s": cell.first_call_s,
-        "pays_after_calls": "" if one.pays_after is None else one.pays_after,
+        "pays_after_calls": "" if cell_figures.pays_after is None else cell_figures.pays_after,
         "peak_bytes": cell.peak_bytes if cell.peak_bytes >= 0 else "",
         "graphs": cell.graphs,
         "graph_breaks": cell.graph_breaks,

@@ -33,7 +33,7 @@ def verdict(figures: BenchFigures) -> list[str]:
     compiled = [
         name
         for name in figures.contenders
-        if any(one.cell.is_compiled for one in figures.of_contender(name))
+        if any(cell.cell.is_compiled for cell in figures.of_contender(name))
     ]
     wrong = list(
         filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
@@ -41,7 +41,7 @@ def verdict(figures: BenchFigures) -> list[str]:
     beside = _beside(figures, compiled)
     rough = list(_rough(figures))
     budget = list(_spent(figures))
-    if not any(one.speed_up for one in figures.cells):
+    if not any(cell.speed_up for cell in figures.cells):
         nothing = () if rough else _nothing_timed(figures)
         return [*wrong, *rough, *budget, *_unfinished(figures), *nothing, *beside]
     if len(figures.sizes) == 1:
@@ -60,7 +60,7 @@ def problems(figures: BenchFigures) -> list[str]:
     could not be measured.
     """
     wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
-    failed = _not_measured([one for one in figures.cells if one.cell.state in FAILED])
+    failed = _not_measured([cell for cell in figures.cells if cell.cell.state in FAILED])
     return [*filter(None, wrong), *failed]
 
 
@@ -73,7 +73,7 @@ def without_figures(figures: BenchFigures) -> list[str]:
     return [
         name
         for name in figures.contenders
-        if not any(one.rounds for one in figures.of_contender(name))
+        if not any(cell.rounds for cell in figures.of_contender(name))
     ]
 
 
@@ -92,11 +92,11 @@ def _unfinished(figures: BenchFigures) -> Iterator[str]:
 
 def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
     """Say why nothing can be said about speed."""
-    uncompiled = [one for one in figures.cells if not one.cell.is_compiled]
-    others = [one for one in figures.cells if one.cell.is_compiled]
-    if all(one.cell.state in FAILED for one in uncompiled):
+    uncompiled = [cell for cell in figures.cells if not cell.cell.is_compiled]
+    others = [cell for cell in figures.cells if cell.cell.is_compiled]
+    if all(cell.cell.state in FAILED for cell in uncompiled):
         yield "Nothing can be compared: the uncompiled program itself could not be measured."
-    elif others and all(one.cell.state in FAILED for one in others):
+    elif others and all(cell.cell.state in FAILED for cell in others):
         yield "Nothing can be said about speed: no contender could be measured."
     elif figures.state == "finished":
         yield (
@@ -107,17 +107,17 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
 
 def _rough(figures: BenchFigures) -> Iterator[str]:
     """Say what few rounds show of contenders that have no interval."""
-    for one in figures.cells:
-        if not one.cell.is_compiled or one.is_wrong or one.speed_up or not one.rounds:
+    for cell in figures.cells:
+        if not cell.cell.is_compiled or cell.is_wrong or cell.speed_up or not cell.rounds:
             continue
-        where = f"{one.cell.contender}{_at(one)}"
-        seen = one.rough_speed_up
+        where = f"{cell.cell.contender}{_at(cell)}"
+        seen = cell.rough_speed_up
         if seen is None:
-            yield f"{where}: {_took(one)} in one round, which does not show which is faster."
+            yield f"{where}: {_took(cell)} in one round, which does not show which is faster."
             continue
         rounds = (
-            f"in {counted(one.rounds, 'round')}, whose range holds it with "
-            f"{share(one.rough_confidence, 1)}; {LEAST_ROUNDS} are needed for 95 %"
+            f"in {counted(cell.rounds, 'round')}, whose range holds it with "
+            f"{share(cell.rough_confidence, 1)}; {LEAST_ROUNDS} are needed for 95 %"
         )
         ends = factor(seen.low), factor(seen.high)
         if seen.low > 1 or seen.high < 1:
@@ -130,7 +130,7 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
 
 def _spent(figures: BenchFigures) -> Iterator[str]:
     """Say what a budget was spent on, and what a larger one would settle."""
-    open_cells = [one for one in figures.cells if _is_open(one)]
+    open_cells = [cell for cell in figures.cells if _is_open(cell)]
     if figures.budget_s is None or figures.state != "finished" or not figures.measuring_s:
         return
     if not open_cells:
@@ -142,13 +142,13 @@ def _spent(figures: BenchFigures) -> Iterator[str]:
     )
 
 
-def _is_open(one: CellFigures) -> bool:
+def _is_open(cell: CellFigures) -> bool:
     """Return whether more rounds could say more of a cell."""
-    if one.is_wrong or not one.cell.is_compiled:
+    if cell.is_wrong or not cell.cell.is_compiled:
         return False
-    if one.speed_up is None:
-        return one.rounds > 0
-    return not one.is_faster and not one.is_slower
+    if cell.speed_up is None:
+        return cell.rounds > 0
+    return not cell.is_faster and not cell.is_slower
 
 
 def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:
@@ -156,30 +156,30 @@ def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> 
     times_as_long = max(map(_times_as_long, open_cells))
     if times_as_long == inf:
         return "more would not settle it: two processes that build the same differ by as much"
-    if any(one.rounds * _times_as_long(one) > MOST_ROUNDS for one in open_cells):
+    if any(cell.rounds * _times_as_long(cell) > MOST_ROUNDS for cell in open_cells):
         return f"even {MOST_ROUNDS} rounds, the most that a bench makes, would not settle it"
     needed_s = figures.preparing_s + figures.measuring_s * times_as_long
-    names = listed(list(dict.fromkeys(one.cell.contender for one in open_cells)), 3)
+    names = listed(list(dict.fromkeys(cell.cell.contender for cell in open_cells)), 3)
     return f"about --budget {ceil(needed_s / 10) * 10} would settle {names}"
 
 
-def _times_as_long(one: CellFigures) -> float:
+def _times_as_long(cell: CellFigures) -> float:
     """Return how many times the rounds would show whether a cell is faster: intervals shrink with
     the square root of the number of rounds, but not below what two processes differ by.
     """
-    if one.speed_up is None:
-        return ENOUGH_ROUNDS / max(one.rounds, 1)
-    between = 2 * BETWEEN_PROCESSES.get(one.cell.clock, MOST_BETWEEN_PROCESSES)
-    away = abs(one.speed_up.middle - 1) / one.speed_up.middle
+    if cell.speed_up is None:
+        return ENOUGH_ROUNDS / max(cell.rounds, 1)
+    between = 2 * BETWEEN_PROCESSES.get(cell.cell.clock, MOST_BETWEEN_PROCESSES)
+    away = abs(cell.speed_up.middle - 1) / cell.speed_up.middle
     if away <= between:
         return inf
-    return max(1.0, (max(one.speed_up.spread - between, 0.0) / (away - between)) ** 2)
+    return max(1.0, (max(cell.speed_up.spread - between, 0.0) / (away - between)) ** 2)
 
 
 def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
-    uncompiled = next(one for one in cells if not one.cell.is_compiled)
-    right = [one for one in cells if one.speed_up and not one.is_wrong]
-    faster = sorted((one for one in right if one.is_faster), key=_speed, reverse=True)
+    uncompiled = next(cell for cell in cells if not cell.cell.is_compiled)
+    right = [cell for cell in cells if cell.speed_up and not cell.is_wrong]
+    faster = sorted((cell for cell in right if cell.is_faster), key=_speed, reverse=True)
     what = "a training step" if uncompiled.cell.trains else "a call"
     if faster:
         best = faster[0]
@@ -188,10 +188,10 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
             "fast as uncompiled, "
             f"{_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
         ).strip()
-        alike = [one.cell.contender for one in faster[1:] if _overlap(one, best)]
+        alike = [cell.cell.contender for cell in faster[1:] if _overlap(cell, best)]
         if alike:
             yield f"{listed(alike)} cannot be told apart from it: the intervals overlap."
-    elif right and all(one.is_slower for one in right):
+    elif right and all(cell.is_slower for cell in right):
         yield (
             f"Compiling does not pay here: uncompiled, {what} takes {_took(uncompiled)}, and "
             "all that was measured is slower."
@@ -201,21 +201,21 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
             f"It was not shown that compiling pays: uncompiled, {what} takes "
             f"{_took(uncompiled)}; nothing is clearly faster."
         )
-    for one in right:
-        if one not in faster[:1]:
-            yield f"{one.cell.contender}: {_compared(one)}."
+    for cell in right:
+        if cell not in faster[:1]:
+            yield f"{cell.cell.contender}: {_compared(cell)}."
 
 
 def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
     """Say from which size on a contender pays. Sizes are in the order in which they were asked for."""
-    cells = [one for one in figures.of_contender(name) if one.speed_up and not one.is_wrong]
+    cells = [cell for cell in figures.of_contender(name) if cell.speed_up and not cell.is_wrong]
     if not cells:
         return
-    faster = [one for one in cells if one.is_faster]
-    others = [one for one in cells if not one.is_faster]
+    faster = [cell for cell in cells if cell.is_faster]
+    others = [cell for cell in cells if not cell.is_faster]
     if not others:
         yield f"{name} pays at every size that was measured: {_span(faster)}."
-    elif all(one.is_slower for one in cells):
+    elif all(cell.is_slower for cell in cells):
         yield f"{name} does not pay at any size that was measured: {_listed(cells)}."
     elif not faster:
         yield f"{name} was not shown to pay at any size that was measured: {_listed(cells)}."
@@ -225,7 +225,7 @@ def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
         )
     else:
         yield (
-            f"{name} pays at {listed(one.cell.size for one in faster)}: {_span(faster)}. "
+            f"{name} pays at {listed(cell.cell.size for cell in faster)}: {_span(faster)}. "
             f"Otherwise: {_listed(others)}."
         )
 
@@ -242,54 +242,54 @@ def _is_from(cells: Sequence[CellFigures]) -> bool:
     """Return whether the sizes are one row of growing numbers, and the contender is faster from one
     of them on and not before.
     """
-    values = [list(one.cell.sizes.values()) for one in cells]
+    values = [list(cell.cell.sizes.values()) for cell in cells]
     numbers = [value[0] for value in values if len(value) == 1 and isinstance(value[0], int)]
-    first = next(i for i, one in enumerate(cells) if one.is_faster)
+    first = next(i for i, cell in enumerate(cells) if cell.is_faster)
     return (
         len(numbers) == len(cells)
         and numbers == sorted(numbers)
-        and all(one.is_faster for one in cells[first:])
+        and all(cell.is_faster for cell in cells[first:])
     )
 
 
 def _listed(cells: Sequence[CellFigures]) -> str:
-    return "; ".join(f"{one.cell.size}, {_compared(one)}" for one in cells)
+    return "; ".join(f"{cell.cell.size}, {_compared(cell)}" for cell in cells)
 
 
-def _compared(one: CellFigures) -> str:
-    assert one.speed_up is not None
-    if one.is_faster or one.is_slower:
-        return f"{_times(one)} as fast as uncompiled"
-    low, high = (factor(end) for end in (one.speed_up.low, one.speed_up.high))
+def _compared(cell: CellFigures) -> str:
+    assert cell.speed_up is not None
+    if cell.is_faster or cell.is_slower:
+        return f"{_times(cell)} as fast as uncompiled"
+    low, high = (factor(end) for end in (cell.speed_up.low, cell.speed_up.high))
     return f"no measurable difference, between {low} and {high} × as fast as uncompiled"
 
 
-def _times(one: CellFigures) -> str:
-    return times(one.speed_up) if one.speed_up else ""
+def _times(cell: CellFigures) -> str:
+    return times(cell.speed_up) if cell.speed_up else ""
 
 
-def _speed(one: CellFigures) -> float:
-    return one.speed_up.middle if one.speed_up else 0.0
+def _speed(cell: CellFigures) -> float:
+    return cell.speed_up.middle if cell.speed_up else 0.0
 
 
-def _took(one: CellFigures) -> str:
-    return run_time(one.call_s) if one.call_s is not None else "an unknown time"
+def _took(cell: CellFigures) -> str:
+    return run_time(cell.call_s) if cell.call_s is not None else "an unknown time"
 
 
-def _paid(one: CellFigures) -> str:
-    if one.pays_after is None:
+def _paid(cell: CellFigures) -> str:
+    if cell.pays_after is None:
         return ""
-    calls = "steps" if one.cell.trains else "calls"
+    calls = "steps" if cell.cell.trains else "calls"
     return (
-        f"The first one takes {seconds(one.cell.first_call_s)}, and that has paid after about "
-        f"{one.pays_after:,} {calls}."
+        f"The first one takes {seconds(cell.cell.first_call_s)}, and that has paid after about "
+        f"{cell.pays_after:,} {calls}."
     )
 
 
-def _overlap(one: CellFigures, other: CellFigures) -> bool:
-    assert one.speed_up is not None
+def _overlap(cell: CellFigures, other: CellFigures) -> bool:
+    assert cell.speed_up is not None
     assert other.speed_up is not None
-    return one.speed_up.low <= other.speed_up.high and other.speed_up.low <= one.speed_up.high
+    return cell.speed_up.low <= other.speed_up.high and other.speed_up.low <= cell.speed_up.high
 
 
 # what is to be known beside the speed
@@ -307,7 +307,7 @@ def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
 def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what is to be known of results that are not wrong."""
     for kind in ("not_compared", "within_error"):
-        first = next((one for one in cells if one.cell.agreement == kind), None)
+        first = next((cell for cell in cells if cell.cell.agreement == kind), None)
         if first and kind == "within_error" and not first.cell.reference_error:
             yield (
                 f"The results of {name} are as large as eager's and have their "
@@ -325,21 +325,21 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
             yield f"The results of {name} are {first.cell.agreement_words}."
 
 
-def _is_more_exact(one: CellFigures) -> bool:
-    return one.cell.error < one.cell.reference_error
+def _is_more_exact(cell: CellFigures) -> bool:
+    return cell.cell.error < cell.cell.reference_error
 
 
 def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
     """Say where the results are first wrong; empty where they are not."""
-    first = next((one for one in cells if one.is_wrong), None)
+    first = next((cell for cell in cells if cell.is_wrong), None)
     return f"{name} gives other results{_at(first)}: {difference(first)}." if first else ""
 
 
-def difference(one: CellFigures) -> str:
+def difference(cell_figures: CellFigures) -> str:
     """Say how far the results are from those of the uncompiled program, and which is nearer the
     truth.
     """
-    cell = one.cell
+    cell = cell_figures.cell
     if not cell.largest_difference:
         return cell.agreement_words
     comma = "," if ", " in cell.where else ""
@@ -355,26 +355,26 @@ def difference(one: CellFigures) -> str:
 
 def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say where little was compiled, or often."""
-    measured = [one for one in cells if one.cell.state == "measured"]
-    nothing = [one for one in measured if not one.cell.graphs]
+    measured = [cell for cell in cells if cell.cell.state == "measured"]
+    nothing = [cell for cell in measured if not cell.cell.graphs]
     if nothing:
         yield (
             f"{name} compiled nothing{_at(nothing[0])}: what was measured is the program as "
             "Python runs it."
         )
-    unstable = next((one for one in measured if one.cell.is_unstable), None)
+    unstable = next((cell for cell in measured if cell.cell.is_unstable), None)
     if unstable:
         yield (
             f"{name} was still compiling at each call{_at(unstable)} when measuring began: "
             "its times hold compiling."
         )
-    broken = max(measured, key=lambda one: one.cell.graph_breaks, default=None)
+    broken = max(measured, key=lambda cell: cell.cell.graph_breaks, default=None)
     if broken and broken.cell.graph_breaks:
         yield (
             f"{name}: {counted(broken.cell.graph_breaks, 'graph break')}{_at(broken)}; the "
             "app shows where."
         )
-    again = max(measured, key=lambda one: one.cell.recompiles, default=None)
+    again = max(measured, key=lambda cell: cell.cell.recompiles, default=None)
     if again and again.cell.recompiles:
         times_compiled = counted(again.cell.recompiles, "recompile")
         yield (
@@ -386,11 +386,11 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what a call costs beside its kernels, where it is not faster and that is why."""
     slow = [
-        one
-        for one in cells
-        if one.speed_up and not one.is_wrong and not one.is_faster and one.cell.work_s >= 0
+        cell
+        for cell in cells
+        if cell.speed_up and not cell.is_wrong and not cell.is_faster and cell.cell.work_s >= 0
     ]
-    most = max(slow, key=lambda one: _around_s(one), default=None)
+    most = max(slow, key=lambda cell: _around_s(cell), default=None)
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (
             f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, "
@@ -399,18 +399,18 @@ def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
         )
 
 
-def _around_s(one: CellFigures) -> float:
-    return (one.call_s or 0.0) - one.cell.work_s
+def _around_s(cell: CellFigures) -> float:
+    return (cell.call_s or 0.0) - cell.cell.work_s
 
 
 def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
     """Name what was not measured, once for each reason."""
     by_reason: dict[tuple[bool, str], list[CellFigures]] = {}
-    for one in cells:
-        if one.cell.message:
-            by_reason.setdefault((one.cell.state in FAILED, one.cell.message), []).append(one)
+    for cell in cells:
+        if cell.cell.message:
+            by_reason.setdefault((cell.cell.state in FAILED, cell.cell.message), []).append(cell)
     for (has_failed, reason), of_reason in by_reason.items():
-        places = listed((f"{one.cell.contender}{_at(one)}" for one in of_reason), 4)
+        places = listed((f"{cell.cell.contender}{_at(cell)}" for cell in of_reason), 4)
         yield f"{places} {'failed' if has_failed else 'not measured'}: {reason.rstrip('.')}."
 
 
@@ -426,17 +426,17 @@ def _machine(figures: BenchFigures) -> Iterator[str]:
 
 def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
     """Say which rounds do not count, and which do although they were disturbed."""
-    left_out = sum(one.left_out for one in figures.cells)
+    left_out = sum(cell.left_out for cell in figures.cells)
     if left_out:
-        rounds = left_out + sum(one.rounds for one in figures.cells)
+        rounds = left_out + sum(cell.rounds for cell in figures.cells)
         yield (
             f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer "
             "in them to share an operation between "
             "threads, as when a virtual machine's host moves them or other programs run."
         )
-    disturbed = [f"{one.cell.contender}{_at(one)}" for one in figures.cells if one.disturbed]
+    disturbed = [f"{cell.cell.contender}{_at(cell)}" for cell in figures.cells if cell.disturbed]
     if disturbed:
-        least = min(one.undisturbed_part for one in figures.cells)
+        least = min(cell.undisturbed_part for cell in figures.cells)
         yield (
             f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors "
             "took longer than they can to share "
@@ -446,5 +446,5 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
         )
 
 
-def _at(one: CellFigures) -> str:
-    return f" at {one.cell.size}" if one.cell.size else ""
+def _at(cell: CellFigures) -> str:
+    return f" at {cell.cell.size}" if cell.cell.size else ""

@@ -40,7 +40,7 @@ def bench_table(reader: SessionReader) -> ViewTable:
         origin="calls in processes of their own, which take turns; the range in brackets holds "
         "the speed-up with 95 %",
         columns=COLUMNS,
-        rows=[_row(figures, one) for one in figures.cells] if figures else (),
+        rows=[_row(figures, cell) for cell in figures.cells] if figures else (),
         empty=f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
         svg=(lambda: _svg(figures)) if figures else None,
     )
@@ -61,45 +61,48 @@ def _notice(figures: BenchFigures) -> str:
     return verdict(figures)[0]
 
 
-def _row(figures: BenchFigures, one: CellFigures) -> TableRow:
-    row: CellRow = row_of(one)
+def _row(figures: BenchFigures, cell: CellFigures) -> TableRow:
+    row: CellRow = row_of(cell)
     return TableRow(
         row,
         None,
-        lambda: Detail(_detail(figures, one)),
-        "problem" if one.is_wrong else "",
+        lambda: Detail(_detail(figures, cell)),
+        "problem" if cell.is_wrong else "",
     )
 
 
-def _detail(figures: BenchFigures, one: CellFigures) -> str:
+def _detail(figures: BenchFigures, cell: CellFigures) -> str:
     """Say all about one cell, draw the picture, and give the whole verdict."""
     picture = ["", *_picture(figures).splitlines()] if len(figures.sizes) > 1 else []
-    return "\n".join([*_about(one), *picture, "", *verdict(figures)])
+    return "\n".join([*_about(cell), *picture, "", *verdict(figures)])
 
 
-def _about(one: CellFigures) -> list[str]:
-    cell = one.cell
+def _about(cell_figures: CellFigures) -> list[str]:
+    cell = cell_figures.cell
     if cell.state != "measured":
         return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
-    told = [
+    parts = [
         (
             f"{cell.contender} with {cell.inputs}: called "
             f"{counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
         )
     ]
-    if one.interval:
-        ends = f"{run_time(one.interval.low)} to {run_time(one.interval.high)}"
-        told.append(
-            f"A call takes {run_time(one.interval.middle)} ({ends} with 95 %), in "
-            f"{counted(one.rounds, 'round')}."
+    if cell_figures.interval:
+        ends = f"{run_time(cell_figures.interval.low)} to {run_time(cell_figures.interval.high)}"
+        parts.append(
+            f"A call takes {run_time(cell_figures.interval.middle)} ({ends} with 95 %), in "
+            f"{counted(cell_figures.rounds, 'round')}."
         )
-    if one.speed_up:
-        told.append(f"It is {times(one.speed_up)} as fast as uncompiled.")
+    if cell_figures.speed_up:
+        parts.append(f"It is {times(cell_figures.speed_up)} as fast as uncompiled.")
     if cell.is_compiled and cell.agreement:
-        told.append(
-            ": ".join(filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(one)))) + "."
+        parts.append(
+            ": ".join(
+                filter(None, (f"Results: {RESULTS[cell.agreement]}", difference(cell_figures)))
+            )
+            + "."
         )
-    return told
+    return parts
 
 
 def _picture(figures: BenchFigures) -> str:

@@ -154,9 +154,9 @@ def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, B
     return {
         hit: cost
         for root in roots
-        for one in root.walk()
-        if one.breaks
-        for hit, cost in _costs_of(books, one)
+        for call in root.walk()
+        if call.breaks
+        for hit, cost in _costs_of(books, call)
     }
 
 
@@ -166,9 +166,9 @@ def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, Break
         # A function called at a line that is no cut counts at the last break, so that each counts
         # once.
         behind = [
-            one
-            for one in cut.calls
-            if one.called_at == line or (one.called_at not in lines and hit == cut.breaks[-1])
+            call
+            for call in cut.calls
+            if call.called_at == line or (call.called_at not in lines and hit == cut.breaks[-1])
         ]
         yield hit.id, _cost(books, cut, hit, behind)
 
@@ -188,7 +188,7 @@ def _cost(
     """Compute what one break of a call costs: extra graphs, functions in Python, and tensors that
     cross it.
     """
-    pieces = bool(cut.graphs) + sum(one.has_graph for one in behind)
+    pieces = bool(cut.graphs) + sum(call.has_graph for call in behind)
     handed_over = books.handed_over(cut, hit)
     taken = {
         local: nodes for local in handed_over if (nodes := books.takers(local, cut, hit, behind))
@@ -214,4 +214,4 @@ def _cost(
 
 
 def _goes_on(behind: Iterable[FunctionCall]) -> bool:
-    return any(one.is_resume for one in behind)
+    return any(call.is_resume for call in behind)

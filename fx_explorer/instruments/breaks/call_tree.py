@@ -70,15 +70,15 @@ class FunctionCall:
     @property
     def has_graph(self) -> bool:
         """Return whether it or a function below it has a graph."""
-        return any(one.graphs for one in self.walk())
+        return any(call.graphs for call in self.walk())
 
     def walk(self) -> Iterator[FunctionCall]:
         """Yield this function and all below it, in the order of the calls."""
         pending = [self]
         while pending:  # no recursion: a function with 1,000 graph breaks has 1,000 rests, each below the one before
-            one = pending.pop()
-            yield one
-            pending += reversed(one.calls)
+            call = pending.pop()
+            yield call
+            pending += reversed(call.calls)
 
 
 def call_trees(reader: SessionReader) -> list[FunctionCall]:
@@ -121,7 +121,7 @@ def trees(
     ):  # a caller was compiled before what it calls, so no function is below itself
         own = {row.id for row in rows}
         caller, line = callers[frame]
-        one = FunctionCall(
+        call = FunctionCall(
             frame,
             rows[0].function,
             rows[0].file,
@@ -132,7 +132,7 @@ def trees(
             breaks=tuple(hit for hit in breaks if whole.get(hit.compilation) in own),
             calls=tuple(reversed(calls.pop(frame, []))),
         )
-        calls.setdefault(caller, []).append(one)
+        calls.setdefault(caller, []).append(call)
     return calls.get(None, [])[::-1]
 
 
@@ -194,27 +194,27 @@ def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     lines: list[str] = []
     pending = [(root, 0)]
     while pending:
-        one, depth = pending.pop()
-        lines += _lines(one, depth, marked)
+        call, depth = pending.pop()
+        lines += _lines(call, depth, marked)
         pending += [
-            (inner, depth if inner.is_resume else depth + 1) for inner in reversed(one.calls)
+            (inner, depth if inner.is_resume else depth + 1) for inner in reversed(call.calls)
         ]
     return lines
 
 
-def _lines(one: FunctionCall, depth: int, marked: int) -> Iterator[str]:
-    names = ", ".join(row.name for row in one.compilations)
-    if one.graphs:
-        made = counted(len(one.graphs), "graph")
-    elif one.runs_in_eager:
+def _lines(call: FunctionCall, depth: int, marked: int) -> Iterator[str]:
+    names = ", ".join(row.name for row in call.compilations)
+    if call.graphs:
+        made = counted(len(call.graphs), "graph")
+    elif call.runs_in_eager:
         made = "runs in eager mode"
     else:
         made = "no graph"
-    yield f"{'  ' * depth}{plain_function(one.function)}  [{names}]  {made}"
+    yield f"{'  ' * depth}{plain_function(call.function)}  [{names}]  {made}"
     yield from (
-        f"{'  ' * depth}  ↻ Dynamo started again: {reason}" for reason in one.restart_reasons
+        f"{'  ' * depth}  ↻ Dynamo started again: {reason}" for reason in call.restart_reasons
     )
-    for hit in one.breaks:
+    for hit in call.breaks:
         mark = "▶" if hit.id == marked else "✗"
         yield f"{'  ' * depth}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"
 
@@ -291,7 +291,7 @@ def distinct_fallbacks(reader: SessionReader) -> list[DistinctFallback]:
         )
     return sorted(
         (_grouped(reader, rows) for rows in groups.values()),
-        key=lambda one: one.has_nothing_to_compile,
+        key=lambda fallback: fallback.has_nothing_to_compile,
     )
 
 

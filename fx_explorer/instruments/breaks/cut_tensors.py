@@ -122,7 +122,9 @@ class KeptValues:
         for one in made:
             if one.graph not in last or one.position > last[one.graph].position:
                 last[one.graph] = one
-        return (row for one in last.values() for row in self._by_value.get(self._value(one.id), ()))
+        return (
+            row for node in last.values() for row in self._by_value.get(self._value(node.id), ())
+        )
 
 
 def kept_across(
@@ -250,7 +252,7 @@ class CutTensors:
         pending = [(local, cut, hit, behind)]
         while pending:
             before, cut, hit, behind = pending.pop()
-            rests = [one for one in behind if one.is_resume]
+            rests = [call for call in behind if call.is_resume]
             for after, rest in itertools.product(self._in_rest(before, cut, hit), rests):
                 taken = self._inputs(rest).get(after, set())
                 takers |= taken

@@ -268,7 +268,9 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
         return []
     known = _Known(reader)
     return sorted(
-        (known.grouped(hits) for hits in groups.values()), key=lambda one: one.rank, reverse=True
+        (known.grouped(hits) for hits in groups.values()),
+        key=lambda graph_break: graph_break.rank,
+        reverse=True,
     )
 
 

@@ -15,32 +15,33 @@ from fx_explorer.session import SessionReader
 Json = dict[str, object]
 
 
-def graph_break(reader: SessionReader, one: DistinctBreak) -> Json:
+def graph_break(reader: SessionReader, distinct_break: DistinctBreak) -> Json:
     """Return a graph break: what causes it, what it cuts, what its calls cost, and what is left to
     Python.
     """
     return {
-        "id": one.registry_id or None,
-        "reason": one.reason,
-        "explanation": one.explanation,
-        "hints": list(one.hints),
-        "file": one.file,
-        "line": one.line,
-        "column": one.column or None,
-        "code": one.code,
-        "carets": one.carets,
+        "id": distinct_break.registry_id or None,
+        "reason": distinct_break.reason,
+        "explanation": distinct_break.explanation,
+        "hints": list(distinct_break.hints),
+        "file": distinct_break.file,
+        "line": distinct_break.line,
+        "column": distinct_break.column or None,
+        "code": distinct_break.code,
+        "carets": distinct_break.carets,
         "chain": [
             {"file": f.file, "line": f.line, "function": f.function, "code": f.code}
-            for f in one.chain
+            for f in distinct_break.chain
         ],
-        "count": one.count,
-        "compilations": list(one.compilations),
-        "resume_functions": list(one.resume_functions),
-        "goes_on_in": [plain_function(name) for name in one.resume_functions],
+        "count": distinct_break.count,
+        "compilations": list(distinct_break.compilations),
+        "resume_functions": list(distinct_break.resume_functions),
+        "goes_on_in": [plain_function(name) for name in distinct_break.resume_functions],
         "eager_rests": [
-            {"function": rest.function, "line": rest.line or None} for rest in one.eager_rests
+            {"function": rest.function, "line": rest.line or None}
+            for rest in distinct_break.eager_rests
         ],
-        "cost": _cost(reader, one.cost),
+        "cost": _cost(reader, distinct_break.cost),
     }
 
 
@@ -53,7 +54,7 @@ def _cost(reader: SessionReader, cost: BreakCost) -> Json:
         "handed_over": _tensors(cost.handed_over),
         "saved": _tensors(cost.saved),
         "kept_twice": _tensors(cost.kept_twice),
-        "kept_across": [_kept(reader, one) for one in cost.kept_across],
+        "kept_across": [_kept(reader, kept_across) for kept_across in cost.kept_across],
         "kernels": cost.kernels,
         "run_s": cost.run_s,
         "run_iqr_s": cost.run.iqr_s if cost.run else None,
@@ -61,17 +62,17 @@ def _cost(reader: SessionReader, cost: BreakCost) -> Json:
     }
 
 
-def _kept(reader: SessionReader, one: KeptAcross) -> Json:
-    row = one.kept_behind[0]
+def _kept(reader: SessionReader, kept_across: KeptAcross) -> Json:
+    row = kept_across.kept_behind[0]
     behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
     return {
-        "source": plain_code(one.source, behind),
+        "source": plain_code(kept_across.source, behind),
         "shape": [int(dim) if dim.isdecimal() else dim for dim in row.shape],
         "dtype": row.dtype,
         "bytes": row.size_bytes or None,
-        "crosses": one.crosses,
-        "kept_before": [kept.name for kept in one.kept_before],
-        "kept_behind": [kept.name for kept in one.kept_behind],
+        "crosses": kept_across.crosses,
+        "kept_before": [kept.name for kept in kept_across.kept_before],
+        "kept_behind": [kept.name for kept in kept_across.kept_behind],
     }
 
 
@@ -95,18 +96,18 @@ def _tensors(tensors: Tensors) -> Json:
     }
 
 
-def fallback(one: DistinctFallback) -> Json:
+def fallback(distinct_fallback: DistinctFallback) -> Json:
     return {
-        "kind": one.kind,
-        "function": one.function,
-        "file": one.file,
-        "line": one.line,
-        "id": one.registry_id or None,
-        "reason": one.reason,
-        "explanation": one.explanation,
-        "hints": list(one.hints),
-        "count": one.count,
-        "nothing_to_compile": one.has_nothing_to_compile,
+        "kind": distinct_fallback.kind,
+        "function": distinct_fallback.function,
+        "file": distinct_fallback.file,
+        "line": distinct_fallback.line,
+        "id": distinct_fallback.registry_id or None,
+        "reason": distinct_fallback.reason,
+        "explanation": distinct_fallback.explanation,
+        "hints": list(distinct_fallback.hints),
+        "count": distinct_fallback.count,
+        "nothing_to_compile": distinct_fallback.has_nothing_to_compile,
     }
 
 
@@ -116,22 +117,22 @@ list.
 """
 
 
-def called(one: FunctionCall, depth: int = 0) -> Json:
+def called(call: FunctionCall, depth: int = 0) -> Json:
     if depth < DEEPEST:
-        below = [called(inner, depth + 1) for inner in one.calls]
+        below = [called(inner, depth + 1) for inner in call.calls]
     else:
-        below = [_alone(each) for each in one.walk()][1:]
-    return {**_alone(one), "calls": below}
+        below = [_alone(each) for each in call.walk()][1:]
+    return {**_alone(call), "calls": below}
 
 
-def _alone(one: FunctionCall) -> Json:
+def _alone(call: FunctionCall) -> Json:
     return {
-        "function": one.function,
-        "file": one.file,
-        "line": one.line,
-        "called_at": one.called_at or None,
-        "resume": one.is_resume,
-        "compilations": [row.name for row in one.compilations],
-        "graphs": len(one.graphs),
+        "function": call.function,
+        "file": call.file,
+        "line": call.line,
+        "called_at": call.called_at or None,
+        "resume": call.is_resume,
+        "compilations": [row.name for row in call.compilations],
+        "graphs": len(call.graphs),
         "calls": [],
     }

@@ -71,6 +71,6 @@ def _part(reader: SessionReader, path: str) -> str:
     """Return ``torch/optim/optimizer.py``; empty for a file that is not torch's, such as one of the
     user's in a folder of that name.
     """
-    found = _IN_TORCH.search(path)
+    match = _IN_TORCH.search(path)
     known = reader.rows(model.SourceFile, path=path, limit=1)
-    return found["part"].replace("\\", "/") if found and not (known and known[0].is_user) else ""
+    return match["part"].replace("\\", "/") if match and not (known and known[0].is_user) else ""

@@ -46,7 +46,7 @@ BreakSubject = DistinctBreak | DistinctFallback | ExplainedRecompile
 def breaks_table(reader: SessionReader) -> ViewTable:
     breaks, again, left = distinct_breaks(reader), causes(reader), _left(reader)
     rows = [_break_row(reader, b) for b in breaks]
-    rows += [_left_row(reader, one) for one in left]
+    rows += [_left_row(reader, fallback) for fallback in left]
     rows += [_recompile_row(reader, r) for r in again]
     return ViewTable(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch "
@@ -69,8 +69,10 @@ def _within(
     paths, is_there = break_paths(reader), belongs(region)
     return [
         at
-        for at, one in enumerate(breaks)
-        if is_there(paths[one.file, one.line, one.registry_id or one.reason])
+        for at, graph_break in enumerate(breaks)
+        if is_there(
+            paths[graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason]
+        )
     ]
 
 
@@ -80,94 +82,102 @@ def subjects(reader: SessionReader) -> list[BreakSubject]:
 
 
 def _left(reader: SessionReader) -> list[DistinctFallback]:
-    return [one for one in distinct_fallbacks(reader) if not one.has_nothing_to_compile]
+    return [
+        fallback for fallback in distinct_fallbacks(reader) if not fallback.has_nothing_to_compile
+    ]
 
 
 def _untimed(row: TableRow) -> TableRow:
     return replace(row, cells=(*row.cells[:TAKES], *row.cells[TAKES + 1 :]))
 
 
-def _break_row(reader: SessionReader, found: DistinctBreak) -> TableRow:
-    where = in_file(found.file, found.line) if found.file else "unknown"
-    takes = run_time(found.cost.run_s) if found.cost.run_s is not None else "–"
+def _break_row(reader: SessionReader, graph_break: DistinctBreak) -> TableRow:
+    where = in_file(graph_break.file, graph_break.line) if graph_break.file else "unknown"
+    takes = run_time(graph_break.cost.run_s) if graph_break.cost.run_s is not None else "–"
     cells = (
         "✗ break",
         where,
-        found.cost.in_short,
+        graph_break.cost.in_short,
         takes,
-        f"{found.count}×",
-        found.in_words,
-        found.code,
+        f"{graph_break.count}×",
+        graph_break.in_words,
+        graph_break.code,
     )
-    values = {"times": float(found.count)}
-    values |= {"takes": found.cost.run_s} if found.cost.run_s is not None else {}
-    return TableRow(cells, found.place, lambda: Detail(break_text(reader, found)), values=values)
+    values = {"times": float(graph_break.count)}
+    values |= {"takes": graph_break.cost.run_s} if graph_break.cost.run_s is not None else {}
+    return TableRow(
+        cells, graph_break.place, lambda: Detail(break_text(reader, graph_break)), values=values
+    )
 
 
-def _left_row(reader: SessionReader, found: DistinctFallback) -> TableRow:
-    where = in_file(found.file, found.line)
+def _left_row(reader: SessionReader, fallback: DistinctFallback) -> TableRow:
+    where = in_file(fallback.file, fallback.line)
     cells = (
         "✗ left",
         where,
         "not compiled",
         "–",
-        f"{found.count}×",
-        found.in_words,
-        plain_function(found.function),
+        f"{fallback.count}×",
+        fallback.in_words,
+        plain_function(fallback.function),
     )
-    return TableRow(cells, found.place, lambda: Detail(left_text(reader, found)), part=1)
+    return TableRow(cells, fallback.place, lambda: Detail(left_text(reader, fallback)), part=1)
 
 
-def _recompile_row(reader: SessionReader, found: ExplainedRecompile) -> TableRow:
-    where = in_file(found.file, found.line) if found.file else plain_function(found.function)
+def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> TableRow:
+    where = (
+        in_file(recompile.file, recompile.line)
+        if recompile.file
+        else plain_function(recompile.function)
+    )
     cells = (
         "↻ recompile",
         where,
         "",
         "–",
-        f"[{found.compilation}]",
-        found.in_words,
-        first_line(_source_line(reader, found)),
+        f"[{recompile.compilation}]",
+        recompile.in_words,
+        first_line(_source_line(reader, recompile)),
     )
     return TableRow(
-        cells, found.place, lambda: Detail(_recompile_text(found)), kind="warning", part=2
+        cells, recompile.place, lambda: Detail(_recompile_text(recompile)), kind="warning", part=2
     )
 
 
-def _source_line(reader: SessionReader, found: ExplainedRecompile) -> str:
-    if not found.place:
+def _source_line(reader: SessionReader, recompile: ExplainedRecompile) -> str:
+    if not recompile.place:
         return ""
-    files = reader.by_ids(model.SourceFile, [found.place.document.id])
+    files = reader.by_ids(model.SourceFile, [recompile.place.document.id])
     lines = reader.text(files[0].text).split("\n") if files else []
-    return lines[found.place.line].strip() if found.place.line < len(lines) else ""
+    return lines[recompile.place.line].strip() if recompile.place.line < len(lines) else ""
 
 
-def _recompile_text(found: ExplainedRecompile) -> str:
-    file, line = found.called_from
+def _recompile_text(recompile: ExplainedRecompile) -> str:
+    file, line = recompile.called_from
     known = (
-        ("What to do", found.remedy),
+        ("What to do", recompile.remedy),
         ("Called from", f"{file}:{line}" if file else ""),
-        ("Graphs", found.graphs),
+        ("Graphs", recompile.graphs),
     )
-    told = [part for title, text in known if text for part in (title, f"  {text}", "")]
+    texts = [part for title, text in known if text for part in (title, f"  {text}", "")]
     parts = [
         (
-            f"[{found.compilation}] {plain_function(found.function)} was compiled again "
-            f"because {found.in_words}."
+            f"[{recompile.compilation}] {plain_function(recompile.function)} was compiled again "
+            f"because {recompile.in_words}."
         ),
         "",
-        *told,
-        f"The code compiled as [{found.of}] could not be reused: its guard failed.{_others(found)}",
-        f"  {found.guard_in_words}",
+        *texts,
+        f"The code compiled as [{recompile.of}] could not be reused: its guard failed.{_others(recompile)}",
+        f"  {recompile.guard_in_words}",
         "",
         "torch's own words",
-        f"  {found.reason}",
+        f"  {recompile.reason}",
     ]
     return "\n".join(parts)
 
 
-def _others(found: ExplainedRecompile) -> str:
-    others = found.times - 1
+def _others(recompile: ExplainedRecompile) -> str:
+    others = recompile.times - 1
     if not others:
         return ""
     was = "was" if others == 1 else "were"
@@ -223,54 +233,54 @@ wrap in a narrow terminal.
 """
 
 
-def break_text(reader: SessionReader, found: DistinctBreak) -> str:
-    head = f"{found.registry_id}  {first_line(found.reason)}".strip()
+def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
+    head = f"{graph_break.registry_id}  {first_line(graph_break.reason)}".strip()
     parts: list[Part] = [
-        ("", marked_code(found.code, found.carets)),
-        ("What it costs", [f"{found.cost.in_words}.", *run_time_lines(reader, found)]),
+        ("", marked_code(graph_break.code, graph_break.carets)),
+        ("What it costs", [f"{graph_break.cost.in_words}.", *run_time_lines(reader, graph_break)]),
         (
             "Saved for the backward across it",
-            [kept_line(reader, one) for one in found.cost.kept_across],
+            [kept_line(reader, kept_across) for kept_across in graph_break.cost.kept_across],
         ),
-        ("Why", [found.explanation] if found.explanation else []),
-        ("What to try", [f"• {hint}" for hint in found.hints]),
-        ("Where, outermost first", _chain(found)),
-        ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in found.eager_rests]),
-        ("Resumes in", [plain_function(name) for name in found.resume_functions]),
-        ("Calls, with the graphs they became", _tree(reader, found)),
-        ("Your stack, innermost last", stack_lines(reader, found.stack)),
-        ("torch's own report", reader.text(found.text).splitlines()),
+        ("Why", [graph_break.explanation] if graph_break.explanation else []),
+        ("What to try", [f"• {hint}" for hint in graph_break.hints]),
+        ("Where, outermost first", _chain(graph_break)),
+        ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in graph_break.eager_rests]),
+        ("Resumes in", [plain_function(name) for name in graph_break.resume_functions]),
+        ("Calls, with the graphs they became", _tree(reader, graph_break)),
+        ("Your stack, innermost last", stack_lines(reader, graph_break.stack)),
+        ("torch's own report", reader.text(graph_break.text).splitlines()),
     ]
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
 
-def kept_line(reader: SessionReader, one: KeptAcross) -> str:
+def kept_line(reader: SessionReader, kept_across: KeptAcross) -> str:
     """Return ``h  f32[4, 8]  128 B  only because it crosses: a graph behind cannot compute it
     again``.
     """
-    row = one.kept_behind[0]
+    row = kept_across.kept_behind[0]
     behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
     held = size(row.size_bytes) if row.size_bytes else "of unknown size"
     shape = SizeNames(reader).in_text(row.compilation, tensor(row.dtype, row.shape))
     value = "a size" if row.dtype.startswith("Sym") else shape
-    what = f"{plain_code(one.source, behind)}  {value}  {held}"
-    if one.crosses and one.is_kept_twice:
+    what = f"{plain_code(kept_across.source, behind)}  {value}  {held}"
+    if kept_across.crosses and kept_across.is_kept_twice:
         return f"{what}  by the graph before too, as one tensor"
-    if one.crosses:
+    if kept_across.crosses:
         return f"{what}  only because it crosses: what is behind cannot recompute it"
     return f"{what}  an input that both sides keep, as one tensor"
 
 
-def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
+def run_time_lines(reader: SessionReader, graph_break: DistinctBreak) -> list[str]:
     """Return what the break costs at run time; if it was not measured, why not and what measures
     it.
     """
-    if found.cost.run:
+    if graph_break.cost.run:
         what = (
             "From leaving the graph before it to entering the graph behind it; what Python "
             "runs at that line is included."
         )
-        return [f"Run time: {found.cost.run.in_words}.", what]
+        return [f"Run time: {graph_break.cost.run.in_words}.", what]
     if call_time(reader):
         return [
             (
@@ -288,16 +298,16 @@ def run_time_lines(reader: SessionReader, found: DistinctBreak) -> list[str]:
     ]
 
 
-def left_text(reader: SessionReader, found: DistinctFallback) -> str:
+def left_text(reader: SessionReader, fallback: DistinctFallback) -> str:
     parts: list[Part] = [
-        ("Why", [found.explanation or found.reason]),
-        ("What to try", [f"• {hint}" for hint in found.hints]),
-        ("Your stack, innermost last", stack_lines(reader, found.stack)),
+        ("Why", [fallback.explanation or fallback.reason]),
+        ("What to try", [f"• {hint}" for hint in fallback.hints]),
+        ("Your stack, innermost last", stack_lines(reader, fallback.stack)),
     ]
-    name = plain_function(found.function)
+    name = plain_function(fallback.function)
     head = (
-        f"{found.registry_id}  {name} was not compiled, it runs in eager mode: "
-        f"{first_line(found.reason)}"
+        f"{fallback.registry_id}  {name} was not compiled, it runs in eager mode: "
+        f"{first_line(fallback.reason)}"
     ).strip()
     return "\n".join([head, "", *_laid_out(parts)]).rstrip()
 
@@ -329,20 +339,20 @@ def marked_code(code: str, carets: str) -> list[str]:
     ]
 
 
-def _chain(found: DistinctBreak) -> list[str]:
+def _chain(graph_break: DistinctBreak) -> list[str]:
     """Return the chain of inlined calls; empty when nothing was inlined, because the code above
     then says it all.
     """
-    frames = found.chain if len(found.chain) > 1 else ()
+    frames = graph_break.chain if len(graph_break.chain) > 1 else ()
     return [f"{in_file(f.file, f.line)} in {plain_function(f.function)}   {f.code}" for f in frames]
 
 
-def _tree(reader: SessionReader, found: DistinctBreak) -> Iterator[str]:
+def _tree(reader: SessionReader, graph_break: DistinctBreak) -> Iterator[str]:
     """Yield the call trees that this break cuts."""
-    hits = reader.rows(model.GraphBreak, file=found.file, line=found.line)
-    marked = next((hit.id for hit in hits if hit.text == found.text), 0)
+    hits = reader.rows(model.GraphBreak, file=graph_break.file, line=graph_break.line)
+    marked = next((hit.id for hit in hits if hit.text == graph_break.text), 0)
     for root in call_trees(reader):
-        if any(hit.id == marked for one in root.walk() for hit in one.breaks):
+        if any(hit.id == marked for call in root.walk() for hit in call.breaks):
             yield from tree_lines(root, marked=marked)
 
 

@@ -90,7 +90,7 @@ LONGEST = 100
 def explain(
     left: SessionReader,
     right: SessionReader,
-    one: CacheAnswer,
+    cache_answer: CacheAnswer,
     other: CacheAnswer,
     name: str,
     before: str,
@@ -98,7 +98,7 @@ def explain(
 ) -> KeyDifference:
     """Say what differs in the part ``name`` of both keys."""
     if name == "gm":
-        return _graph(left, right, one, other, before, after)
+        return _graph(left, right, cache_answer, other, before, after)
     indexed = _INDEXED.match(name)
     if indexed and indexed["group"] == "example_inputs":
         return _input(indexed["key"], before, after)
@@ -113,7 +113,7 @@ def explain(
 def _graph(
     left: SessionReader,
     right: SessionReader,
-    one: CacheAnswer,
+    cache_answer: CacheAnswer,
     other: CacheAnswer,
     before: str,
     after: str,
@@ -128,7 +128,7 @@ def _graph(
     lines = [side[at].strip() if at < len(side) else "" for side in sides]
     places = [
         _place(reader, answer, line)
-        for reader, answer, line in zip((left, right), (one, other), lines, strict=True)
+        for reader, answer, line in zip((left, right), (cache_answer, other), lines, strict=True)
     ]
     return KeyDifference("the graph", _short(lines[0]), _short(lines[1]), *places)
 
@@ -137,15 +137,15 @@ def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
     """Return the user's line of the node that a line of a graph's code computes; empty where it is
     not known.
     """
-    found = _ASSIGNED.match(line)
-    if not found:
+    match = _ASSIGNED.match(line)
+    if not match:
         return ""
     for stage in ("forward", "joint", "backward", "post_grad"):
         for graph in reader.rows(
             model.Graph, compilation=answer.compilation.id, stage=stage, parent=0
         ):
             for node in reader.nodes(graph):
-                if node.name == found["name"] and node.line:
+                if node.name == match["name"] and node.line:
                     return in_file(reader.get(model.SourceFile, node.file).path, node.line)
     return ""
 
@@ -231,9 +231,9 @@ def key_pairs(left: SessionReader, right: SessionReader) -> list[KeyPair]:
     sides = [_by_question(reader) for reader in (left, right)]
     pairs = []
     for question, of_left in sides[0].items():
-        for one, other in zip(of_left, sides[1].get(question, ()), strict=False):
-            if one.record.key and other.record.key:
-                pairs.append(_pair(left, right, one, other))
+        for cache_answer, other in zip(of_left, sides[1].get(question, ()), strict=False):
+            if cache_answer.record.key and other.record.key:
+                pairs.append(_pair(left, right, cache_answer, other))
     return pairs
 
 
@@ -245,9 +245,9 @@ def _by_question(reader: SessionReader) -> dict[tuple[str, Cache], list[CacheAns
 
 
 def _pair(
-    left: SessionReader, right: SessionReader, one: CacheAnswer, other: CacheAnswer
+    left: SessionReader, right: SessionReader, cache_answer: CacheAnswer, other: CacheAnswer
 ) -> KeyPair:
-    sides = [_named(answer) for answer in (one, other)]
+    sides = [_named(answer) for answer in (cache_answer, other)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     differing = tuple(
         DifferingComponent(name, sides[0].get(name, ("", ""))[1], sides[1].get(name, ("", ""))[1])
@@ -256,11 +256,17 @@ def _pair(
     )
     if differing:
         first = explain(
-            left, right, one, other, differing[0].name, differing[0].left, differing[0].right
+            left,
+            right,
+            cache_answer,
+            other,
+            differing[0].name,
+            differing[0].left,
+            differing[0].right,
         )
     else:
         first = None
-    return KeyPair(one.record.cache, one, other, differing, first)
+    return KeyPair(cache_answer.record.cache, cache_answer, other, differing, first)
 
 
 def _named(answer: CacheAnswer) -> dict[str, tuple[str, str]]:

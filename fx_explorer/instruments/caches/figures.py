@@ -136,9 +136,9 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
 def bypass_in_words(reason: str) -> str:
     """Return torch's reason in plain words; what is not known here as torch says it."""
     for pattern, words in _REASONS:
-        found = pattern.match(bounded(reason))
-        if found:
-            return words(found)
+        match = pattern.match(bounded(reason))
+        if match:
+            return words(match)
     return reason or "torch gives no reason"
 
 
@@ -161,7 +161,7 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
     """Return what is known of a warm start; None where no cache answered with code. ``answers`` are
     all of the session.
     """
-    found = {one.compilation.id for one in answers if one.record.outcome == "hit"}
+    found = {answer.compilation.id for answer in answers if answer.record.outcome == "hit"}
     if not found:
         return None
     times = stage_times(reader)
@@ -169,7 +169,7 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
         ((STAGE_IN_WORDS.get(stage, stage), spent) for stage, spent in times.by_stage.items()),
         key=lambda one: -one[1],
     )
-    asked = {one.compilation.id for one in answers}
+    asked = {answer.compilation.id for answer in answers}
     return WarmStart(len(found), len(asked), _saved(answers), tuple(done), times.total_s)
 
 
@@ -179,8 +179,8 @@ def _saved(answers: list[CacheAnswer]) -> float:
     """
     outer: dict[int, float] = {}
     inner: dict[int, float] = {}
-    for one in answers:
-        if one.record.outcome == "hit":
-            of = outer if one.record.cache == "aotautograd" else inner
-            of[one.compilation.id] = of.get(one.compilation.id, 0.0) + one.record.saved_s
+    for answer in answers:
+        if answer.record.outcome == "hit":
+            of = outer if answer.record.cache == "aotautograd" else inner
+            of[answer.compilation.id] = of.get(answer.compilation.id, 0.0) + answer.record.saved_s
     return sum(outer.get(key) or inner.get(key, 0.0) for key in {*outer, *inner})

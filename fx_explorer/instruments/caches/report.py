@@ -27,7 +27,7 @@ def caches_of_report(reader: SessionReader) -> Json:
     answers = cache_answers(reader)
     warm = warm_start(reader, answers)
     return {
-        "answers": [_answer(one) for one in answers],
+        "answers": [_answer(answer) for answer in answers],
         "warm_start": warm
         and {
             "compilations_that_found_code": warm.hits,
@@ -49,7 +49,7 @@ def key_pair(pair: KeyPair) -> Json:
         "compilation": pair.right.compilation.name,
         "left": {"outcome": pair.left.record.outcome, "key": pair.left.record.key},
         "right": {"outcome": pair.right.record.outcome, "key": pair.right.record.key},
-        "differing": [one.name for one in pair.components],
+        "differing": [component.name for component in pair.components],
         "first": first
         and {
             "what": first.text,
@@ -61,10 +61,10 @@ def key_pair(pair: KeyPair) -> Json:
     }
 
 
-def _answer(one: CacheAnswer) -> Json:
-    record = one.record
+def _answer(cache_answer: CacheAnswer) -> Json:
+    record = cache_answer.record
     return {
-        "compilation": one.compilation.name,
+        "compilation": cache_answer.compilation.name,
         "cache": record.cache,
         "outcome": record.outcome,
         "key": record.key or None,
@@ -99,7 +99,7 @@ def done_sentence(warm: WarmStart) -> str:
 
 def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
     """Say why a cache was not asked, each reason once."""
-    bypasses = (one.record for one in answers if one.record.outcome == "bypass")
+    bypasses = (answer.record for answer in answers if answer.record.outcome == "bypass")
     reasons = Counter((record.cache, bypass_in_words(record.reason)) for record in bypasses)
     return [
         f"{CACHE_NAMES[cache]} was not asked{f', {count} times' if count > 1 else ''}: {reason}."
@@ -148,6 +148,6 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
     ):
         if value or place:
             yield f"    {name}: {value}{f'   {place}' if place else ''}"
-    others = [one.name for one in pair.components[1:]]
+    others = [component.name for component in pair.components[1:]]
     if others:
         yield f"    {counted(len(others), 'further part')} of the key: {listed(others)}"

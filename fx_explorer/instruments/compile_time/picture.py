@@ -36,15 +36,15 @@ def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
 
     def about(frame: FlameFrame) -> list[str]:
         part = whole.parts[frame.steps.start]
-        told = [
+        parts = [
             frame.name,
             f"{run_time(frame.duration_s)}, "
             f"{careful_share(frame.duration_s, whole.root.duration_s)} of all; "
             f"{run_time(frame.self_s)} by itself",
             KINDS_IN_WORDS[frame.kind],
         ]
-        told += [f"torch calls it {part.span.name}"] if part.span else []
-        return [*told, in_file(*frame.line)] if frame.line else told
+        parts += [f"torch calls it {part.span.name}"] if part.span else []
+        return [*parts, in_file(*frame.line)] if frame.line else parts
 
     title = (
         f"{root.name}: {run_time(root.duration_s)} of {run_time(whole.root.duration_s)} that "

@@ -155,11 +155,11 @@ def _built(
     """Return the session with the kernels of ``--kernels`` built; a copy of it where it cannot be
     written to.
     """
-    found = [reader]
+    readers = [reader]
     with_kernel_builds(
-        arguments, lambda built: found.append(opened.enter_context(SessionReader(built.path)))
+        arguments, lambda built: readers.append(opened.enter_context(SessionReader(built.path)))
     )(reader)
-    return found[-1]
+    return readers[-1]
 
 
 def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:

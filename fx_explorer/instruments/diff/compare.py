@@ -69,22 +69,22 @@ def figures(
     """Return kernels, operations, memory and time, then the time by stage and the operations whose
     count differs.
     """
-    found = [_Side(reader, variant) for variant in (left, right)]
-    rows = [count_figure("kernels", *(len(side.kernels) for side in found))]
-    languages = sorted({kernel.language for side in found for kernel in side.kernels})
+    sides = [_Side(reader, variant) for variant in (left, right)]
+    rows = [count_figure("kernels", *(len(side.kernels) for side in sides))]
+    languages = sorted({kernel.language for side in sides for kernel in side.kernels})
     rows += [
-        count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in found))
+        count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in sides))
         for name in languages
     ]
-    rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in found))))
+    rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in sides))))
     rows.append(
-        count_figure("operations, post-grad", *(sum(side.operations.values()) for side in found))
+        count_figure("operations, post-grad", *(sum(side.operations.values()) for side in sides))
     )
-    rows.append(count_figure("operations run eagerly", *(side.eager for side in found)))
-    rows.append(size_figure("saved for the backward", *(side.saved_bytes for side in found)))
+    rows.append(count_figure("operations run eagerly", *(side.eager for side in sides)))
+    rows.append(size_figure("saved for the backward", *(side.saved_bytes for side in sides)))
     rows += run_times(reader, left, right)
     rows += _compile_times(reader, left, right)
-    rows += _differing_operations(*(side.operations for side in found))
+    rows += _differing_operations(*(side.operations for side in sides))
     return rows
 
 
@@ -104,8 +104,10 @@ def _compile_times(
     each = [whole, *_stages(reader, left, right)]
     if remark:
         each = [
-            text_figure(one.what, one.left, one.right, remark=remark if one.difference else "")
-            for one in each
+            text_figure(
+                figure.what, figure.left, figure.right, remark=remark if figure.difference else ""
+            )
+            for figure in each
         ]
     return [
         each[0],
@@ -161,7 +163,7 @@ def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
     }
     if "dynamo" in stages and "post_grad" not in stages:
         return sum(node.op.startswith("call_") for node in rows_of(reader, stages["dynamo"]))
-    left_out = [(one.compilation, one.direction, one.nodes) for one in eager_nodes(reader)]
+    left_out = [(nodes.compilation, nodes.direction, nodes.nodes) for nodes in eager_nodes(reader)]
     owners = {
         (_lowering_variant(reader, variant, direction).name, direction)
         for direction in model.DIRECTIONS
@@ -291,7 +293,10 @@ def _compared(
         return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
     return text_figure(
         words,
-        *(with_spread(one.median_s, one.iqr_s) if one else "not measured" for one in (left, right)),
+        *(
+            with_spread(measurement.median_s, measurement.iqr_s) if measurement else "not measured"
+            for measurement in (left, right)
+        ),
     )
 
 

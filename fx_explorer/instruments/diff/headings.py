@@ -120,17 +120,21 @@ def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
     marks = {mark.name for mark in other.marks}
     words = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
     return words + [
-        f"pass_ of {file_name(one.path)}" for one in changes.passes if one not in other.passes
+        f"pass_ of {file_name(pass_file.path)}"
+        for pass_file in changes.passes
+        if pass_file not in other.passes
     ]
 
 
 def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:
     lowered = [
-        one for one in reader.rows(model.RegionLowering, compilation=side.id) if one.subgraph
+        lowering
+        for lowering in reader.rows(model.RegionLowering, compilation=side.id)
+        if lowering.subgraph
     ]
-    if not any(one.is_reused for one in lowered):
+    if not any(lowering.is_reused for lowering in lowered):
         return []
     return [
         f'only region "{name}"'
-        for name in dict.fromkeys(one.name for one in lowered if not one.is_reused)
+        for name in dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
     ]

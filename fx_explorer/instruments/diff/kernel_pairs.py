@@ -88,16 +88,20 @@ def _across_compilations(
     """Pair kernels without a partner that are the same code in another compilation."""
     free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
     if any(other is None for _, (_, other) in found):
-        for key, (one, other) in found:
-            if one is None and other is not None:
+        for key, (kernel_use, other) in found:
+            if kernel_use is None and other is not None:
                 free[_code_of(right, key[1], other)].append(other)
     rows, taken = [], set[int]()
-    for key, (one, other) in found:
-        same = free.get(_code_of(left, key[1], one)) if free and one and other is None else None
+    for key, (kernel_use, other) in found:
+        same = (
+            free.get(_code_of(left, key[1], kernel_use))
+            if free and kernel_use and other is None
+            else None
+        )
         partner = same.popleft() if same else other
         if partner is not None and partner is not other:
             taken.add(partner.kernel.id)
-        rows.append((key, (one, partner)))
+        rows.append((key, (kernel_use, partner)))
     return [
         (key, pair) for key, pair in rows if pair[0] or (pair[1] and pair[1].kernel.id not in taken)
     ]
@@ -126,20 +130,22 @@ def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
 
 def _judged(
     left: SessionReader, right: SessionReader, compilation: str, direction: model.Direction,
-    one: KernelUse | None, other: KernelUse | None,
+    kernel_use: KernelUse | None, other: KernelUse | None,
 ) -> KernelPair:  # fmt: skip
-    return KernelPair(compilation, direction, one, other, *_difference(left, right, one, other))
+    return KernelPair(
+        compilation, direction, kernel_use, other, *_difference(left, right, kernel_use, other)
+    )
 
 
 def _difference(
-    left: SessionReader, right: SessionReader, one: KernelUse | None, other: KernelUse | None
+    left: SessionReader, right: SessionReader, kernel_use: KernelUse | None, other: KernelUse | None
 ) -> tuple[Difference, int, bool]:
     """Return (what differs, in how many lines, whether the comparison was cut off)."""
-    if one is None or other is None:
+    if kernel_use is None or other is None:
         return ("only left" if other is None else "only right"), 0, False
-    if not one.kernel.artifact or not other.kernel.artifact:
-        return ("same" if one.kernel.name == other.kernel.name else "code"), 0, False
-    codes = [code_lines(reader, use.kernel) for reader, use in ((left, one), (right, other))]
+    if not kernel_use.kernel.artifact or not other.kernel.artifact:
+        return ("same" if kernel_use.kernel.name == other.kernel.name else "code"), 0, False
+    codes = [code_lines(reader, use.kernel) for reader, use in ((left, kernel_use), (right, other))]
     if codes[0] == codes[1]:
         return "same", 0, False
     bare = [_without_device(code) for code in codes]

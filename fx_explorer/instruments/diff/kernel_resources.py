@@ -34,10 +34,10 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
     gpu = session_gpu(reader)
     if kernel is None or gpu is None:
         return ""
-    found = estimate(reader, kernel, gpu)
-    if found.bound == "unknown":
+    roofline = estimate(reader, kernel, gpu)
+    if roofline.bound == "unknown":
         return ""
-    return f"{microseconds(found.estimated_s)}, {bound_in_words(found)}"
+    return f"{microseconds(roofline.estimated_s)}, {bound_in_words(roofline)}"
 
 
 def configuration_pairs(
@@ -60,9 +60,9 @@ def _by_options(
     gpu = session_gpu(reader)
     found = candidates(reader, kernel, gpu) if gpu else []
     return {
-        tuple(one.build.options.items()): one
-        for one in found
-        if one.build.state == "failed" or one.build.has_resources
+        tuple(candidate.build.options.items()): candidate
+        for candidate in found
+        if candidate.build.state == "failed" or candidate.build.has_resources
     }
 
 

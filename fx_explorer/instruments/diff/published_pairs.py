@@ -39,10 +39,10 @@ def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
     pairs = []
     for key in dict.fromkeys((*sides[0], *sides[1])):
         compilation, name, direction, _ = key
-        one, other = sides[0].get(key), sides[1].get(key)
+        stage, other = sides[0].get(key), sides[1].get(key)
         pairs.append(
             StagePair(
-                compilation, name, direction, one, other, _difference(left, right, one, other)
+                compilation, name, direction, stage, other, _difference(left, right, stage, other)
             )
         )
     return pairs
@@ -51,28 +51,28 @@ def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
 def _by_key(reader: SessionReader) -> dict[_Key, ShownStage]:
     seen: Counter[tuple[str, str, str]] = Counter()
     found: dict[_Key, ShownStage] = {}
-    for one in published_stages(reader):
-        key = one.document.owner, one.stage.name, one.stage.direction
-        found[key[0], key[1], key[2], seen[key]] = one
+    for stage in published_stages(reader):
+        key = stage.document.owner, stage.stage.name, stage.stage.direction
+        found[key[0], key[1], key[2], seen[key]] = stage
         seen[key] += 1
     return found
 
 
 def _difference(
-    left: SessionReader, right: SessionReader, one: ShownStage | None, other: ShownStage | None
+    left: SessionReader, right: SessionReader, stage: ShownStage | None, other: ShownStage | None
 ) -> str:
-    if one is None or other is None:
-        return "only in the second" if one is None else "only in the first"
-    if one.document.kind != other.document.kind:
-        return f"a {_kind(one)} in the first, a {_kind(other)} in the second"
-    if one.document.kind == "graph":
+    if stage is None or other is None:
+        return "only in the second" if stage is None else "only in the first"
+    if stage.document.kind != other.document.kind:
+        return f"a {_kind(stage)} in the first, a {_kind(other)} in the second"
+    if stage.document.kind == "graph":
         return difference_in_words(
-            graph_diff(rows_of(left, one.document), rows_of(right, other.document))
+            graph_diff(rows_of(left, stage.document), rows_of(right, other.document))
         )
     return difference_in_words(
-        text_diff(lines_of(left, one.document), lines_of(right, other.document)), "line"
+        text_diff(lines_of(left, stage.document), lines_of(right, other.document)), "line"
     )
 
 
-def _kind(one: ShownStage) -> str:
-    return "graph" if one.document.kind == "graph" else "text"
+def _kind(stage: ShownStage) -> str:
+    return "graph" if stage.document.kind == "graph" else "text"

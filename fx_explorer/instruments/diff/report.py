@@ -29,44 +29,44 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
         "schema": SCHEMA,
         "left": names[0],
         "right": names[1],
-        "figures": [_figure(one) for one in figures_of_both(left, right)],
+        "figures": [_figure(figure) for figure in figures_of_both(left, right)],
         "graph_breaks": {
-            "only_left": [_break(one) for one in breaks_of_one(left, right)],
-            "only_right": [_break(one) for one in breaks_of_one(right, left)],
+            "only_left": [_break(graph_break) for graph_break in breaks_of_one(left, right)],
+            "only_right": [_break(graph_break) for graph_break in breaks_of_one(right, left)],
         },
-        "caches": [key_pair(one) for one in key_pairs(left, right)],
-        "published": [_stage(one) for one in stage_pairs(left, right)],
-        "kernels": [_pair(left, right, one) for one in kernel_pairs(left, right)],
+        "caches": [key_pair(pair) for pair in key_pairs(left, right)],
+        "published": [_stage(pair) for pair in stage_pairs(left, right)],
+        "kernels": [_pair(left, right, pair) for pair in kernel_pairs(left, right)],
     }
 
 
-def _figure(one: Figure) -> Json:
+def _figure(figure: Figure) -> Json:
     return {
-        "what": one.what.strip(),
-        "left": one.left,
-        "right": one.right,
-        "difference": one.change,
+        "what": figure.what.strip(),
+        "left": figure.left,
+        "right": figure.right,
+        "difference": figure.change,
     }
 
 
-def _stage(one: StagePair) -> Json:
+def _stage(pair: StagePair) -> Json:
     return {
-        "compilation": one.compilation,
-        "name": one.name,
-        "direction": one.direction or None,
-        "left": one.left.size if one.left else None,
-        "right": one.right.size if one.right else None,
-        "difference": one.difference,
+        "compilation": pair.compilation,
+        "name": pair.name,
+        "direction": pair.direction or None,
+        "left": pair.left.size if pair.left else None,
+        "right": pair.right.size if pair.right else None,
+        "difference": pair.difference,
     }
 
 
-def _break(one: DistinctBreak) -> Json:
+def _break(graph_break: DistinctBreak) -> Json:
     return {
-        "id": one.registry_id,
-        "reason": one.reason,
-        "file": one.file,
-        "line": one.line,
-        "code": one.code,
+        "id": graph_break.registry_id,
+        "reason": graph_break.reason,
+        "file": graph_break.file,
+        "line": graph_break.line,
+        "code": graph_break.code,
     }
 
 
@@ -80,8 +80,12 @@ def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
         "comparison_was_cut": pair.is_cut,
         "lines": _lines(left, right, pair) if pair.difference == "code" else [],
         "configurations": [
-            {"options": one.options, "left": _resources(one.left), "right": _resources(one.right)}
-            for one in configuration_pairs(left, right, pair)
+            {
+                "options": configuration_pair.options,
+                "left": _resources(configuration_pair.left),
+                "right": _resources(configuration_pair.right),
+            }
+            for configuration_pair in configuration_pairs(left, right, pair)
         ],
     }
 

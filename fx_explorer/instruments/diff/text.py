@@ -74,9 +74,9 @@ def _figures(
 
 
 def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
-    for name, one, other in ((names[0], left, right), (names[1], right, left)):
-        for found in breaks_of_one(one, other):
-            yield f"only {name} breaks at {in_file(found.file, found.line)}: {found.in_words}"
+    for name, reader, other in ((names[0], left, right), (names[1], right, left)):
+        for graph_break in breaks_of_one(reader, other):
+            yield f"only {name} breaks at {in_file(graph_break.file, graph_break.line)}: {graph_break.in_words}"
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
@@ -155,8 +155,8 @@ def _resources(
             head = f"  [{pair.compilation}] {pair.direction:<9} "
             yield head + _name(pair, width and width - len(head))
             yield "      " + "  ·  ".join(words or "not known" for words in said)
-        for one in configuration_pairs(left, right, pair):
+        for configuration_pair in configuration_pairs(left, right, pair):
             yield (
-                f"      {one.name}: {resources_in_words(one.left)}  ·  "
-                f"{resources_in_words(one.right)}"
+                f"      {configuration_pair.name}: {resources_in_words(configuration_pair.left)}  ·  "
+                f"{resources_in_words(configuration_pair.right)}"
             )

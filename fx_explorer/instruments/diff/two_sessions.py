@@ -110,14 +110,16 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
     """
     sides = [bench_figures(reader) for reader in (left, right)]
     cells = [
-        {(one.cell.contender, one.cell.size): one.interval for one in side.cells} if side else {}
+        {(cell.cell.contender, cell.cell.size): cell.interval for cell in side.cells}
+        if side
+        else {}
         for side in sides
     ]
     figures = []
-    for (contender, size_words), one in cells[0].items():
+    for (contender, size_words), interval in cells[0].items():
         other = cells[1].get((contender, size_words))
-        if one and other:
-            if one.low <= other.high and other.low <= one.high:
+        if interval and other:
+            if interval.low <= other.high and other.low <= interval.high:
                 alike = ", no measurable difference"
             else:
                 alike = ""
@@ -125,9 +127,11 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
             figures.append(
                 text_figure(
                     what,
-                    run_time(one.middle),
+                    run_time(interval.middle),
                     run_time(other.middle),
-                    remark="within the spread" if alike else percentage(one.middle, other.middle),
+                    remark="within the spread"
+                    if alike
+                    else percentage(interval.middle, other.middle),
                 )
             )
     return figures
@@ -165,7 +169,7 @@ def _unseen(reader: SessionReader, stage: model.Stage) -> str:
         return "one of the programs did not run to its end"
     compiled = [row for row in reader.rows(model.Compilation) if row.status in ("ok", "broke")]
     reasons = [(row.missing_stages or {}).get(stage, "") for row in compiled]
-    if any(one.startswith(FROM_A_CACHE) for one in reasons):
+    if any(reason.startswith(FROM_A_CACHE) for reason in reasons):
         return CACHED
     if stage == "backward" and compiled and all(reasons):
         return "one of them has no backward"
@@ -243,7 +247,11 @@ MOST_VERSIONS = 8
 
 def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
     """Return graph breaks of ``reader`` that ``other`` does not have."""
-    return [one for one, counterpart in paired_breaks(reader, other) if one and not counterpart]
+    return [
+        graph_break
+        for graph_break, counterpart in paired_breaks(reader, other)
+        if graph_break and not counterpart
+    ]
 
 
 def paired_breaks(
@@ -254,19 +262,21 @@ def paired_breaks(
     file more often, from top to bottom.
     """
     free: defaultdict[tuple[str, str, str], deque[DistinctBreak]] = defaultdict(deque)
-    for one in sorted(distinct_breaks(right), key=lambda found: found.line):
-        free[_cause(one)].append(one)
+    for graph_break in sorted(
+        distinct_breaks(right), key=lambda distinct_break: distinct_break.line
+    ):
+        free[_cause(graph_break)].append(graph_break)
     of_left = distinct_breaks(left)
     partners = {
-        id(one): free[_cause(one)].popleft()
-        for one in sorted(of_left, key=lambda found: found.line)
-        if free[_cause(one)]
+        id(graph_break): free[_cause(graph_break)].popleft()
+        for graph_break in sorted(of_left, key=lambda distinct_break: distinct_break.line)
+        if free[_cause(graph_break)]
     }
     return [
-        *((one, partners.get(id(one))) for one in of_left),
-        *((None, one) for rest in free.values() for one in rest),
+        *((graph_break, partners.get(id(graph_break))) for graph_break in of_left),
+        *((None, graph_break) for rest in free.values() for graph_break in rest),
     ]
 
 
-def _cause(one: DistinctBreak) -> tuple[str, str, str]:
-    return one.file, one.code.strip(), one.registry_id or one.reason
+def _cause(graph_break: DistinctBreak) -> tuple[str, str, str]:
+    return graph_break.file, graph_break.code.strip(), graph_break.registry_id or graph_break.reason

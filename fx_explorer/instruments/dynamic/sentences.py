@@ -33,13 +33,25 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
     """
     if not trial.is_whole:
         return (trial.way, *[""] * (len(COLUMNS) - 2), told(trial))
-    found = trial.figures
-    if found.recompiles:
-        compiled = f"{found.compiled} ({found.recompiles} again)"
+    session_figures = trial.figures
+    if session_figures.recompiles:
+        compiled = f"{session_figures.compiled} ({session_figures.recompiles} again)"
     else:
-        compiled = str(found.compiled)
-    numbers = (found.graphs, found.guards, found.free_sizes, found.fixed_sizes, found.kernels)
-    return (trial.way, compiled, *map(str, numbers), f"{found.compile_s:.1f}", told(trial))
+        compiled = str(session_figures.compiled)
+    numbers = (
+        session_figures.graphs,
+        session_figures.guards,
+        session_figures.free_sizes,
+        session_figures.fixed_sizes,
+        session_figures.kernels,
+    )
+    return (
+        trial.way,
+        compiled,
+        *map(str, numbers),
+        f"{session_figures.compile_s:.1f}",
+        told(trial),
+    )
 
 
 def told(trial: DynamicTrial) -> str:

@@ -113,8 +113,8 @@ async def _try(
 
     again = await recapture(request, worker, _found, attend=ask)
     figures, answers, free_sizes = again.found
-    rejected = next((one for one in answers if one.answer == "rejected"), None)
-    taken = any(one.answer == "accepted" for one in answers)
+    rejected = next((answer for answer in answers if answer.answer == "rejected"), None)
+    taken = any(answer.answer == "accepted" for answer in answers)
     return DynamicTrial(
         way,
         again.outcome,
@@ -166,9 +166,9 @@ def _sizes(
     """
     found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
     return [
-        (plain_source(one["source"], of), int(one["dimension"]))
-        for one in found
-        if one and not (of and out_of_reach(reader, one["source"], of))
+        (plain_source(match["source"], of), int(match["dimension"]))
+        for match in found
+        if match and not (of and out_of_reach(reader, match["source"], of))
     ]
 
 

@@ -79,69 +79,77 @@ def _number(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = SessionFixes()
-    ended = answer_from(arguments, lambda reader: _find(reader, found)) or 0
+    session_fixes = SessionFixes()
+    ended = answer_from(arguments, lambda reader: _find(reader, session_fixes)) or 0
     if arguments.diff is not None:
-        fix = found.fix(arguments.diff)
+        fix = session_fixes.fix(arguments.diff)
         sys.stdout.write(fix.diff or fix.instruction + "\n")
     elif arguments.apply == ALL:
-        return asyncio.run(apply_together(found, arguments))
+        return asyncio.run(apply_together(session_fixes, arguments))
     elif arguments.apply is not None:
-        return asyncio.run(apply(found, found.fix(arguments.apply), arguments))
-    elif found.before is not None:
-        asyncio.run(_list(found, arguments))
+        return asyncio.run(apply(session_fixes, session_fixes.fix(arguments.apply), arguments))
+    elif session_fixes.before is not None:
+        asyncio.run(_list(session_fixes, arguments))
     return ended
 
 
-def _find(reader: SessionReader, found: SessionFixes) -> None:
+def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     from fx_explorer.analysis.whole_session import session_figures, tells_breaks
     from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
     from fx_explorer.instruments.breaks.grouped import distinct_breaks
     from fx_explorer.instruments.fixes import proposals, why_none
     from fx_explorer.instruments.fixes.offers import as_break, why_not_tried
 
-    found.request = reader.request()
-    found.why_not_tried = why_not_tried(reader, found.request)
-    found.before = session_figures(reader)
-    found.stopped = _what_stopped(reader)
-    found.tells_breaks = tells_breaks(reader)
-    found.recompiles = recompiles_of(reader)
+    session_fixes.request = reader.request()
+    session_fixes.why_not_tried = why_not_tried(reader, session_fixes.request)
+    session_fixes.before = session_figures(reader)
+    session_fixes.stopped = _what_stopped(reader)
+    session_fixes.tells_breaks = tells_breaks(reader)
+    session_fixes.recompiles = recompiles_of(reader)
     left = [
-        as_break(one)
-        for one in distinct_fallbacks(reader)
-        if one.kind != "limit" and not one.has_nothing_to_compile
+        as_break(fallback)
+        for fallback in distinct_fallbacks(reader)
+        if fallback.kind != "limit" and not fallback.has_nothing_to_compile
     ]
     broken = [*distinct_breaks(reader), *left]
-    found.breaks = [(one, proposals(reader, one), why_none(reader, one)) for one in broken]
+    session_fixes.breaks = [
+        (graph_break, proposals(reader, graph_break), why_none(reader, graph_break))
+        for graph_break in broken
+    ]
 
 
-async def _list(found: SessionFixes, arguments: argparse.Namespace) -> None:
+async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
     """Print every break with its fixes, tried where that was asked for, then the recompiles and
     what can be done next.
     """
-    if not found.breaks:
-        tell(printable(_no_breaks(found)))
+    if not session_fixes.breaks:
+        tell(printable(_no_breaks(session_fixes)))
     number = 0
-    for one, fixes, obstacle in found.breaks:
-        tell(Hanging(f"{printable(place(one.file, one.line))}  ", printable(one.code)))
-        tell(f"    {printable(one.in_words)}")
+    for graph_break, fixes, obstacle in session_fixes.breaks:
+        tell(
+            Hanging(
+                f"{printable(place(graph_break.file, graph_break.line))}  ",
+                printable(graph_break.code),
+            )
+        )
+        tell(f"    {printable(graph_break.in_words)}")
         for fix in fixes:
             number += 1
             tell(Hanging(f"  {number:>3}  ", printable(fix.title)))
             if arguments.trying or arguments.together:
-                tell(f"       {told(await trial(found, fix, arguments))}")
+                tell(f"       {told(await trial(session_fixes, fix, arguments))}")
             if fix.risk:
                 tell(f"       {printable(fix.risk)}")
         if not fixes:
             tell(
-                f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(one)}"
+                f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(graph_break)}"
             )
     if arguments.together:
-        await list_together(found, arguments)
-    if found.recompiles:
-        await list_recompiles(found.recompiles, found.request, arguments)
+        await list_together(session_fixes, arguments)
+    if session_fixes.recompiles:
+        await list_recompiles(session_fixes.recompiles, session_fixes.request, arguments)
     if number:
-        tell(f"\n{_next_steps(arguments) if found.request else SEE_ONE}")
+        tell(f"\n{_next_steps(arguments) if session_fixes.request else SEE_ONE}")
 
 
 def _what_stopped(reader: SessionReader) -> str:
@@ -156,15 +164,15 @@ def _what_stopped(reader: SessionReader) -> str:
 SEE_ONE = "see one: --diff N"
 
 
-def _no_breaks(found: SessionFixes) -> str:
-    if not found.tells_breaks:
+def _no_breaks(session_fixes: SessionFixes) -> str:
+    if not session_fixes.tells_breaks:
         return (
             "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or "
             "TORCH_LOGS=graph_breaks does"
         )
-    if found.stopped:
-        return f"no graph breaks up to where the program stopped: {found.stopped}"
-    if found.recompiles and found.recompiles.causes:
+    if session_fixes.stopped:
+        return f"no graph breaks up to where the program stopped: {session_fixes.stopped}"
+    if session_fixes.recompiles and session_fixes.recompiles.causes:
         return "no graph breaks"
     return "no graph breaks: nothing to fix"
 
@@ -175,5 +183,5 @@ def _next_steps(arguments: argparse.Namespace) -> str:
     return f"{trying}{SEE_ONE}   write one: --apply N"
 
 
-def _hint(one: DistinctBreak) -> str:
-    return printable(one.hints[0]) if one.hints else "nothing"
+def _hint(graph_break: DistinctBreak) -> str:
+    return printable(graph_break.hints[0]) if graph_break.hints else "nothing"

@@ -51,7 +51,7 @@ class DynamicMark:
     @property
     def sources(self) -> tuple[str, ...]:
         """Return all that is to be marked, as the environment variable takes it."""
-        return (self.source, *(one.source for one in self.with_it))
+        return (self.source, *(size_mark.source for size_mark in self.with_it))
 
     @property
     def title(self) -> str:
@@ -64,7 +64,9 @@ class DynamicMark:
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
         first = change.name if change.index is None else f"{which} of {change.name}"
-        return listed([first, *(f"size {one.index} of {one.name}" for one in self.with_it)])
+        return listed(
+            [first, *(f"size {size_mark.index} of {size_mark.name}" for size_mark in self.with_it)]
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -93,13 +95,16 @@ class DynamicMark:
         else:
             first = None
         named = [
-            one
-            for one in (first, *self.with_it)
-            if one is not None
-            and not is_unfinished(one.source)
-            and one.source not in self.out_of_reach
+            size_mark
+            for size_mark in (first, *self.with_it)
+            if size_mark is not None
+            and not is_unfinished(size_mark.source)
+            and size_mark.source not in self.out_of_reach
         ]
-        return [f"torch._dynamo.mark_dynamic({one.name}, {one.index})" for one in named]
+        return [
+            f"torch._dynamo.mark_dynamic({size_mark.name}, {size_mark.index})"
+            for size_mark in named
+        ]
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
@@ -124,7 +129,9 @@ def marks(reader: SessionReader) -> list[DynamicMark]:
             # One size can be the cause of many recompiles. The mark avoids all of them; the first
             # one names it.
             with_it = _with_it(reader, cause, source, one_size=one_size)
-            beyond = _out_of_reach(reader, cause, (source, *(one.source for one in with_it)))
+            beyond = _out_of_reach(
+                reader, cause, (source, *(size_mark.source for size_mark in with_it))
+            )
             found.setdefault(source, DynamicMark(source, cause, with_it, beyond))
     return list(found.values())
 
@@ -150,11 +157,11 @@ def _with_it(
     )
     if before is None or after is None or cause.change.kind != "size":
         return ()
-    found = [
+    size_marks = [
         SizeMark(f"{tensor}:{index}" if one_size else tensor, plain_source(tensor, before), index)
         for tensor, index in sizes_that_varied(reader, before, after)
     ]
-    return tuple(one for one in found if one.source != source)
+    return tuple(size_mark for size_mark in size_marks if size_mark.source != source)
 
 
 def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
@@ -189,10 +196,10 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
     """Return marks as fixes: the one that avoids this recompile, and all together; without a cause,
     all of them.
     """
-    found = marks(reader)
+    dynamic_marks = marks(reader)
     chosen = [
         mark
-        for mark in found
+        for mark in dynamic_marks
         if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source
     ]
     fixes = [
@@ -205,16 +212,16 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
         )
         for mark in chosen
     ]
-    if chosen and set(sources_of(found)) > set(chosen[0].sources):
-        why = f"All that vary in this session: {', '.join(mark.what for mark in found)}."
-        sources = sources_of(found)
+    if chosen and set(sources_of(dynamic_marks)) > set(chosen[0].sources):
+        why = f"All that vary in this session: {', '.join(mark.what for mark in dynamic_marks)}."
+        sources = sources_of(dynamic_marks)
         fixes.append(
             Fix(
                 "mark all that vary as dynamic",
                 why,
                 line=chosen[0].cause.line,
                 marks=sources,
-                by_hand=_by_hand(found),
+                by_hand=_by_hand(dynamic_marks),
             )
         )
     return fixes

@@ -68,7 +68,7 @@ def all_proposals(path: Path) -> list[list[Fix]]:
     can be called in a thread.
     """
     with SessionReader(path) as reader:
-        return [proposals(reader, one) for one in distinct_breaks(reader)]
+        return [proposals(reader, graph_break) for graph_break in distinct_breaks(reader)]
 
 
 def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
@@ -128,7 +128,7 @@ def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
             "The capture has not ended, so its breaks are not all counted. Let it continue "
             "to the end, then try."
         )
-    if any(one.variant_of for one in reader.rows(model.Compilation)):
+    if any(compilation.variant_of for compilation in reader.rows(model.Compilation)):
         return (
             "The session has other variants, whose breaks count twice. Capture again, and "
             "try before you compile another one."

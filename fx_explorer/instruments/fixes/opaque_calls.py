@@ -74,14 +74,14 @@ def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
     # whole, whatever breaks inside it.
     if site.depth == 0 and is_explained(site):
         return
-    found = list(_named_calls(site))
+    calls = list(_named_calls(site))
     named = [
-        one
-        for one in found
-        if re.search(rf"\b{re.escape(one.short_name)}\b", site.broken.explanation)
+        call
+        for call in calls
+        if re.search(rf"\b{re.escape(call.short_name)}\b", site.broken.explanation)
     ]
-    inner = {id(node) for one in found for node in walk(one.call) if node is not one.call}
-    yield from named or (one for one in found if id(one.call) not in inner)
+    inner = {id(node) for call in calls for node in walk(call.call) if node is not call.call}
+    yield from named or (call for call in calls if id(call.call) not in inner)
 
 
 def _named_calls(site: Site) -> Iterator[OpaqueCall]:

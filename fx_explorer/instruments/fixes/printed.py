@@ -44,12 +44,12 @@ def recompiles_of(reader: SessionReader) -> Recompiles:
 
 
 async def list_recompiles(
-    found: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace
+    recompiles: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace
 ) -> None:
     """Print the recompiles. When ``request`` is None, the session does not say how it was captured,
     so nothing is tried.
     """
-    for cause in found.causes:
+    for cause in recompiles.causes:
         if cause.file:
             where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
         else:
@@ -57,12 +57,18 @@ async def list_recompiles(
         tell(Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}")))
         if cause.remedy:
             tell(f"       {printable(cause.remedy)}")
-        for mark in found.marks:
+        for mark in recompiles.marks:
             if mark.cause == cause and arguments.trying and request:
-                await _try([mark], mark.instruction, found.compilations, request, arguments)
-    if len(found.marks) > 1 and arguments.trying and request:
+                await _try([mark], mark.instruction, recompiles.compilations, request, arguments)
+    if len(recompiles.marks) > 1 and arguments.trying and request:
         tell("all that vary")
-        await _try(found.marks, instruction(found.marks), found.compilations, request, arguments)
+        await _try(
+            recompiles.marks,
+            instruction(recompiles.marks),
+            recompiles.compilations,
+            request,
+            arguments,
+        )
 
 
 async def _try(
@@ -91,30 +97,30 @@ TOO_FEW = (
 )
 
 
-async def list_together(found: SessionFixes, arguments: argparse.Namespace) -> None:
+async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
     """Print what all good fixes come to, after each has been tried."""
-    whole = _together(found)
+    whole = _together(session_fixes)
     tell("all good fixes together")
     if whole is None:
         tell(f"       {TOO_FEW}")
         return
     tell(f"       {printable(whole.fix.why)}")
-    tell(f"       {told(await trial(found, whole.fix, arguments))}")
+    tell(f"       {told(await trial(session_fixes, whole.fix, arguments))}")
     tell("       write them: --apply all")
 
 
-async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> int:
+async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> int:
     """Try what decides which of them are good, then all of these; a single good one is written
     alone. Returns 1 when nothing is written.
     """
     from fx_explorer.instruments.fixes import next_to_try
 
-    breaks = [fixes for _, fixes, _ in found.breaks]
-    while fix := next_to_try(breaks, found.trials):
+    breaks = [fixes for _, fixes, _ in session_fixes.breaks]
+    while fix := next_to_try(breaks, session_fixes.trials):
         tell(printable(f"{fix.title} (line {fix.line})"))
-        tell(f"       {told(await trial(found, fix, arguments))}")
-    whole = _together(found)
-    good = [one for one in found.trials if one.is_good]
+        tell(f"       {told(await trial(session_fixes, fix, arguments))}")
+    whole = _together(session_fixes)
+    good = [one for one in session_fixes.trials if one.is_good]
     if whole is None and len(good) == 1:
         tell("one fix is good:")
         sys.stdout.write(printable_text(good[0].fix.diff))
@@ -123,13 +129,13 @@ async def apply_together(found: SessionFixes, arguments: argparse.Namespace) -> 
         tell(TOO_FEW)
         return 1
     tell(printable_text(whole.fix.why))
-    return await apply(found, whole.fix, arguments)
+    return await apply(session_fixes, whole.fix, arguments)
 
 
-def _together(found: SessionFixes) -> Together | None:
+def _together(session_fixes: SessionFixes) -> Together | None:
     from fx_explorer.instruments.fixes import together
 
-    return together([fixes for _, fixes, _ in found.breaks], found.trials)
+    return together([fixes for _, fixes, _ in session_fixes.breaks], session_fixes.trials)
 
 
 # One fix: tried, reported, and written after asking.
@@ -167,28 +173,28 @@ class SessionFixes:
         return fixes[number - 1]
 
 
-async def trial(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
+async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
     from fx_explorer.instruments.fixes import try_fix
     from fx_explorer.trials import TrialWorker
 
-    if found.request is None or found.before is None or found.why_not_tried:
-        raise UsageError(f"{arguments.target}: {found.why_not_tried}")
+    if session_fixes.request is None or session_fixes.before is None or session_fixes.why_not_tried:
+        raise UsageError(f"{arguments.target}: {session_fixes.why_not_tried}")
     check_program(arguments)
-    known = next((one for one in found.trials if _changes_the_same(one.fix, fix)), None)
+    known = next((one for one in session_fixes.trials if _changes_the_same(one.fix, fix)), None)
     worker = TrialWorker(arguments.python, arguments.timeout)
     if known:
         tried = replace(known, fix=fix)
     else:
-        tried = await try_fix(found.request, fix, found.before, worker)
-    found.trials.append(tried)
+        tried = await try_fix(session_fixes.request, fix, session_fixes.before, worker)
+    session_fixes.trials.append(tried)
     return tried
 
 
-def _changes_the_same(one: Fix, other: Fix) -> bool:
+def _changes_the_same(fix: Fix, other: Fix) -> bool:
     """Return whether two fixes are one for a trial: a line with two breaks has the same fixes
     twice.
     """
-    return (one.effect, one.untried, one.unseen) == (other.effect, other.untried, other.unseen)
+    return (fix.effect, fix.untried, fix.unseen) == (other.effect, other.untried, other.unseen)
 
 
 def told(trial: Trial) -> str:
@@ -198,14 +204,14 @@ def told(trial: Trial) -> str:
     return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
 
 
-async def apply(found: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
+async def apply(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
     """Try a fix and write it. Returns 1 when it is not written."""
     if not fix.edits:
         return _set_by_hand(fix)
     if _cannot_be_written(fix):  # before a trial of minutes
         return 1
     sys.stdout.write(printable_text(fix.diff))
-    tried = await trial(found, fix, arguments)
+    tried = await trial(session_fixes, fix, arguments)
     tell(told(tried))
     return written(fix, tried)
 

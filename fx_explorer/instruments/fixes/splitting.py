@@ -125,7 +125,12 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
     # One empty line between methods, two between functions of a module, as is usual.
     space = "\n" if _is_method(code, function) else "\n\n"
     before = code.line_start(
-        min([code.lines(function)[0], *(code.lines(one)[0] for one in function.decorators)])
+        min(
+            [
+                code.lines(function)[0],
+                *(code.lines(decorator)[0] for decorator in function.decorators),
+            ]
+        )
     )
     call = _call(code, function, name, given, parts.results)
     body = "\n".join(_indented(unit, [call, *parts.outer])) + "\n"

@@ -96,7 +96,7 @@ def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
 def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]) -> Fix:
     what = "; ".join(
         f"{fix.title} (line {fix.line})"
-        for fix in sorted(taken, key=lambda one: (one.path, one.line))
+        for fix in sorted(taken, key=lambda fix: (fix.path, fix.line))
     )
     return Fix(
         TITLE,

@@ -77,7 +77,8 @@ def _found(
     reader: SessionReader,
 ) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
     verifications = [
-        with_what_no_call_shows(reader, one) for one in reader.rows(model.Verification)
+        with_what_no_call_shows(reader, verification)
+        for verification in reader.rows(model.Verification)
     ]
     return (
         session_figures(reader),

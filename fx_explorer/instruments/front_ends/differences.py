@@ -147,11 +147,11 @@ def _parameters(both: FrontEndDifference) -> Iterator[str]:
 def _decompositions(both: FrontEndDifference) -> Iterator[str]:
     if not both.is_real:
         return
-    split = [one for one in both.lines if one.dynamo and len(one.other) > len(one.dynamo)]
-    split.sort(key=lambda one: len(one.dynamo) - len(one.other))
-    for one in split[:SHOWN]:
-        where = in_file(one.file, one.line)
-        yield f"{where}: {_each_once(one.dynamo)} of Dynamo's graph became {_each_once(one.other)}."
+    split = [line for line in both.lines if line.dynamo and len(line.other) > len(line.dynamo)]
+    split.sort(key=lambda line: len(line.dynamo) - len(line.other))
+    for line in split[:SHOWN]:
+        where = in_file(line.file, line.line)
+        yield f"{where}: {_each_once(line.dynamo)} of Dynamo's graph became {_each_once(line.other)}."
 
 
 def _each_once(names: tuple[str, ...]) -> str:
@@ -197,7 +197,10 @@ def _control_flow(both: FrontEndDifference) -> Iterator[str]:
     breaks = distinct_breaks(both.reader)
     if not breaks:
         return
-    where = listed([in_file(one.file, one.line) for one in breaks if one.file], SHOWN)
+    where = listed(
+        [in_file(graph_break.file, graph_break.line) for graph_break in breaks if graph_break.file],
+        SHOWN,
+    )
     if where:
         broken = f"Dynamo breaks the graph at {counted(len(breaks), 'line')} ({where})"
     else:
@@ -238,7 +241,7 @@ def _guards(both: FrontEndDifference) -> Iterator[str]:
     ]
     guards = check_count(both.reader)
     if asserted:
-        names = listed(sorted({short_name(one) for one in asserted}), SHOWN)
+        names = listed(sorted({short_name(node) for node in asserted}), SHOWN)
         yield (
             f"{counted(len(asserted), 'node')} of the graph check inputs or sizes when it "
             f"runs ({names})."
@@ -280,8 +283,8 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
         elif free:
             yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
     elif ranges:
-        told = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
-        yield f"{dynamic}Open sizes: {told}."
+        text = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
+        yield f"{dynamic}Open sizes: {text}."
     elif free:
         way = "dynamic_shapes={…}" if both.name == "export" else 'tracing_mode="symbolic"'
         yield f"{dynamic}Here every size is the example's; {way} leaves some open."
@@ -355,12 +358,14 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
 
 
 def _unseen_lines(both: FrontEndDifference) -> Iterator[str]:
-    if not any(one.other for one in both.lines):
+    if not any(line.other for line in both.lines):
         return
     only_dynamo = [
-        in_file(one.file, one.line) for one in both.lines if one.dynamo and not one.other
+        in_file(line.file, line.line) for line in both.lines if line.dynamo and not line.other
     ]
-    only_other = [in_file(one.file, one.line) for one in both.lines if one.other and not one.dynamo]
+    only_other = [
+        in_file(line.file, line.line) for line in both.lines if line.other and not line.dynamo
+    ]
     if only_dynamo:
         lines, has = counted(len(only_dynamo), "line"), "has" if len(only_dynamo) == 1 else "have"
         named = listed(only_dynamo, SHOWN)

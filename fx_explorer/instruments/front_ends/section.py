@@ -34,7 +34,7 @@ def _front_end(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json
         "ops": both.other.operators if both else {},
         "opcodes": _opcodes(both.other) if both else {},
         "beside_dynamo": differences(both) if both else [],
-        "lines": [_line(one) for one in both.lines] if both else [],
+        "lines": [_line(line) for line in both.lines] if both else [],
         "inputs": row.inputs or {},
         "outputs": row.outputs or {},
         "ranges": row.ranges or {},
@@ -55,10 +55,10 @@ def _opcodes(seen: Seen) -> dict[str, int]:
     return counts
 
 
-def _line(one: LineOfBoth) -> Json:
+def _line(line: LineOfBoth) -> Json:
     return {
-        "file": one.file,
-        "line": one.line,
-        "dynamo": list(one.dynamo),
-        "front_end": list(one.other),
+        "file": line.file,
+        "line": line.line,
+        "dynamo": list(line.dynamo),
+        "front_end": list(line.other),
     }

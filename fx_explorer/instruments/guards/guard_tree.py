@@ -78,7 +78,7 @@ class GuardGroup:
 
     @property
     def cost_ns(self) -> float:
-        return sum(max(0.0, one.check.cost_ns) for one in self.checks)
+        return sum(max(0.0, check.check.cost_ns) for check in self.checks)
 
 
 def guard_groups(
@@ -88,12 +88,12 @@ def guard_groups(
     description has all words of ``search`` are returned.
     """
     groups: dict[tuple[int, str], list[ExplainedCheck]] = {}
-    for one in explained_checks(reader, compilation):
-        if all(word in one.text.lower() for word in search.lower().split()):
-            groups.setdefault((_ORDER.index(one.check.origin), _title(one)), []).append(one)
+    for check in explained_checks(reader, compilation):
+        if all(word in check.text.lower() for word in search.lower().split()):
+            groups.setdefault((_ORDER.index(check.check.origin), _title(check)), []).append(check)
     return [
-        GuardGroup(title, found[0].check.origin, tuple(found))
-        for (_, title), found in sorted(groups.items(), key=_key)
+        GuardGroup(title, checks[0].check.origin, tuple(checks))
+        for (_, title), checks in sorted(groups.items(), key=_key)
     ]
 
 
@@ -156,20 +156,20 @@ _ORDER: tuple[model.Origin, ...] = (
 )
 
 
-def _title(one: ExplainedCheck) -> str:
-    origin = one.check.origin
+def _title(check: ExplainedCheck) -> str:
+    origin = check.check.origin
     if origin in ("shapes", "state", "library"):
         return {
             "shapes": "relations between sizes",
             "state": "settings of torch",
             "library": "torch and Python themselves",
         }[origin]
-    begin = _BEGIN.search(one.check.source)
-    if is_unfinished(one.check.source):
-        return one.name
+    begin = _BEGIN.search(check.check.source)
+    if is_unfinished(check.check.source):
+        return check.name
     root = re.split(
         r"[.\[)]",
-        plain_source(one.check.source[begin.start() :], one.of) if begin else one.name,
+        plain_source(check.check.source[begin.start() :], check.of) if begin else check.name,
         maxsplit=1,
     )[0]
     kind = {
@@ -236,15 +236,15 @@ def asks(check: model.GuardCheck, of: model.Compilation | None = None) -> str:
 
 def _tensor_asks(code: str) -> str:
     code = bounded(code)
-    found, stride, keys = _TENSOR.search(code), _STRIDE.search(code), _KEYS.search(code)
-    if found is None:
+    match, stride, keys = _TENSOR.search(code), _STRIDE.search(code), _KEYS.search(code)
+    if match is None:
         return ""
     parts = [
-        f"shape [{found['size'].replace('None', 'any')}]",
-        f"dtype {found['dtype']}",
+        f"shape [{match['size'].replace('None', 'any')}]",
+        f"dtype {match['dtype']}",
         f"stride ({stride['stride'].replace('None', 'any')})" if stride else "",
-        f"device {_device(found['device'], keys['keys'] if keys else '')}",
-        "requires grad" if found["grad"] == "True" else "no grad",
+        f"device {_device(match['device'], keys['keys'] if keys else '')}",
+        "requires grad" if match["grad"] == "True" else "no grad",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -356,9 +356,9 @@ def most_expensive(checks: Iterable[ExplainedCheck], count: int = 2) -> str:
     (``guard_groups``) whose checks take most time.
     """
     costs: dict[str, float] = {}
-    for one in checks:
-        name = _title(one)
-        costs[name] = costs.get(name, 0.0) + max(0.0, one.check.cost_ns)
+    for check in checks:
+        name = _title(check)
+        costs[name] = costs.get(name, 0.0) + max(0.0, check.check.cost_ns)
     costly = sorted(
         (name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name]
     )

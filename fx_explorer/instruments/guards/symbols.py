@@ -93,9 +93,10 @@ def _explained(
     )
     sources = row.sources or ((row.source,) if row.source else ())
     guards = (
-        one
-        for one in relations
-        if one.compilation == row.compilation and any(source in one.code for source in sources)
+        relation
+        for relation in relations
+        if relation.compilation == row.compilation
+        and any(source in relation.code for source in sources)
     )
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)

@@ -100,11 +100,11 @@ def _check_rows(
         )
         for group in guard_groups(reader, compilation, words):
             yield _group_row(name, group)
-            yield from (_check_row(one, documents) for one in group.checks)
+            yield from (_check_row(check, documents) for check in group.checks)
 
 
 def _group_row(owner: str, group: GuardGroup) -> TableRow:
-    inputs = sum(one.chance == "inputs" for one in group.checks)
+    inputs = sum(check.chance == "inputs" for check in group.checks)
     can = f"{inputs} inputs" if inputs else ""
     cells = (
         f"[{owner}]",
@@ -120,7 +120,7 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
 
 def _group_text(group: GuardGroup) -> str:
     """Say how many of the group's checks can fail, and how."""
-    chances = Counter(one.chance for one in group.checks)
+    chances = Counter(check.chance for check in group.checks)
     counts = [
         f"  {chances[chance]:>4}  {words}"
         for chance, words in CHANCE_WORDS.items()
@@ -129,13 +129,13 @@ def _group_text(group: GuardGroup) -> str:
     return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
 
 
-def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
-    check = one.check
+def _check_row(explained_check: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
+    check = explained_check.check
     cells = (
-        f"[{one.compilation}]",
-        f"  {one.name or _NAMELESS.get(check.origin, '')}",
-        one.asks,
-        one.chance,
+        f"[{explained_check.compilation}]",
+        f"  {explained_check.name or _NAMELESS.get(check.origin, '')}",
+        explained_check.asks,
+        explained_check.chance,
         cost_words(check.cost_ns),
         _where(check.file, check.line),
         check.kind,
@@ -145,18 +145,18 @@ def _check_row(one: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
     return TableRow(
         cells,
         place,
-        lambda: Detail(_check_text(one)),
+        lambda: Detail(_check_text(explained_check)),
         values=values,
         part=1,
-        version=one.compilation,
+        version=explained_check.compilation,
     )
 
 
-def _check_text(one: ExplainedCheck) -> str:
+def _check_text(explained_check: ExplainedCheck) -> str:
     """Describe a check: what it asks, whether it may fail, who asked for it, what it costs, and its
     code in torch.
     """
-    check = one.check
+    check = explained_check.check
     if check.file:
         asked = f"asked for by {check.file}:{check.line}"
     else:
@@ -168,12 +168,12 @@ def _check_text(one: ExplainedCheck) -> str:
         cost = ""
     return "\n".join(
         (
-            f"{one.name or check.kind}: {one.asks}{example}",
-            f"{CHANCE_WORDS[one.chance]}: {one.why}",
+            f"{explained_check.name or check.kind}: {explained_check.asks}{example}",
+            f"{CHANCE_WORDS[explained_check.chance]}: {explained_check.why}",
             asked,
             f"cost: {cost or cost_words(check.cost_ns)}",
             "",
-            f"torch checks, as {one.guard_kind or check.kind}",
+            f"torch checks, as {explained_check.guard_kind or check.kind}",
             f"  {check.code}",
             *((f"  # {check.note}",) if check.note else ()),
         )
@@ -281,7 +281,9 @@ def _notice(reader: SessionReader, search: str) -> str:
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     slowest = _slowest(reader)
     owner = slowest.compilation if slowest else None
-    expensive = most_expensive(one for group in guard_groups(reader, owner) for one in group.checks)
+    expensive = most_expensive(
+        check for group in guard_groups(reader, owner) for check in group.checks
+    )
     told = (
         f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.",
         dropped,
@@ -297,7 +299,9 @@ def _dropped(reader: SessionReader) -> str:
         for one in filtered(reader)
         if not is_of_saved_code(one.filter)
     )
-    of_saved_code = (f"{one.in_words} {one.unchecked}".rstrip() for one in saved_guards(reader))
+    of_saved_code = (
+        f"{guards.in_words} {guards.unchecked}".rstrip() for guards in saved_guards(reader)
+    )
     return " ".join((*by_filters, *of_saved_code))
 
 
@@ -305,8 +309,8 @@ def _slowest(reader: SessionReader) -> model.Metric | None:
     """Return what the checks of the most expensive compilation take; None where nothing was
     measured.
     """
-    found = reader.rows(model.Metric, name="guard_check_ns")
-    slowest = max(found, key=_nanoseconds, default=None)
+    metrics = reader.rows(model.Metric, name="guard_check_ns")
+    slowest = max(metrics, key=_nanoseconds, default=None)
     return slowest if slowest and _nanoseconds(slowest) > 0 else None
 
 

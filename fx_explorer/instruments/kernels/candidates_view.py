@@ -77,7 +77,7 @@ def candidates_table(
         return _table("", [], (), NO_KERNEL_YET)
     gpu = session_gpu(reader)
     found = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
-    builds = [one.build for one in found]
+    builds = [candidate.build for candidate in found]
     options = _with_a_column(builds)
     not_known = what_is_not_known(kernel, builds)
     return ViewTable(
@@ -85,7 +85,10 @@ def candidates_table(
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
         origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
         columns=_columns(options, builds),
-        rows=[_row(reader, kernel, card(reader), one, builds, not_known[1:]) for one in found],
+        rows=[
+            _row(reader, kernel, card(reader), candidate, builds, not_known[1:])
+            for candidate in found
+        ],
         empty=progress or _why_none(reader, kernel, gpu),
     )
 
@@ -191,11 +194,11 @@ def _row(
     reader: SessionReader,
     kernel: model.Kernel,
     gpu: Gpu | None,
-    one: Candidate,
+    candidate: Candidate,
     every: Sequence[KernelBuild],
     not_known: Sequence[str],
 ) -> TableRow:
-    build, room = one.build, one.occupancy
+    build, room = candidate.build, candidate.occupancy
     options = _with_a_column(every)
     has_timing = [_measured(build)] if _has_timing(every) else []
     cells = (
@@ -207,7 +210,7 @@ def _row(
         size(build.shared_bytes) if build.shared_bytes > 0 else _number(build.shared_bytes),
         (f"{100 * room.share:.0f} %" if room.blocks else "none") if room else "",
         ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
-        f"{one.ptx_lines:,}" if one.ptx_lines else "",
+        f"{candidate.ptx_lines:,}" if candidate.ptx_lines else "",
         _state(build, every[0], options),
     )
     document = source_document(reader, build)

@@ -186,15 +186,15 @@ def _the_one(reader: SessionReader, name: str) -> model.Kernel:
     """Return the kernel with this name; the first of several with one name (in two compilations).
     Raises UsageError for a part of several names.
     """
-    found = named(reader, name)
-    names = dict.fromkeys(kernel.name for kernel in found)
+    kernels = named(reader, name)
+    names = dict.fromkeys(kernel.name for kernel in kernels)
     if len(names) > 1:
         raise UsageError(
             f"{name!r} is part of several names; which of them?\n  " + "\n  ".join(names)
         )
-    if len(found) > 1:
-        tell(f"there are {len(found)} kernels of this name; this is the first")
-    return found[0]
+    if len(kernels) > 1:
+        tell(f"there are {len(kernels)} kernels of this name; this is the first")
+    return kernels[0]
 
 
 def _text(
@@ -245,14 +245,14 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
         async with BuilderPool(gpu, arguments.python) as builds:
             return await builds.passes(session, kernel.id, arguments.config or 0)
 
-    found = passes(run_to_end(dump()))
+    compiler_passes = passes(run_to_end(dump()))
     if arguments.mlir_pass is None:
-        return passes_text(found, width_for(sys.stdout))
-    if not 0 <= arguments.mlir_pass < len(found):
+        return passes_text(compiler_passes, width_for(sys.stdout))
+    if not 0 <= arguments.mlir_pass < len(compiler_passes):
         raise UsageError(
-            f"there are {len(found)} passes, numbered from 0; there is no {arguments.mlir_pass}"
+            f"there are {len(compiler_passes)} passes, numbered from 0; there is no {arguments.mlir_pass}"
         )
-    return pass_text(found[arguments.mlir_pass])
+    return pass_text(compiler_passes[arguments.mlir_pass])
 
 
 def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> list[str]:

@@ -119,8 +119,8 @@ class KernelTimes:
         """Return the seconds of all calls of a kernel, and how they are known."""
         kernel = use.kernel
         if self._profiled:  # a time of another kind beside it would be of another number of steps
-            found = self._profiled.get(kernel.id)
-            return (found.seconds, "in a profile") if found else (0.0, "")
+            profiled_kernel = self._profiled.get(kernel.id)
+            return (profiled_kernel.seconds, "in a profile") if profiled_kernel else (0.0, "")
         if kernel.id in self._in_call:
             return self._in_call[kernel.id], "in a call"
         if kernel.id in self._alone:
@@ -130,16 +130,19 @@ class KernelTimes:
 
     def runs_of(self, use: KernelUse) -> float:
         """Return how often each call of a kernel ran in the time that ``of`` returns."""
-        found = self._profiled.get(use.kernel.id)
-        return max(1.0, found.runs / max(1, use.calls)) if found else 1.0
+        kernel = self._profiled.get(use.kernel.id)
+        return max(1.0, kernel.runs / max(1, use.calls)) if kernel else 1.0
 
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
         """Return the share of each call of a kernel in its time, by the KernelCall; empty where all
         take the same.
         """
-        found = self._profiled.get(kernel)
-        if found and found.seconds:
-            return {call: took_s / found.seconds for call, took_s in found.calls.items()}
+        profiled_kernel = self._profiled.get(kernel)
+        if profiled_kernel and profiled_kernel.seconds:
+            return {
+                call: took_s / profiled_kernel.seconds
+                for call, took_s in profiled_kernel.calls.items()
+            }
         return {}
 
     def _estimated_s(self, kernel: model.Kernel) -> float:
@@ -169,4 +172,4 @@ def _ledger_times(reader: SessionReader) -> dict[int, float]:
 
 def time_kinds(costs: Iterable[KernelCost]) -> Mapping[TimeKind, int]:
     """Return how many kernels have a time of each kind."""
-    return Counter(one.time_kind for one in costs if one.time_kind)
+    return Counter(cost.time_kind for cost in costs if cost.time_kind)

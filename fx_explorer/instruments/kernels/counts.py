@@ -74,12 +74,12 @@ def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
         if graph.label and graph.name
     }
     inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
-    told = []
+    parts = []
     for name in kernel.runs:
         names = [other.name for other in inside if other.subgraph == name]
-        told.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
+        parts.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
     joint = " or " if kernel.name == "torch.cond" else " and "
-    return f"A {kind_in_words(kernel)}: it runs {joint.join(told)}."
+    return f"A {kind_in_words(kernel)}: it runs {joint.join(parts)}."
 
 
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
@@ -120,7 +120,7 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
     kernels = [
         kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels
     ]
-    found = []
+    direction_kernelses = []
     for direction in model.DIRECTIONS:
         members = [kernel for kernel in kernels if kernel.direction == direction]
         library = Counter(
@@ -136,12 +136,12 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
             nodes = fused_operations(reader, direction, used.kernels if used else None)
             compilations = frozenset(kernel.compilation for kernel in members)
-            found.append(
+            direction_kernelses.append(
                 DirectionKernels(
                     direction, len(generated), calls, nodes, names, control, compilations
                 )
             )
-    return found
+    return direction_kernelses
 
 
 @dataclass(frozen=True, slots=True)

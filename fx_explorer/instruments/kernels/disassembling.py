@@ -45,9 +45,11 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
         now = reader.get(KernelBuild, build.id)
         if not now.is_undisassembled:  # somebody else was first
             return now
-        found = replace(now, levels={**now.levels, "sass": add_level(writer, kernel, "sass", text)})
-        writer.update(found)
-    return found
+        kernel_build = replace(
+            now, levels={**now.levels, "sass": add_level(writer, kernel, "sass", text)}
+        )
+        writer.update(kernel_build)
+    return kernel_build
 
 
 def disassembled(cubin: bytes, python: str = sys.executable) -> str:

@@ -53,12 +53,12 @@ async def measure_kernel(
         raise WorkerError(
             f"{python} cannot be started: {error}. Choose another interpreter with --python."
         ) from error
-    found = answers.last
-    if found.refused:
-        raise UsageError(found.text)
-    if found.time is None:
+    bench_answer = answers.last
+    if bench_answer.refused:
+        raise UsageError(bench_answer.text)
+    if bench_answer.time is None:
         raise WorkerError(_how_it_died(ended, process.stopped, timeout_s, printed.lines))
-    return _kept(session, found.time, found.ceilings)
+    return _kept(session, bench_answer.time, bench_answer.ceilings)
 
 
 class _Answers:

@@ -63,51 +63,55 @@ def in_short(
     """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
     ``100 % occupancy``.
     """
-    found = estimate(reader, kernel, gpu, build)
-    if found.estimated_s:
-        told = [f"at least {microseconds(found.estimated_s)} (estimate){_bound_in_short(found)}"]
+    roofline = estimate(reader, kernel, gpu, build)
+    if roofline.estimated_s:
+        parts = [
+            f"at least {microseconds(roofline.estimated_s)} (estimate){_bound_in_short(roofline)}"
+        ]
     else:
-        told = []
+        parts = []
     if build is None or not build.has_resources:
-        return told
+        return parts
     room = occupancy_of(build, gpu)
     return [
-        *told,
+        *parts,
         counted(build.registers, "register"),
         _spills(build),
         f"{100 * room.share:.0f} % occupancy" if room else "",
     ]
 
 
-def _bound_in_short(found: Roofline) -> str:
-    return "" if found.bound == "unknown" else f", {bound_in_words(found)}"
+def _bound_in_short(roofline: Roofline) -> str:
+    return "" if roofline.bound == "unknown" else f", {bound_in_words(roofline)}"
 
 
-def _time(gpu: Gpu, kernel: model.Kernel, found: Roofline, note: str) -> Iterator[KernelFact]:
-    if not found.estimated_s:
-        yield KernelFact("time", found.notes[0])
+def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iterator[KernelFact]:
+    if not roofline.estimated_s:
+        yield KernelFact("time", roofline.notes[0])
         return
-    at = f"{microseconds(found.memory_s)} at {_rate(gpu.memory_bandwidth)}B/s"
+    at = f"{microseconds(roofline.memory_s)} at {_rate(gpu.memory_bandwidth)}B/s"
     moved = f"reads and writes {size(kernel.estimated_bytes)}: {at}"
     computed = ""
-    if found.arithmetic_s:
-        peak = gpu.peak_flops[found.kind]
+    if roofline.arithmetic_s:
+        peak = gpu.peak_flops[roofline.kind]
         computed = (
             f"; computes {_rate(kernel.estimated_flops)}FLOP: "
-            f"{microseconds(found.arithmetic_s)} at "
+            f"{microseconds(roofline.arithmetic_s)} at "
         )
-        computed += f"{_rate(peak)}FLOP/s of {found.kind}"
-    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(found)}", note)
-    if found.intensity and found.ridge:
-        told = (
-            f"{found.intensity:,.1f} operations a byte; from {found.ridge:,.0f} on, "
+        computed += f"{_rate(peak)}FLOP/s of {roofline.kind}"
+    yield KernelFact("time", f"{moved}{computed}, an estimate{_bound(roofline)}", note)
+    if roofline.intensity and roofline.ridge:
+        text = (
+            f"{roofline.intensity:,.1f} operations a byte; from {roofline.ridge:,.0f} on, "
             "arithmetic is the bound"
         )
-        yield KernelFact("intensity", told, found.notes[-1])
+        yield KernelFact("intensity", text, roofline.notes[-1])
 
 
-def _bound(found: Roofline) -> str:
-    return f". {found.notes[1]}" if found.bound == "unknown" else f"; {bound_in_words(found)}"
+def _bound(roofline: Roofline) -> str:
+    return (
+        f". {roofline.notes[1]}" if roofline.bound == "unknown" else f"; {bound_in_words(roofline)}"
+    )
 
 
 def _rate(number: float) -> str:

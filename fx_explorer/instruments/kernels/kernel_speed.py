@@ -123,13 +123,15 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
 
 
 def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:
-    found = speed.ceilings.get(kind)
-    if found is None:
+    ceiling = speed.ceilings.get(kind)
+    if ceiling is None:
         return ""
     if kind == "memory":
-        most = f"{found.rate / 1e9:,.0f} GB/s"
+        most = f"{ceiling.rate / 1e9:,.0f} GB/s"
     else:
-        most = f"{found.rate / 1e12:,.1f} TFLOP/s of {kind}"
-    return f", {rate / found.rate:.0%} of the {most} measured of this card ({found.how})".replace(
-        "%", " %", 1
+        most = f"{ceiling.rate / 1e12:,.1f} TFLOP/s of {kind}"
+    return (
+        f", {rate / ceiling.rate:.0%} of the {most} measured of this card ({ceiling.how})".replace(
+            "%", " %", 1
+        )
     )

@@ -58,8 +58,8 @@ def _with_times(
     reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
 ) -> list[list[str]]:
     """Return the table of configurations with what the autotuner found."""
-    found = beside_each_other(reader, rows, gpu)
-    heading, *lines = configurations(found)
+    candidates = beside_each_other(reader, rows, gpu)
+    heading, *lines = configurations(candidates)
     times = [
         [microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""]
         for row in rows

@@ -46,12 +46,12 @@ def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None
 def _added_up(rows: Iterable[model.ProfileTime]) -> dict[int, ProfiledKernel]:
     found: dict[int, ProfiledKernel] = {}
     for row in rows:
-        one = found.setdefault(row.kernel, ProfiledKernel())
-        one.seconds += row.seconds
-        one.runs += row.runs
-        one.shared_s += row.shared_s
-        one.is_similar |= row.how == "similar"
-        one.calls[row.call] = one.calls.get(row.call, 0.0) + row.seconds
+        kernel = found.setdefault(row.kernel, ProfiledKernel())
+        kernel.seconds += row.seconds
+        kernel.runs += row.runs
+        kernel.shared_s += row.shared_s
+        kernel.is_similar |= row.how == "similar"
+        kernel.calls[row.call] = kernel.calls.get(row.call, 0.0) + row.seconds
     return found
 
 

@@ -59,7 +59,7 @@ def kernels_text(
     """
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
-        found = estimate(reader, kernel, gpu)
+        roofline = estimate(reader, kernel, gpu)
         known = kernel.estimated_bytes >= 0
         sizes = [
             f"{kernel.estimated_bytes:,}" if known else "?",
@@ -70,8 +70,8 @@ def kernels_text(
                 kernel.name,
                 kernel.direction,
                 *sizes,
-                found.bound,
-                microseconds(found.estimated_s) if known else "?",
+                roofline.bound,
+                microseconds(roofline.estimated_s) if known else "?",
             ]
         )
     return text_of([table(rows), "", RUN_TIME, FLOPS_COUNTED], width)
@@ -84,7 +84,7 @@ def kernel_text(
     ``width`` cells, and what cannot be known.
     """
     found = candidates(reader, kernel, gpu)
-    builds = [one.build for one in found]
+    builds = [candidate.build for candidate in found]
     built = next((build for build in builds if build.has_resources), None)
     blocks: list[Block] = [named(reader, kernel)]
     blocks += [roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
@@ -120,7 +120,7 @@ def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
 
 def configurations(found: Sequence[Candidate]) -> list[list[str]]:
     """Return the table of configurations, its heading first: one column per option that differs."""
-    options = options_that_differ([one.build for one in found])
+    options = options_that_differ([candidate.build for candidate in found])
     heading = [
         "config",
         *options,
@@ -131,12 +131,12 @@ def configurations(found: Sequence[Candidate]) -> list[list[str]]:
         "limited by",
         "PTX lines",
     ]
-    return [heading, *(_configuration(one, options) for one in found)]
+    return [heading, *(_configuration(candidate, options) for candidate in found)]
 
 
-def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
+def _configuration(candidate: Candidate, options: Sequence[str]) -> list[str]:
     """Return the row of a configuration. One without resources says how far it came."""
-    build = one.build
+    build = candidate.build
     chosen = [str(build.options.get(name, "")) for name in options]
     if not build.has_resources:
         return [
@@ -144,7 +144,7 @@ def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
             *chosen,
             *([NO_RESOURCES.get(build.state, build.state)] + [""] * 5),
         ]
-    room = one.occupancy
+    room = candidate.occupancy
     return [
         str(build.position),
         *chosen,
@@ -153,7 +153,7 @@ def _configuration(one: Candidate, options: Sequence[str]) -> list[str]:
         _number(build.shared_bytes),
         _share(room) if room else "?",
         ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
-        f"{one.ptx_lines:,}",
+        f"{candidate.ptx_lines:,}",
     ]
 
 
@@ -179,24 +179,30 @@ def table(rows: Sequence[Cells]) -> Table:
     return Table(columns, others, elsewhere=IN_A_FILE)
 
 
-def passes_text(found: Sequence[Pass], width: int | None = None) -> str:
+def passes_text(compiler_passes: Sequence[Pass], width: int | None = None) -> str:
     """Return every pass; ``*`` marks those that changed the text."""
-    changed = sum(one.changed for one in found)
+    changed = sum(compiler_pass.changed for compiler_pass in compiler_passes)
     rows = [["pass", "", "name", "argument", "function"]]
     rows += [
-        [str(one.position), "*" if one.changed else "", one.name, one.argument, one.function]
-        for one in found
+        [
+            str(compiler_pass.position),
+            "*" if compiler_pass.changed else "",
+            compiler_pass.name,
+            compiler_pass.argument,
+            compiler_pass.function,
+        ]
+        for compiler_pass in compiler_passes
     ]
-    counts = f"{counted(len(found), 'pass')}, {changed} of them changed the text (*)."
+    counts = f"{counted(len(compiler_passes), 'pass')}, {changed} of them changed the text (*)."
     return text_of([table(rows), "", counts], width)
 
 
-def pass_text(one: Pass) -> str:
+def pass_text(compiler_pass: Pass) -> str:
     """Return what a pass did, as a diff of the whole text."""
-    lines = [f"pass {one.position}: {one.name} ({one.argument})"]
-    if one.is_last:
+    lines = [f"pass {compiler_pass.position}: {compiler_pass.name} ({compiler_pass.argument})"]
+    if compiler_pass.is_last:
         lines.append("the last one: what it left is not printed")
-    for row in pass_diff(one):
+    for row in pass_diff(compiler_pass):
         if row.sign == "~":
             lines += [f"- {row.before}", f"+ {row.after}"]
         else:

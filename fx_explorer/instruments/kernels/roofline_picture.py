@@ -56,15 +56,17 @@ def rate_in_words(rate: float) -> str:
     return f"{rate / scale:.3g} {prefix}"
 
 
-def axes_of(found: KernelRoofline) -> Axes:
+def axes_of(kernel_roofline: KernelRoofline) -> Axes:
     """Return the powers of ten around all points, and the ridge of each roof that is drawn."""
-    drawn = found.drawn
-    across = [one.intensity for one in drawn]
-    up = [one.flops_per_s for one in drawn]
-    if found.roof:
-        kinds = [kind for kind in found.kinds if found.roof.flops_per_s.get(kind)]
-        across += [found.roof.ridge(kind) for kind in kinds]
-        up += [found.roof.flops_per_s[kind] for kind in kinds]
+    drawn = kernel_roofline.drawn
+    across = [point.intensity for point in drawn]
+    up = [point.flops_per_s for point in drawn]
+    if kernel_roofline.roof:
+        kinds = [
+            kind for kind in kernel_roofline.kinds if kernel_roofline.roof.flops_per_s.get(kind)
+        ]
+        across += [kernel_roofline.roof.ridge(kind) for kind in kinds]
+        up += [kernel_roofline.roof.flops_per_s[kind] for kind in kinds]
     left, right = _powers(across)
     bottom, top = _powers(up)
     return Axes(left, right, bottom, top)
@@ -75,7 +77,7 @@ def _powers(values: Sequence[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlot:
+def roofline_plot(kernel_roofline: KernelRoofline, width: int, height: int) -> RooflinePlot:
     """Return the picture as lines of text. Raises UsageError when there is nothing to draw, no
     plotext, or no room.
     """
@@ -83,23 +85,23 @@ def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlo
         import plotext
     except ImportError as error:
         raise UsageError(NO_LIBRARY.format(library="plotext")) from error
-    drawn = found.drawn
+    drawn = kernel_roofline.drawn
     if not drawn:
         raise UsageError(NOTHING)
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         raise UsageError(f"The picture needs {LEAST_WIDTH} cells and {LEAST_HEIGHT} rows.")
-    axes = axes_of(found)
+    axes = axes_of(kernel_roofline)
     plotext.clear_figure()
     plotext.limit_size(False, False)  # to the size of the terminal, which is not ours to draw on
-    for kind in found.kinds if found.roof else ():
-        corners = _roof_corners(found.roof, kind, axes)
+    for kind in kernel_roofline.kinds if kernel_roofline.roof else ():
+        corners = _roof_corners(kernel_roofline.roof, kind, axes)
         plotext.plot([x for x, _ in corners], [y for _, y in corners], marker="braille")
     for mark, points in (
-        (AT_MOST, [one for one in drawn if not one.is_measured]),
-        (MEASURED, [one for one in drawn if one.is_measured]),
+        (AT_MOST, [point for point in drawn if not point.is_measured]),
+        (MEASURED, [point for point in drawn if point.is_measured]),
     ):
         places = list(
-            dict.fromkeys(_place(one) for one in points)
+            dict.fromkeys(_place(point) for point in points)
         )  # repeated layers stand in one place
         if places:
             plotext.scatter([x for x, _ in places], [y for _, y in places], marker=mark)
@@ -111,7 +113,7 @@ def roofline_plot(found: KernelRoofline, width: int, height: int) -> RooflinePlo
     plotext.xlabel(X_WORDS)
     plotext.plot_size(width, height)
     lines = str(plotext.uncolorize(plotext.build())).splitlines()
-    return RooflinePlot(lines, [_cell(lines, axes, one) for one in drawn])
+    return RooflinePlot(lines, [_cell(lines, axes, point) for point in drawn])
 
 
 def _roof_corners(roof: Roof | None, kind: str, axes: Axes) -> list[tuple[float, float]]:
@@ -145,9 +147,9 @@ def _cell(lines: Sequence[str], axes: Axes, point: KernelPoint) -> tuple[int, in
     ), column
 
 
-def roofline_svg(found: KernelRoofline) -> str:
+def roofline_svg(kernel_roofline: KernelRoofline) -> str:
     """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
-    drawn = found.drawn
+    drawn = kernel_roofline.drawn
     if not drawn:
         raise UsageError(NOTHING)
     try:
@@ -155,7 +157,7 @@ def roofline_svg(found: KernelRoofline) -> str:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
-    axes_shown = axes_of(found)
+    axes_shown = axes_of(kernel_roofline)
     with (
         matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}),
         warnings.catch_warnings(),
@@ -163,10 +165,10 @@ def roofline_svg(found: KernelRoofline) -> str:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(9, 5.5), layout="constrained")
         axes = figure.add_subplot()
-        for kind in found.kinds:
-            corners = _roof_corners(found.roof, kind, axes_shown)
-            if corners and found.roof:
-                label = f"{kind}: {rate_in_words(found.roof.flops_per_s[kind])}FLOP/s"
+        for kind in kernel_roofline.kinds:
+            corners = _roof_corners(kernel_roofline.roof, kind, axes_shown)
+            if corners and kernel_roofline.roof:
+                label = f"{kind}: {rate_in_words(kernel_roofline.roof.flops_per_s[kind])}FLOP/s"
                 axes.plot(
                     [10**x for x, _ in corners],
                     [10**y for _, y in corners],
@@ -174,10 +176,13 @@ def roofline_svg(found: KernelRoofline) -> str:
                     label=label,
                 )
         for filled, words in ((True, "measured"), (False, "at most: nothing ran")):
-            points = [one for one in drawn if one.is_measured == filled]
+            points = [point for point in drawn if point.is_measured == filled]
             if points:
                 face = "tab:blue" if filled else "none"
-                xs, ys = [one.intensity for one in points], [one.flops_per_s for one in points]
+                xs, ys = (
+                    [point.intensity for point in points],
+                    [point.flops_per_s for point in points],
+                )
                 axes.scatter(xs, ys, facecolors=face, edgecolors="tab:blue", label=words, zorder=3)
         for name, x, y in _labels(drawn):
             axes.annotate(
@@ -194,9 +199,13 @@ def roofline_svg(found: KernelRoofline) -> str:
         axes.set_ylim(10.0**axes_shown.bottom, 10.0**axes_shown.top)
         axes.set_xlabel(X_WORDS)
         axes.set_ylabel(Y_WORDS)
-        title = f"{counted(len(drawn), 'kernel')} of {len(found.points):,} below the roof"
+        title = f"{counted(len(drawn), 'kernel')} of {len(kernel_roofline.points):,} below the roof"
         axes.set_title(
-            _plain(f"{title} of {found.roof.title} ({found.roof.origin})" if found.roof else title),
+            _plain(
+                f"{title} of {kernel_roofline.roof.title} ({kernel_roofline.roof.origin})"
+                if kernel_roofline.roof
+                else title
+            ),
             fontsize="small",
         )
         axes.legend(fontsize="small", loc="lower right")
@@ -212,10 +221,10 @@ LABELLED = 12
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
     """Return a name for each place, the most expensive places first: repeated layers stand in one."""
     places: dict[tuple[float, float], list[KernelPoint]] = {}
-    for one in drawn:
-        places.setdefault((round(one.intensity, 2), float(f"{one.flops_per_s:.2g}")), []).append(
-            one
-        )
+    for point in drawn:
+        places.setdefault(
+            (round(point.intensity, 2), float(f"{point.flops_per_s:.2g}")), []
+        ).append(point)
     found = []
     for points in list(places.values())[:LABELLED]:
         first, more = points[0], f" ×{len(points)}" if len(points) > 1 else ""

@@ -169,17 +169,17 @@ class KernelRoofline:
 
     @property
     def drawn(self) -> list[KernelPoint]:
-        return [one for one in self.points if not one.missing]
+        return [point for point in self.points if not point.missing]
 
     @property
     def reasons(self) -> dict[str, int]:
         """Return why kernels have no point → how many, the most frequent first."""
-        return dict(Counter(one.missing for one in self.points if one.missing).most_common())
+        return dict(Counter(point.missing for point in self.points if point.missing).most_common())
 
     @property
     def kinds(self) -> list[str]:
         """Return the kinds of number that the points are of, whose roofs are drawn."""
-        return list(dict.fromkeys(one.kind for one in self.drawn))
+        return list(dict.fromkeys(point.kind for point in self.drawn))
 
 
 @dataclass(slots=True)
@@ -197,8 +197,10 @@ def kernel_roofline(reader: SessionReader) -> KernelRoofline:
     points = [
         _point(reader, found, cost, done.get(cost.use.kernel.id)) for cost in kernel_costs(reader)
     ]
-    drawn = sorted((one for one in points if not one.missing), key=lambda one: -one.time_s)
-    return KernelRoofline(found, [*drawn, *(one for one in points if one.missing)])
+    drawn = sorted(
+        (point for point in points if not point.missing), key=lambda point: -point.time_s
+    )
+    return KernelRoofline(found, [*drawn, *(point for point in points if point.missing)])
 
 
 def _point(

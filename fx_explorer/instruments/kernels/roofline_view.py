@@ -53,7 +53,7 @@ ABOVE = "Above the roof is what lies in caches, or what the machine could do whe
 
 def roofline_table(reader: SessionReader) -> ViewTable:
     found = kernel_roofline(reader)
-    columns = COLUMNS if any(one.is_measured for one in found.points) else COLUMNS_UNMEASURED
+    columns = COLUMNS if any(point.is_measured for point in found.points) else COLUMNS_UNMEASURED
     can_draw = bool(found.drawn) and find_spec("plotext") is not None
     return ViewTable(
         shows="What bounds each kernel, below the roof of the machine.",
@@ -70,17 +70,17 @@ def roofline_table(reader: SessionReader) -> ViewTable:
 def _notice(reader: SessionReader, found: KernelRoofline) -> str:
     if not found.points:
         return ""
-    drawn, told = found.drawn, []
-    told.append(_roof_in_words(found.roof, found.kinds) if found.roof else why_no_roof(reader))
-    if drawn and not all(one.is_measured for one in drawn):
-        told.append(AT_MOST)
-    told += [
+    drawn, parts = found.drawn, []
+    parts.append(_roof_in_words(found.roof, found.kinds) if found.roof else why_no_roof(reader))
+    if drawn and not all(point.is_measured for point in drawn):
+        parts.append(AT_MOST)
+    parts += [
         f"{counted(number, 'kernel')} not drawn: {reason}."
         for reason, number in found.reasons.items()
     ]
     if drawn and find_spec("plotext") is None:
-        told.append(NO_LIBRARY.format(library="plotext"))
-    return " ".join(told)
+        parts.append(NO_LIBRARY.format(library="plotext"))
+    return " ".join(parts)
 
 
 def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
@@ -116,77 +116,79 @@ class _Rows(Sequence[TableRow]):
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         points = self._found.points
         if isinstance(at, slice):
-            return [self._row(one) for one in points[at]]
+            return [self._row(point) for point in points[at]]
         return self._row(points[at])
 
-    def _row(self, one: KernelPoint) -> TableRow:
-        reader, kernel = self._reader, one.cost.use.kernel
-        is_drawn = not one.missing
+    def _row(self, point: KernelPoint) -> TableRow:
+        reader, kernel = self._reader, point.cost.use.kernel
+        is_drawn = not point.missing
         cells = {
             "kernel": kernel.name,
-            "FLOP/byte": f"{one.intensity:.3g}" if one.intensity else "",
-            "reaches": _reached(one) if is_drawn else "",
-            "of the roof": _share(one.of_roof) if one.of_roof else "",
-            "bound by": _bound(one, self._found.roof),
-            "memory": f"{rate_in_words(one.bytes_per_s)}B/s" if one.bytes_per_s else "",
-            "time": f"{'' if one.is_measured else '≥ '}{microseconds(one.time_s)}"
-            if one.time_s
+            "FLOP/byte": f"{point.intensity:.3g}" if point.intensity else "",
+            "reaches": _reached(point) if is_drawn else "",
+            "of the roof": _share(point.of_roof) if point.of_roof else "",
+            "bound by": _bound(point, self._found.roof),
+            "memory": f"{rate_in_words(point.bytes_per_s)}B/s" if point.bytes_per_s else "",
+            "time": f"{'' if point.is_measured else '≥ '}{microseconds(point.time_s)}"
+            if point.time_s
             else "",
-            "numbers": one.kind if one.flops > 0 else "",
-            "your line": one.cost.line_in_words,
-            "module": one.cost.module_in_words,
+            "numbers": point.kind if point.flops > 0 else "",
+            "your line": point.cost.line_in_words,
+            "module": point.cost.module_in_words,
         }
         values = {
-            "FLOP/byte": one.intensity,
-            "reaches": one.flops_per_s,
-            "of the roof": one.of_roof,
-            "memory": one.bytes_per_s,
-            "time": one.time_s,
+            "FLOP/byte": point.intensity,
+            "reaches": point.flops_per_s,
+            "of the roof": point.of_roof,
+            "memory": point.bytes_per_s,
+            "time": point.time_s,
         }
         return TableRow(
             tuple(cells[column.title] for column in self._columns),
-            detail=lambda: Detail(_detail(one, self._found.roof)),
+            detail=lambda: Detail(_detail(point, self._found.roof)),
             values={title: value for title, value in values.items() if value},
             part=0 if is_drawn else 1,
             find_place=lambda: place_of_kernel(reader, kernel),
         )
 
 
-def _reached(one: KernelPoint) -> str:
-    return f"{'' if one.is_measured else '≤ '}{rate_in_words(one.flops_per_s)}FLOP/s"
+def _reached(point: KernelPoint) -> str:
+    return f"{'' if point.is_measured else '≤ '}{rate_in_words(point.flops_per_s)}FLOP/s"
 
 
 def _share(part: float) -> str:
     return f"{part:.0%}".replace("%", " %")
 
 
-def _bound(one: KernelPoint, roof: Roof | None) -> str:
-    if roof is None or one.missing or not roof.flops_per_s.get(one.kind):
+def _bound(point: KernelPoint, roof: Roof | None) -> str:
+    if roof is None or point.missing or not roof.flops_per_s.get(point.kind):
         return ""
-    return "memory" if one.intensity < roof.ridge(one.kind) else "arithmetic"
+    return "memory" if point.intensity < roof.ridge(point.kind) else "arithmetic"
 
 
-def _detail(one: KernelPoint, roof: Roof | None) -> str:
-    kernel, calls = one.cost.use.kernel, one.cost.use.calls
-    told = [f"{kernel.name}: {counted(calls, 'call')}"]
-    told += [f"It moves {size(one.size_bytes)}."] if one.size_bytes > 0 else []
-    told += (
-        [f"It does {rate_in_words(one.flops)}FLOP with {one.kind}: {one.intensity:.3g} a byte."]
-        if one.flops > 0
+def _detail(point: KernelPoint, roof: Roof | None) -> str:
+    kernel, calls = point.cost.use.kernel, point.cost.use.calls
+    parts = [f"{kernel.name}: {counted(calls, 'call')}"]
+    parts += [f"It moves {size(point.size_bytes)}."] if point.size_bytes > 0 else []
+    parts += (
+        [
+            f"It does {rate_in_words(point.flops)}FLOP with {point.kind}: {point.intensity:.3g} a byte."
+        ]
+        if point.flops > 0
         else []
     )
-    if one.is_measured and one.time_s:
-        told.append(f"It takes {microseconds(one.time_s)}, measured {one.time_kind}.")
-    if one.missing:
-        told.append(f"It is not drawn: {one.missing}.")
-    elif roof and one.most_flops_per_s:
-        most = f"{rate_in_words(one.most_flops_per_s)}FLOP/s"
-        ridge = f"from {roof.ridge(one.kind):,.3g} operations a byte on, arithmetic is the bound"
-        told.append(f"The roof above it is {most}, by {_bound(one, roof)}; {ridge}.")
-        told += [f"It reaches {_share(one.of_roof)} of it."] if one.of_roof else [AT_MOST]
-        told += [ABOVE] if one.of_roof > 1 else []
-        told += [f"The roof was measured: {roof.how}."] if roof.how else []
-    return "\n".join(told if one.flops > 0 else [*told, FLOPS_COUNTED])
+    if point.is_measured and point.time_s:
+        parts.append(f"It takes {microseconds(point.time_s)}, measured {point.time_kind}.")
+    if point.missing:
+        parts.append(f"It is not drawn: {point.missing}.")
+    elif roof and point.most_flops_per_s:
+        most = f"{rate_in_words(point.most_flops_per_s)}FLOP/s"
+        ridge = f"from {roof.ridge(point.kind):,.3g} operations a byte on, arithmetic is the bound"
+        parts.append(f"The roof above it is {most}, by {_bound(point, roof)}; {ridge}.")
+        parts += [f"It reaches {_share(point.of_roof)} of it."] if point.of_roof else [AT_MOST]
+        parts += [ABOVE] if point.of_roof > 1 else []
+        parts += [f"The roof was measured: {roof.how}."] if roof.how else []
+    return "\n".join(parts if point.flops > 0 else [*parts, FLOPS_COUNTED])
 
 
 # The roofline above the rows of its view: a point for each kernel that has one.

@@ -29,18 +29,18 @@ COLUMNS = (
 )
 
 
-def kernel_cost(one: KernelCost) -> dict[str, Any]:
+def kernel_cost(cost: KernelCost) -> dict[str, Any]:
     """Return the line, the modules, the bytes and the time of all calls, and which version of its
     function a kernel is of.
     """
-    version = one.version
+    version = cost.version
     return {
-        "line": {"file": one.lines[0][0], "line": one.lines[0][1]} if one.lines else None,
-        "modules": list(one.modules),
-        "calls": one.use.calls,
-        "bytes": one.size_bytes if one.size_bytes >= 0 else None,
-        "seconds": one.time_s or None,
-        "seconds_are": one.time_kind or None,
+        "line": {"file": cost.lines[0][0], "line": cost.lines[0][1]} if cost.lines else None,
+        "modules": list(cost.modules),
+        "calls": cost.use.calls,
+        "bytes": cost.size_bytes if cost.size_bytes >= 0 else None,
+        "seconds": cost.time_s or None,
+        "seconds_are": cost.time_kind or None,
         "version": {"number": version.number, "of": version.count, "function": version.function}
         if version
         else None,
@@ -55,30 +55,30 @@ def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
     costs = kernel_costs(reader)
     if not costs:
         return ""
-    table = Table(COLUMNS, [_cells(one) for one in costs])
+    table = Table(COLUMNS, [_cells(cost) for cost in costs])
     return text_of([table, "", _sum(reader, costs)], width)
 
 
-def _cells(one: KernelCost) -> tuple[str, ...]:
-    version, kernel = one.version, one.use.kernel
+def _cells(cost: KernelCost) -> tuple[str, ...]:
+    version, kernel = cost.version, cost.use.kernel
     return (
         kernel.name,
         f"[{version.name}]" if version else "",
         version.in_words if version else "",
         kernel.direction,
-        one.line_in_words,
-        one.module_in_words,
-        size(one.size_bytes) if one.size_bytes >= 0 else "",
-        microseconds(one.time_s) if one.time_s else "",
-        one.time_kind,
-        f"{one.use.calls:,}",
+        cost.line_in_words,
+        cost.module_in_words,
+        size(cost.size_bytes) if cost.size_bytes >= 0 else "",
+        microseconds(cost.time_s) if cost.time_s else "",
+        cost.time_kind,
+        f"{cost.use.calls:,}",
     )
 
 
 def _sum(reader: SessionReader, costs: Sequence[KernelCost]) -> str:
-    moved = sum(max(0, one.size_bytes) for one in costs)
-    took_s = sum(one.time_s for one in costs)
+    moved = sum(max(0, cost.size_bytes) for cost in costs)
+    took_s = sum(cost.time_s for cost in costs)
     took = [f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})"] if took_s else []
-    told = [counted(len(costs), "kernel"), *([size(moved)] if moved else []), *took]
-    added = over_versions(reader, {one.use.kernel.compilation for one in costs})
-    return " · ".join([*told, *([f"a sum {added}"] if added else [])])
+    parts = [counted(len(costs), "kernel"), *([size(moved)] if moved else []), *took]
+    added = over_versions(reader, {cost.use.kernel.compilation for cost in costs})
+    return " · ".join([*parts, *([f"a sum {added}"] if added else [])])

@@ -84,7 +84,7 @@ def kernels_table(reader: SessionReader) -> ViewTable:
     return ViewTable(
         shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
         notice=_notice(
-            reader, [one.use for one in costs], session_gpu(reader), shown.time_in_words
+            reader, [cost.use for cost in costs], session_gpu(reader), shown.time_in_words
         ),
         origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,
         columns=shown.columns,
@@ -98,7 +98,7 @@ def kernels_table(reader: SessionReader) -> ViewTable:
 def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -> list[int]:
     """Return the rows of the kernels that compute something of a region."""
     nodes = nodes_in(reader, region)
-    return [at for at, one in enumerate(costs) if not nodes.isdisjoint(one.use.node_ids)]
+    return [at for at, cost in enumerate(costs) if not nodes.isdisjoint(cost.use.node_ids)]
 
 
 class _Shown(Sequence[TableRow]):
@@ -112,15 +112,15 @@ class _Shown(Sequence[TableRow]):
         self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
         self._is_mixed = self._time == "time"
         self._bar = BAR if self._time else BAR_OF_BYTES
-        self._has_bytes = any(one.size_bytes > 0 for one in costs)
+        self._has_bytes = any(cost.size_bytes > 0 for cost in costs)
         self._launches = launch_counts(reader)
-        self._has_versions = any(one.version and one.version.count > 1 for one in costs)
-        self._has_modules = any(one.modules for one in costs)
-        self._most = max((self._weight(one) for one in costs), default=0.0)
+        self._has_versions = any(cost.version and cost.version.count > 1 for cost in costs)
+        self._has_modules = any(cost.modules for cost in costs)
+        self._most = max((self._weight(cost) for cost in costs), default=0.0)
         nodes = {
             node: name
-            for one in costs
-            for node, name in zip(one.use.node_ids, one.use.nodes, strict=True)
+            for cost in costs
+            for node, name in zip(cost.use.node_ids, cost.use.nodes, strict=True)
         }
         self._told = told_names(reader, nodes)
         """What the nodes of all kernels are called."""
@@ -158,9 +158,9 @@ class _Shown(Sequence[TableRow]):
             return f"Times are those of a call (v l){rest}."
         return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
 
-    def _weight(self, one: KernelCost) -> float:
+    def _weight(self, cost: KernelCost) -> float:
         """Return what the bar shows: the time, or the bytes where there are no times."""
-        return one.time_s if self._time else float(max(0, one.size_bytes))
+        return cost.time_s if self._time else float(max(0, cost.size_bytes))
 
     def __len__(self) -> int:
         return len(self._costs)
@@ -171,20 +171,20 @@ class _Shown(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         if isinstance(at, slice):
-            return [self._row(one) for one in self._costs[at]]
+            return [self._row(cost) for cost in self._costs[at]]
         return self._row(self._costs[at])
 
-    def _row(self, one: KernelCost) -> TableRow:
-        use, kernel, version = one.use, one.use.kernel, one.version
+    def _row(self, cost: KernelCost) -> TableRow:
+        use, kernel, version = cost.use, cost.use.kernel, cost.version
         name = version.name if version else ""
         number, kind = kernel_number(kernel.id)
         cells = [number, f"[{name}]"]
         cells += [version.in_words if version else ""] if self._has_versions else []
-        cells += [kernel.direction, kernel.name, one.line_in_words]
-        cells += [one.module_in_words] if self._has_modules else []
-        cells += [size(one.size_bytes) if one.size_bytes >= 0 else ""] if self._has_bytes else []
-        cells += [self._took(one)] if self._time else []
-        cells += [bar(self._weight(one), self._most, BAR_CELLS)] if self._most else []
+        cells += [kernel.direction, kernel.name, cost.line_in_words]
+        cells += [cost.module_in_words] if self._has_modules else []
+        cells += [size(cost.size_bytes) if cost.size_bytes >= 0 else ""] if self._has_bytes else []
+        cells += [self._took(cost)] if self._time else []
+        cells += [bar(self._weight(cost), self._most, BAR_CELLS)] if self._most else []
         cells += [f"{self._launches.get(kernel.id, 0):,}"] if self._launches else []
         cells += [
             kind_in_words(kernel).removesuffix(" call"),
@@ -196,11 +196,11 @@ class _Shown(Sequence[TableRow]):
         values: dict[str, float] = {
             "#": kernel.id,
             "calls": use.calls,
-            self._bar.title: self._weight(one),
+            self._bar.title: self._weight(cost),
         }
         values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
-        values |= {"bytes": one.size_bytes} if one.size_bytes >= 0 else {}
-        values |= {self._time: one.time_s} if one.time_s else {}
+        values |= {"bytes": cost.size_bytes} if cost.size_bytes >= 0 else {}
+        values |= {self._time: cost.time_s} if cost.time_s else {}
         reader = self._reader
         # Where a row leads is looked up for the row under the cursor only.
         return TableRow(
@@ -212,11 +212,11 @@ class _Shown(Sequence[TableRow]):
             find_place=lambda: place_of_kernel(reader, kernel),
         )
 
-    def _took(self, one: KernelCost) -> str:
-        if not one.time_s:
+    def _took(self, cost: KernelCost) -> str:
+        if not cost.time_s:
             return ""
-        return ("≥ " if self._is_mixed and one.time_kind == "estimated" else "") + microseconds(
-            one.time_s
+        return ("≥ " if self._is_mixed and cost.time_kind == "estimated" else "") + microseconds(
+            cost.time_s
         )
 
 

@@ -71,11 +71,13 @@ def line_times(figures: LedgerFigures) -> LineTimes:
         for line in {**compiled, **uncompiled}
         if line != UNKNOWN
     ]
-    found.sort(key=lambda one: -max(one.compiled_s, one.uncompiled_s))
+    found.sort(key=lambda line_time: -max(line_time.compiled_s, line_time.uncompiled_s))
     whole = figures.call.call_s
-    rest = whole - sum(max(0.0, one.compiled_s) for one in found)
+    rest = whole - sum(max(0.0, line_time.compiled_s) for line_time in found)
     if is_known:
-        rest_uncompiled = figures.call.uncompiled_s - sum(one.uncompiled_s for one in found)
+        rest_uncompiled = figures.call.uncompiled_s - sum(
+            line_time.uncompiled_s for line_time in found
+        )
     else:
         rest_uncompiled = NOT_KNOWN
     return LineTimes(found, rest, rest_uncompiled)

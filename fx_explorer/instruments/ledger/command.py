@@ -219,7 +219,7 @@ def _can_encode(signs: str) -> bool:
     return True
 
 
-async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
+async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
     """Measure the program with each remedy beside the program without, and print the table."""
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.driving import Bench
@@ -229,7 +229,7 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.ledger.remedies import tried
     from fx_explorer.instruments.ledger.report import TRIED
 
-    if not found:
+    if not remedies:
         sys.stderr.write(
             "Nothing was tried: no remedy that could be measured is known for where this "
             "time goes.\n"
@@ -246,9 +246,10 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
         timeout_s=arguments.timeout,
     )
     plain = plan.contenders()[-1].name
-    names = {f"{plain} with {one.name}": one for one in found}
+    names = {f"{plain} with {remedy.name}": remedy for remedy in remedies}
     plan = replace(
-        plan, others=tuple(Contender(name, _with(request, one)) for name, one in names.items())
+        plan,
+        others=tuple(Contender(name, _with(request, remedy)) for name, remedy in names.items()),
     )
     folder, lock = leftovers.new_directory()
     narration = CaptureNarration(sys.stderr, pass_through=False)
@@ -268,13 +269,13 @@ async def _try(found: list[Remedy], arguments: argparse.Namespace) -> int:
             figures = bench_figures(reader)
             if figures is None:
                 return 1
-            told = TRIED[arguments.format](tried(reader, names, plain))
+            text = TRIED[arguments.format](tried(reader, names, plain))
             sys.stdout.write("\n")
             if arguments.format == "text":
                 sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
-                tell(f"\n{told.rstrip()}")
+                tell(f"\n{text.rstrip()}")
             else:
-                sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{told}")
+                sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{text}")
             return int(bool(problems(figures)))
     finally:
         narration.end()

@@ -211,8 +211,8 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
     if known is None:
         return _Key("function", f"[{compilation}]")
     own = known.name.rpartition(".")[2]
-    told = plain_function(own)
+    text = plain_function(own)
     where = in_file(known.line.file, known.line.line)
     return _Key(
-        "function", f"{own} {where}" if told == own else told, (known.line.file, known.line.line)
+        "function", f"{own} {where}" if text == own else text, (known.line.file, known.line.line)
     )

@@ -29,7 +29,7 @@ def flame_svg(figures: LedgerFigures) -> str:
 
 def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
     part = share(frame.duration_s, figures.call.call_s)
-    told = [
+    parts = [
         frame.name,
         (
             f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after "
@@ -39,8 +39,8 @@ def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
         + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
     ]
     if frame.line:
-        told.append(in_file(*frame.line))
+        parts.append(in_file(*frame.line))
     if not frame.children and frame.steps:
         device_s = figures.entries[frame.steps[0]].step.device_s
-        told += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
-    return told
+        parts += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
+    return parts

@@ -147,7 +147,7 @@ class _Rows(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         if isinstance(at, slice):
-            return [self._row(one) for one in self._parts[at]]
+            return [self._row(part) for part in self._parts[at]]
         return self._row(self._parts[at])
 
     def _row(self, part: CompilePart) -> TableRow:
@@ -179,7 +179,7 @@ class _Rows(Sequence[TableRow]):
             itself = f"; {run_time(frame.self_s)} of it itself"
         else:
             itself = ""
-        told = [
+        parts = [
             (
                 f"{frame.name}: {run_time(frame.duration_s)}, "
                 f"{careful_share(frame.duration_s, self._whole_s)} of all{itself}."
@@ -188,23 +188,23 @@ class _Rows(Sequence[TableRow]):
         ]
         if span:
             thread = f" on the thread {span.thread}" if span.thread else ""
-            told.append(
+            parts.append(
                 f"torch calls it {span.name}; it begins {seconds(span.start_s)} after the "
                 f"start{thread}."
             )
         if part.compilation:
-            told.append(f"It is of [{part.compilation}].")
+            parts.append(f"It is of [{part.compilation}].")
         lines = _line_sums(self._whole.parts[frame.steps.start : frame.steps.stop])
         if len(lines) > 1 or (lines and frame.kind != "line"):
-            told += [
+            parts += [
                 "",
                 f"Your lines in it, the most expensive of {counted(len(lines), 'line')} first:",
             ]
-            told += [
+            parts += [
                 f"{run_time(took_s):>9}  {where}"
                 for where, took_s in list(lines.items())[:MOST_EXPENSIVE]
             ]
-        return "\n".join(line for number, line in enumerate(told) if line or number > 1)
+        return "\n".join(line for number, line in enumerate(parts) if line or number > 1)
 
 
 LEAST_S = 5e-5

@@ -80,7 +80,7 @@ class GuardCounts:
 def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardCounts:
     """Return the guards of the compilations of these names."""
     owners = {row.id: row.name for row in reader.rows(Compilation) if row.name in compilations}
-    explained = [one for owner in owners for one in explained_checks(reader, owner)]
+    explained = [check for owner in owners for check in explained_checks(reader, owner)]
     in_python = _in_python(explained)
     guards = [row for row in reader.rows(Guard) if row.compilation in owners]
     return GuardCounts(
@@ -89,7 +89,7 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
         most_expensive(explained, MOST_NAMED),
         tuple(_filters(reader, explained, guards, owners)),
         tuple(filtered(reader)),
-        [one.check for one in explained],
+        [check.check for check in explained],
         {
             row.name: json.loads(row.value)
             for row in reader.rows(OptionInForce)
@@ -99,7 +99,7 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
 
 
 def _in_python(checks: Iterable[ExplainedCheck]) -> int:
-    return sum(one.check.kind.startswith(IN_PYTHON) for one in checks)
+    return sum(check.check.kind.startswith(IN_PYTHON) for check in checks)
 
 
 def _filters(
@@ -121,8 +121,8 @@ def _filters(
         }
         dropped.setdefault(answer.filter, set()).update(of_compilation)
     of_guard: dict[int, list[ExplainedCheck]] = {}
-    for one in checks:
-        of_guard.setdefault(one.check.guard, []).append(one)
+    for check in checks:
+        of_guard.setdefault(check.check.guard, []).append(check)
     alike: dict[frozenset[int], list[str]] = {}
     for name, of_filter in dropped.items():
         if any(number in of_guard for number in of_filter):
@@ -133,34 +133,34 @@ def _filters(
         if len(both) == len(guards):
             gone = list(checks)
         else:
-            gone = [one for number in both for one in of_guard.get(number, ())]
+            gone = [check for number in both for check in of_guard.get(number, ())]
         python = _in_python(gone)
         effects.append(
             FilterEffect(
                 name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)
             )
         )
-    return sorted(effects, key=lambda one: one.dropped)
+    return sorted(effects, key=lambda effect: effect.dropped)
 
 
 def _risk(gone: Sequence[ExplainedCheck]) -> str:
     """Say what changes unseen when these checks are not made."""
     by_origin: dict[Origin, list[str]] = {}
-    for one in gone:
-        if one.chance != "hardly":
-            by_origin.setdefault(one.check.origin, []).append(one.name)
+    for check in gone:
+        if check.chance != "hardly":
+            by_origin.setdefault(check.check.origin, []).append(check.name)
     if not by_origin:
         return (
             "a function, class or module that the program replaces after compiling is not "
             "noticed: the old one runs on"
         )
-    told = listed(
+    text = listed(
         (_with_examples(origin, by_origin[origin]) for origin in UNSEEN if origin in by_origin),
         len(UNSEEN),
     )
-    risk = f"changes to {told} after compiling are not noticed: the old compiled code runs on"
+    risk = f"changes to {text} after compiling are not noticed: the old compiled code runs on"
     is_open = any(
-        one.check.kind == "TENSOR_MATCH" and one.check.origin == "argument" for one in gone
+        check.check.kind == "TENSOR_MATCH" and check.check.origin == "argument" for check in gone
     )
     if is_open:
         return f"{risk}, also with tensors of another shape or dtype, which may end the process"

@@ -56,7 +56,7 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
     if not figures.are_steps_known:
         return []
     found = (*_less_around(figures), *_faster_kernels(figures), *_less_of_guards(figures))
-    return [one for one in found if not _is_in_force(one, figures)]
+    return [remedy for remedy in found if not _is_in_force(remedy, figures)]
 
 
 def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
@@ -125,10 +125,12 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     # Where they could not be asked outside of a call, they are somewhere in entering torch.compile.
     if (guards_s or figures.of_kind("entry")) < LEAST * whole_s:
         return
-    for one in settings_for_guards(figures.guards):
-        name = f"{one.name}={one.value}"
-        settings: dict[str, object] = {one.name: one.value}
-        yield Remedy(name, f"with {name}", one.why, one.risk, settings=settings, is_for_guards=True)
+    for setting in settings_for_guards(figures.guards):
+        name = f"{setting.name}={setting.value}"
+        settings: dict[str, object] = {setting.name: setting.value}
+        yield Remedy(
+            name, f"with {name}", setting.why, setting.risk, settings=settings, is_for_guards=True
+        )
     request = figures.request
     if request and request.mode and request.backend != "inductor":
         return  # torch takes no options beside a mode, and only Inductor's modes are known as options
@@ -154,8 +156,8 @@ def drops_in_words(effect: FilterEffect) -> str:
 
 def checks_in_words(in_cpp: int, in_python: int) -> str:
     """Return ``22 checks, 20 in C++ and 2 in Python``."""
-    told = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
-    return f"{counted(in_cpp + in_python, 'check')}, {told}"
+    text = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
+    return f"{counted(in_cpp + in_python, 'check')}, {text}"
 
 
 # Options of Dynamo that make the guards of a program cheaper or fewer (torch/_dynamo/config.py),
@@ -255,8 +257,12 @@ def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
     """Return the settings that may change how these guards are evaluated: those that this torch
     has, whose value is another one, and whose kind of check is there.
     """
-    others = [one for one in SETTINGS if guards.options.get(one.name, one.value) != one.value]
-    return [one for one in others if any(map(one.concerns, guards.checks))]
+    others = [
+        setting
+        for setting in SETTINGS
+        if guards.options.get(setting.name, setting.value) != setting.value
+    ]
+    return [setting for setting in others if any(map(setting.concerns, guards.checks))]
 
 
 def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> list[str]:
@@ -266,22 +272,25 @@ def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> 
     cells = {row.contender: row for row in reader.rows(BenchCell)}
     rounds = {name: _rounds(reader, cell) for name, cell in cells.items()}
     before = rounds.get(plain, {})
-    known = [(one, cells[name], rounds[name]) for name, one in remedies.items() if rounds.get(name)]
+    known = [
+        (remedy, cells[name], rounds[name]) for name, remedy in remedies.items() if rounds.get(name)
+    ]
     return [
-        f"{one.name}: {'; '.join(_told(one, cell, before, after))}." for one, cell, after in known
+        f"{remedy.name}: {'; '.join(_told(remedy, cell, before, after))}."
+        for remedy, cell, after in known
     ]
 
 
 def _told(
-    one: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
+    remedy: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
 ) -> Iterator[str]:
     if cell.agreement == "differs":
         yield "gives other results"
     else:
         yield saved_in_words(before, after, cell.clock)
-    yield one.why
-    if one.risk:
-        yield f"what it risks: {one.risk}"
+    yield remedy.why
+    if remedy.risk:
+        yield f"what it risks: {remedy.risk}"
 
 
 def saved_in_words(

@@ -95,9 +95,9 @@ def ledger_object(figures: LedgerFigures) -> dict[str, object]:
         "accounted_s": figures.accounted_s,
         "unaccounted_s": figures.unaccounted_s,
         "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
-        "by_line": [_line(one) for one in found.lines],
+        "by_line": [_line(line) for line in found.lines],
         "steps": [_step(figures, entry) for entry in figures.entries],
-        "gaps": [_gap(figures, one) for one in gaps_told(figures)],
+        "gaps": [_gap(figures, gap) for gap in gaps_told(figures)],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
         "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
         "guards": {
@@ -105,7 +105,7 @@ def ledger_object(figures: LedgerFigures) -> dict[str, object]:
             "in_python": figures.guards.in_python,
             "filters": _filters(figures),
         },
-        "remedies": [asdict(one) for one in remedies(figures)],
+        "remedies": [asdict(remedy) for remedy in remedies(figures)],
     }
 
 
@@ -135,11 +135,11 @@ def _or_null(value: object) -> object:
     return None if isinstance(value, float | int) and value < 0 else value
 
 
-def _line(one: LineTime) -> dict[str, object]:
+def _line(line_time: LineTime) -> dict[str, object]:
     return {
-        **asdict(one.line),
-        "compiled_s": _or_null(one.compiled_s),
-        "uncompiled_s": _or_null(one.uncompiled_s),
+        **asdict(line_time.line),
+        "compiled_s": _or_null(line_time.compiled_s),
+        "uncompiled_s": _or_null(line_time.uncompiled_s),
     }
 
 
@@ -163,16 +163,16 @@ def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
     }
 
 
-def _gap(figures: LedgerFigures, told: ToldGap) -> dict[str, object]:
+def _gap(figures: LedgerFigures, gap: ToldGap) -> dict[str, object]:
     position = {id(entry): at for at, entry in enumerate(figures.entries)}
     steps = [
         {"step": position[id(entry)], "name": step_name(figures, entry), "seconds": took_s}
-        for entry, took_s in told.meanwhile
+        for entry, took_s in gap.meanwhile
     ]
     return {
-        "before": told.gap.before,
-        "after": told.gap.after,
-        "seconds": told.gap.seconds,
+        "before": gap.gap.before,
+        "after": gap.gap.after,
+        "seconds": gap.gap.seconds,
         "meanwhile": steps,
     }
 
@@ -191,7 +191,7 @@ def _most(rows: list[Cells]) -> list[Cells]:
 
 
 def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
-    return [asdict(one) for one in figures.guards.filters]
+    return [asdict(effect) for effect in figures.guards.filters]
 
 
 def _guards(figures: LedgerFigures) -> Iterator[str]:
@@ -206,10 +206,10 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
             f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
             "app lists them."
         )
-    for one in guards.dropped:
+    for filtered in guards.dropped:
         yield (
-            f"The guard filter {one.filter} dropped {one.dropped:,} of the "
-            f"{counted(one.guards, 'guard')} of this program."
+            f"The guard filter {filtered.filter} dropped {filtered.dropped:,} of the "
+            f"{counted(filtered.guards, 'guard')} of this program."
         )
 
 

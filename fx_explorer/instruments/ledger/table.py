@@ -66,12 +66,12 @@ def line_rows(figures: LedgerFigures) -> list[Cells]:
     found = line_times(figures)
     rows = [
         (
-            in_file(one.line.file, one.line.line),
-            _known(one.compiled_s),
-            _known(one.uncompiled_s),
-            _known_gain(one.gained_s),
+            in_file(line.line.file, line.line.line),
+            _known(line.compiled_s),
+            _known(line.uncompiled_s),
+            _known_gain(line.gained_s),
         )
-        for one in found.lines
+        for line in found.lines
     ]
     gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
     is_known = found.uncompiled_of_none_s >= 0 or bool(figures.operators)
@@ -125,8 +125,8 @@ _BRANCHES = {
 
 def branch_in_words(name: str) -> str:
     """Return what a graph inside of a graph is to the user, by torch's name for it."""
-    found = _BRANCH.match(name)
-    return _BRANCHES[found["which"]] if found else name
+    match = _BRANCH.match(name)
+    return _BRANCHES[match["which"]] if match else name
 
 
 def graph_of(step: LedgerStep) -> str:
@@ -187,7 +187,7 @@ class ToldGap:
 
 def gaps_told(figures: LedgerFigures) -> list[ToldGap]:
     """Return the gaps of a call, the longest first."""
-    return [_told(figures, gap) for gap in sorted(figures.gaps, key=lambda one: -one.seconds)]
+    return [_told(figures, gap) for gap in sorted(figures.gaps, key=lambda gap: -gap.seconds)]
 
 
 def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
@@ -202,15 +202,15 @@ def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
 
 def gap_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each gap, in the order of GAP_COLUMNS."""
-    return [_row(figures, one, one.gap.seconds) for one in gaps_told(figures)]
+    return [_row(figures, gap, gap.gap.seconds) for gap in gaps_told(figures)]
 
 
-def _row(figures: LedgerFigures, one: ToldGap, took_s: float) -> Cells:
+def _row(figures: LedgerFigures, gap: ToldGap, took_s: float) -> Cells:
     return (
-        place_of(one.gap),
+        place_of(gap.gap),
         run_time(took_s),
         share(took_s, figures.call.call_s),
-        meanwhile(figures, one),
+        meanwhile(figures, gap),
     )
 
 
@@ -222,10 +222,10 @@ def place_of(gap: LedgerGap) -> str:
     return f"between {before} and {after}" if after else f"after {before}"
 
 
-def meanwhile(figures: LedgerFigures, one: ToldGap) -> str:
+def meanwhile(figures: LedgerFigures, gap: ToldGap) -> str:
     """Say what the host does in a gap: its steps of the same name together, the longest first."""
     sums: dict[str, float] = {}
-    for entry, took_s in one.meanwhile:
+    for entry, took_s in gap.meanwhile:
         name = step_name(figures, entry)
         sums[name] = sums.get(name, 0.0) + took_s
     longest = sorted(sums.items(), key=lambda item: -item[1])
@@ -237,6 +237,6 @@ def longest_gap(figures: LedgerFigures) -> str:
     told = gaps_told(figures)
     if not told or told[0].gap.seconds < SOME * figures.call.call_s:
         return ""
-    one = told[0]
-    doing = f"; meanwhile on the host: {meanwhile(figures, one)}" if one.meanwhile else ""
-    return f"It waits longest {place_of(one.gap)}: {run_time(one.gap.seconds)}{doing}."
+    gap = told[0]
+    doing = f"; meanwhile on the host: {meanwhile(figures, gap)}" if gap.meanwhile else ""
+    return f"It waits longest {place_of(gap.gap)}: {run_time(gap.gap.seconds)}{doing}."

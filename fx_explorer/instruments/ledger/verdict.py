@@ -45,9 +45,9 @@ def verdict(figures: LedgerFigures) -> list[str]:
         *_breaks(figures),
         *_slower_lines(figures),
         *(
-            f"It may help to compile {one.how}: {one.why}; {one.risk}."
-            for one in remedies(figures)
-            if not one.is_for_guards
+            f"It may help to compile {remedy.how}: {remedy.why}; {remedy.risk}."
+            for remedy in remedies(figures)
+            if not remedy.is_for_guards
         ),
         *_doubts(figures),
     ]
@@ -120,7 +120,7 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
         yield f"Guards take {run_time(guards_s)} ({share(guards_s, call.call_s)}): {checks}."
     if call.unguarded_s > 0:
         yield _unguarded(call)
-    fewer = [one.name for one in remedies(figures) if one.is_for_guards]
+    fewer = [remedy.name for remedy in remedies(figures) if remedy.is_for_guards]
     if fewer:
         yield (
             f"Fewer or cheaper guards: --try measures {listed(fewer, len(fewer))}, and says "
@@ -132,12 +132,12 @@ def _unguarded(call: LedgerCall) -> str:
     interval = median_interval(ratios(list(call.rounds_s), list(call.unguarded_rounds_s)))
     is_faster = interval is not None and interval.low > 1 and call.unguarded_s < call.call_s
     if is_faster:
-        told = f"saves {run_time(call.call_s - call.unguarded_s)}"
+        text = f"saves {run_time(call.call_s - call.unguarded_s)}"
     else:
-        told = "saves nothing that can be told"
+        text = "saves nothing that can be told"
     return (
         "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was "
-        f"measured and {told}; it is unsafe: "
+        f"measured and {text}; it is unsafe: "
         "what no longer fits is run all the same."
     )
 
@@ -153,10 +153,10 @@ def _breaks(figures: LedgerFigures) -> Iterator[str]:
             by_line[where] = by_line.get(where, 0.0) + entry.step.host_s
     longest = sorted(by_line, key=lambda where: -by_line[where])
     places = f", at {listed(longest)}" if longest else ""
-    told = (
+    text = (
         f"{KIND_IN_WORDS['break']} takes {run_time(took_s)}{places}, your own code there included"
     )
-    yield f"{told}: fx-explorer fix proposes what takes the breaks away."
+    yield f"{text}: fx-explorer fix proposes what takes the breaks away."
 
 
 def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
@@ -164,18 +164,18 @@ def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
     operators_s = sum(operator.host_s for operator in figures.operators)
     too_long_s = max(0.0, operators_s - figures.call.uncompiled_s)
     least_s = max(SOME * call_s, abs(figures.unaccounted_s), too_long_s)
-    slower = [one for one in line_times(figures).lines if _is_slower(one, least_s)]
-    slower.sort(key=lambda one: one.gained_s)
-    for one in slower[:MOST_LINES]:
-        times = f"{run_time(one.compiled_s)} compiled, {run_time(one.uncompiled_s)} uncompiled"
-        yield f"{in_file(one.line.file, one.line.line)} got slower: {times}."
+    slower = [line for line in line_times(figures).lines if _is_slower(line, least_s)]
+    slower.sort(key=lambda line_time: line_time.gained_s)
+    for line_time in slower[:MOST_LINES]:
+        times = f"{run_time(line_time.compiled_s)} compiled, {run_time(line_time.uncompiled_s)} uncompiled"
+        yield f"{in_file(line_time.line.file, line_time.line.line)} got slower: {times}."
 
 
-def _is_slower(one: LineTime, least_s: float) -> bool:
+def _is_slower(line_time: LineTime, least_s: float) -> bool:
     """Return whether a line got slower by more than ``least_s``, below which steps are not known."""
-    if one.uncompiled_s <= 0 or -one.gained_s <= least_s:
+    if line_time.uncompiled_s <= 0 or -line_time.gained_s <= least_s:
         return False
-    return one.compiled_s > SLOWER * one.uncompiled_s
+    return line_time.compiled_s > SLOWER * line_time.uncompiled_s
 
 
 def _doubts(figures: LedgerFigures) -> Iterator[str]:

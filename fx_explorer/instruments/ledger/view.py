@@ -102,15 +102,15 @@ class _Rows:
         self._files = {row.path: row.id for row in reader.rows(SourceFile)}
 
     def of_kinds(self) -> Iterator[RowOfSteps]:
-        told = "\n".join(verdict(self._figures))
+        text = "\n".join(verdict(self._figures))
         sums = [
-            (took_s, self._positions(lambda one: one.step.kind == kind))  # noqa: B023
+            (took_s, self._positions(lambda entry: entry.step.kind == kind))  # noqa: B023
             for kind, took_s in kinds_told(self._figures)
         ]
         sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
             cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
-            yield TableRow(cells, None, lambda: Detail(told), values={"in the call": took_s}), steps
+            yield TableRow(cells, None, lambda: Detail(text), values={"in the call": took_s}), steps
 
     def _positions(self, is_one: Callable[[LedgerEntry], bool]) -> list[int]:
         return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
@@ -150,14 +150,14 @@ class _Rows:
     def _graph(self, name: str, entries: list[LedgerEntry]) -> TableRow:
         took_s = sum(entry.step.host_s for entry in entries)
         bar = _bar(entries[0].began_s, took_s, self._call_s)
-        told = Detail(
+        detail = Detail(
             f"{name}: {counted(len(entries), 'step')}, {run_time(took_s)} of a call of "
             f"{run_time(self._call_s)}."
         )
         return TableRow(
             ("graph", name, run_time(took_s), "", self._share(took_s), bar, "", "", ""),
             None,
-            lambda: told,
+            lambda: detail,
             part=2,
             is_heading=True,
         )
@@ -193,28 +193,28 @@ class _Rows:
 
     def _about_step(self, entry: LedgerEntry) -> Detail:
         step, reached = entry.step, rate(self._figures, entry)
-        told = [
+        parts = [
             f"{step_name(self._figures, entry)}: {KIND_EXPLAINED[step.kind]}",
             f"It begins {run_time(entry.began_s)} after the call and takes {run_time(step.host_s)}"
             + (
                 f" (middle half of the calls within {run_time(step.iqr_s)})." if step.iqr_s else "."
             ),
         ]
-        told += [f"The GPU computes for {run_time(step.device_s)}."] if step.device_s > 0 else []
-        told += [f"It moves {size(step.moved_bytes)}: {reached.in_words}."] if reached else []
-        told += [
+        parts += [f"The GPU computes for {run_time(step.device_s)}."] if step.device_s > 0 else []
+        parts += [f"It moves {size(step.moved_bytes)}: {reached.in_words}."] if reached else []
+        parts += [
             f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
             for line, part in entry.lines
         ]
-        return Detail("\n".join(told).replace("% of", " % of"))
+        return Detail("\n".join(parts).replace("% of", " % of"))
 
-    def _about_line(self, one: LineTime) -> Detail:
+    def _about_line(self, line_time: LineTime) -> Detail:
         """Say what computes a line, compiled and uncompiled."""
         parts = [
             (entry, part)
             for entry in self._figures.entries
             for line, part in entry.lines
-            if line == one.line
+            if line == line_time.line
         ]
         compiled = [
             f"  {run_time(part * entry.seconds):>9}  {step_name(self._figures, entry)}"
@@ -223,12 +223,12 @@ class _Rows:
         own = [
             row
             for row in self._figures.operators
-            if (row.file, row.line) == (one.line.file, one.line.line)
+            if (row.file, row.line) == (line_time.line.file, line_time.line.line)
         ]
         uncompiled = [
             f"  {run_time(self._took_s(row)):>9}  {row.name} {row.direction}" for row in own
         ]
-        where = in_file(one.line.file, one.line.line)
+        where = in_file(line_time.line.file, line_time.line.line)
         return Detail("\n".join([f"{where}, compiled:", *compiled, "uncompiled:", *uncompiled]))
 
     def _took_s(self, row: LedgerOperator) -> float:

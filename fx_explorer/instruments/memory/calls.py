@@ -156,7 +156,7 @@ class StorageFlow:
 
     def takers(self, storage: int, after: int) -> list[Taken]:
         """Return the inputs that a storage is of calls behind the one that returned it."""
-        return [one for one in self._takers.get(storage, ()) if one.call > after]
+        return [taken for taken in self._takers.get(storage, ()) if taken.call > after]
 
     @property
     def given(self) -> set[int]:

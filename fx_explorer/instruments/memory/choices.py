@@ -119,8 +119,8 @@ def _who_decided(choice: model.PartitionChoice) -> str:
 
 
 def _reason(choice: model.PartitionChoice) -> str:
-    told = choice.reason.partition(": ")[2]
-    return _WORDS.get(told, told) or UNTOLD
+    text = choice.reason.partition(": ")[2]
+    return _WORDS.get(text, text) or UNTOLD
 
 
 def _weight(choice: model.PartitionChoice) -> str:
@@ -128,11 +128,11 @@ def _weight(choice: model.PartitionChoice) -> str:
     if choice.weight < 0 or choice.size_bytes < 0:
         return "what saving it weighs is not known"
     steps = max(0, choice.distance)
-    told = (
+    text = (
         f"saving it weighs {choice.weight:,.0f}: {size(choice.size_bytes)}, × {STEP_FACTOR} "
         f"for each of {_steps(steps)}"
     )
-    return f"{told} to the backward{_twice(choice)}"
+    return f"{text} to the backward{_twice(choice)}"
 
 
 def _steps(steps: int) -> str:

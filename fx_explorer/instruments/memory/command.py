@@ -135,7 +135,7 @@ async def _try(arguments: argparse.Namespace) -> int:
     narration = CaptureNarration(sys.stderr, pass_through=False)
     worker = TrialWorker(arguments.python, arguments.timeout)
     try:
-        found = await try_budgets(
+        trials = await try_budgets(
             request_from(arguments),
             arguments.budgets or (None,),
             worker,
@@ -145,13 +145,13 @@ async def _try(arguments: argparse.Namespace) -> int:
     finally:
         narration.end()
     if arguments.format == "json":
-        sys.stdout.write(trials_json(found))
+        sys.stdout.write(trials_json(trials))
     else:
-        sys.stdout.write(trials_text(found, width_for(sys.stdout)))
+        sys.stdout.write(trials_text(trials, width_for(sys.stdout)))
     if svg:
-        _draw(found, svg, arguments.target)
-    steps = [*(trial.measured for trial in found.trials), found.uncompiled]
-    is_whole = all(trial.predicted["is_known"] for trial in found.trials) and not any(
+        _draw(trials, svg, arguments.target)
+    steps = [*(trial.measured for trial in trials.trials), trials.uncompiled]
+    is_whole = all(trial.predicted["is_known"] for trial in trials.trials) and not any(
         step and step.message for step in steps
     )
     return int(not is_whole)
@@ -183,11 +183,11 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
     return text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
 
 
-def _draw(found: BudgetTrials, svg: OutputFile, target: str) -> None:
+def _draw(trials: BudgetTrials, svg: OutputFile, target: str) -> None:
     from fx_explorer.instruments.memory.picture import BudgetPoint, budgets_svg
 
     steps = [
-        step for step in (*(trial.measured for trial in found.trials), found.uncompiled) if step
+        step for step in (*(trial.measured for trial in trials.trials), trials.uncompiled) if step
     ]
     points = [
         BudgetPoint(step.name, step.peak_bytes, step.call_s)

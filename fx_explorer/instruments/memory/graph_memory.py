@@ -181,7 +181,7 @@ def _with_most_workspace(
         return call
     taken = [nodes[name] for name in _NAME.findall(node.arguments) if name in nodes]
     try:
-        operands = [_operand(one, sizes) for one in taken if one.shape is not None]
+        operands = [_operand(node, sizes) for node in taken if node.shape is not None]
         result = _operand(node, sizes) if node.shape is not None else None
     except UnknownSize:
         return call
@@ -314,7 +314,7 @@ def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand 
         image, weight = operands[:2]
         wide = result or image
     if image.device == "cpu":
-        return sum(one.size_bytes for one in (wide, image, weight))
+        return sum(operand.size_bytes for operand in (wide, image, weight))
     positions = math.prod((wide.shape[0], *wide.shape[2:]))
     channels = max(image.shape[1], LEAST_CHANNELS)
     unfolded = positions * channels * math.prod(weight.shape[2:])

@@ -19,15 +19,15 @@ SCHEMA = "fx-explorer/memory-trials/1"
 COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a step")))
 
 
-def trials_text(found: BudgetTrials, width: int | None = None) -> str:
+def trials_text(trials: BudgetTrials, width: int | None = None) -> str:
     """Return the answer, and a row for each way: predicted beside measured. Lines have at most
     ``width`` cells, None where a program reads.
     """
-    rows = [_row(trial) for trial in found.trials]
-    if found.uncompiled:
-        rows.append(("uncompiled", "", "", "", *_measured(found.uncompiled)))
+    rows = [_row(trial) for trial in trials.trials]
+    if trials.uncompiled:
+        rows.append(("uncompiled", "", "", "", *_measured(trials.uncompiled)))
     table = Table(COLUMNS, rows)
-    return text_of([*_sentences(found), "", table, "", *_lines(found), *_legend(found)], width)
+    return text_of([*_sentences(trials), "", table, "", *_lines(trials), *_legend(trials)], width)
 
 
 MOST_LINES = 12
@@ -43,14 +43,14 @@ LINE_COLUMNS = (
 )
 
 
-def _lines(found: BudgetTrials) -> Iterator[Block]:
+def _lines(trials: BudgetTrials) -> Iterator[Block]:
     """Yield what is held at the peaks, by line, uncompiled beside compiled."""
-    if not found.uncompiled or not found.uncompiled.held:
+    if not trials.uncompiled or not trials.uncompiled.held:
         return
-    first = found.trials[0]
+    first = trials.trials[0]
     plain, compiled = (
-        {(one.file, one.line): one.size_bytes for one in held}
-        for held in (found.uncompiled.held, first.held)
+        {(line.file, line.line): line.size_bytes for line in held}
+        for held in (trials.uncompiled.held, first.held)
     )
     places = sorted(
         plain.keys() | compiled.keys(),
@@ -65,8 +65,8 @@ def _lines(found: BudgetTrials) -> Iterator[Block]:
     if rest := places[MOST_LINES:]:
         of_rest = [size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled)]
         rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
-    beyond = found.uncompiled.peak_bytes - sum(plain.values())
-    if beyond > LEAST_BEYOND * found.uncompiled.peak_bytes:
+    beyond = trials.uncompiled.peak_bytes - sum(plain.values())
+    if beyond > LEAST_BEYOND * trials.uncompiled.peak_bytes:
         rows.append(
             ("beyond these, uncompiled", size(beyond), "", "(operators at work; not dense)")
         )
@@ -91,11 +91,11 @@ def _row(trial: BudgetTrial) -> tuple[str, ...]:
             "",
             *_measured(trial.measured),
         )
-    told = [
+    parts = [
         size(bytes_)
         for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)
     ]
-    return trial.name, *told, *_measured(trial.measured)
+    return trial.name, *parts, *_measured(trial.measured)
 
 
 def _measured(step: MeasuredStep | None) -> tuple[str, str]:
@@ -106,8 +106,8 @@ def _measured(step: MeasuredStep | None) -> tuple[str, str]:
     ) if step.call_s else "none"
 
 
-def _sentences(found: BudgetTrials) -> Iterator[str]:
-    first = found.trials[0]
+def _sentences(trials: BudgetTrials) -> Iterator[str]:
+    first = trials.trials[0]
     if not first.predicted["is_known"]:
         yield from map(
             str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
@@ -120,12 +120,12 @@ def _sentences(found: BudgetTrials) -> Iterator[str]:
     if (
         first.measured
         and first.measured.peak_bytes >= 0
-        and found.uncompiled
-        and found.uncompiled.peak_bytes >= 0
+        and trials.uncompiled
+        and trials.uncompiled.peak_bytes >= 0
     ):
-        measured, plain = size(first.measured.peak_bytes), size(found.uncompiled.peak_bytes)
+        measured, plain = size(first.measured.peak_bytes), size(trials.uncompiled.peak_bytes)
         yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
-    for trial in found.trials[1:]:
+    for trial in trials.trials[1:]:
         yield _beside(first, trial)
 
 
@@ -133,41 +133,43 @@ def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
     """Say what another budget does to memory and time."""
     if not trial.predicted["is_known"]:
         return f"Of {trial.name} nothing can be predicted."
-    told = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
+    text = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
     if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
         return (
-            f"{told}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} "
+            f"{text}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} "
             "times as long."
         )
-    return f"{told}."
+    return f"{text}."
 
 
-def _legend(found: BudgetTrials) -> Iterator[str]:
+def _legend(trials: BudgetTrials) -> Iterator[str]:
     yield (
         "saved, peak, beyond begin: predicted. Begin is what is there before the step: "
         "parameters, buffers, inputs."
     )
-    if found.uncompiled:
+    if trials.uncompiled:
         yield (
             "measured: beyond begin, by torch's allocator in a process of its own; a step: "
             "median over 8 rounds in turns."
         )
-    for step in (*(trial.measured for trial in found.trials), found.uncompiled):
+    for step in (*(trial.measured for trial in trials.trials), trials.uncompiled):
         if step and step.message:
             yield f"{step.name}: {step.message}"
 
 
-def trials_json(found: BudgetTrials) -> str:
+def trials_json(budget_trials: BudgetTrials) -> str:
     """Return everything as JSON."""
     trials = [
         {
             "budget": trial.budget,
-            "predicted": {**trial.predicted, "held_by_line": [asdict(one) for one in trial.held]},
+            "predicted": {**trial.predicted, "held_by_line": [asdict(line) for line in trial.held]},
             "measured": _step(trial.measured),
         }
-        for trial in found.trials
+        for trial in budget_trials.trials
     ]
-    return json_text({"schema": SCHEMA, "trials": trials, "uncompiled": _step(found.uncompiled)})
+    return json_text(
+        {"schema": SCHEMA, "trials": trials, "uncompiled": _step(budget_trials.uncompiled)}
+    )
 
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:

@@ -148,7 +148,7 @@ class _Replay:
     depth: int = 0
 
     def of(self, arguments: Sequence[Argument]) -> Replayed:
-        given = tuple(self.argument(one) for one in arguments)
+        given = tuple(self.argument(argument) for argument in arguments)
         returned = self.called(self.wrapper.entry, given)
         if isinstance(returned, tuple):
             outputs = tuple(tuple(stored(one)) for one in returned)
@@ -293,7 +293,9 @@ class _Frame:
                 return
         if storage.size_bytes == UNKNOWN and storage.item:
             try:
-                given = [evaluated_all(one, self._replay.sizes) for one in (sizes, strides)]
+                given = [
+                    evaluated_all(expression, self._replay.sizes) for expression in (sizes, strides)
+                ]
                 storage.size_bytes = strided_bytes(given[0], given[1], storage.item)
             except UnknownSize:
                 return
@@ -303,7 +305,7 @@ class _Frame:
             case ast.Name(id=other):
                 return self._names.get(other, NOTHING)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return tuple(self._value(one) for one in elements)
+                return tuple(self._value(expression) for expression in elements)
             case ast.Subscript(value=whole, slice=index):
                 return _element(self._value(whole), index)
             case ast.Call():
@@ -345,7 +347,9 @@ class _Frame:
         size_bytes, replay = UNKNOWN, self._replay
         item = item_bytes(ast.unparse(_keyword(call, "dtype") or call.args[2])) if call.args else 0
         try:
-            sizes, strides = (evaluated_all(one, replay.sizes) for one in call.args[:2])
+            sizes, strides = (
+                evaluated_all(expression, replay.sizes) for expression in call.args[:2]
+            )
             size_bytes = strided_bytes(sizes, strides, item)
         except (UnknownSize, ValueError):
             size_bytes = UNKNOWN
@@ -360,15 +364,17 @@ class _Frame:
 
     def _library(self, call: ast.Call, name: str) -> Value:
         """Return new storages for what a library call returns."""
-        replay, found = self._replay, self._replay.results(call.lineno)
-        if found is None:
+        replay, results = self._replay, self._replay.results(call.lineno)
+        if results is None:
             return self._assumed(call, name)
         made: list[Value] = []
-        for one in found:
-            if one is None:
+        for result in results:
+            if result is None:
                 made.append(NOTHING)
             else:
-                made.append(replay.new(Lifetime(name, one.size_bytes, one.device, 0, replay.now)))
+                made.append(
+                    replay.new(Lifetime(name, result.size_bytes, result.device, 0, replay.now))
+                )
                 replay.unwritten.append(len(replay.storages) - 1)
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -377,7 +383,9 @@ class _Frame:
         check tells its size.
         """
         replay = self._replay
-        first = next((number for one in call.args for number in stored(self._value(one))), None)
+        first = next(
+            (number for expression in call.args for number in stored(self._value(expression))), None
+        )
         if first is None:
             return NOTHING
         like = replay.storages[first]
@@ -435,7 +443,7 @@ def _element(value: Value, index: ast.expr) -> Value:
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((one.value for one in call.keywords if one.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _device(call: ast.Call) -> str:
@@ -446,4 +454,4 @@ def _device(call: ast.Call) -> str:
 
 
 def _returns(statement: ast.With) -> bool:
-    return any(isinstance(one, ast.Return) for one in ast.walk(statement))
+    return any(isinstance(t, ast.Return) for t in ast.walk(statement))

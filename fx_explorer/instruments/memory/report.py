@@ -143,8 +143,8 @@ def _peak(report: MemoryReport) -> list[Block]:
         if kind in peak.by_kind
     ]
     held = report.used.held_at(peak.at)
-    rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
-    rows = [_of_peak(report, one) for one in held[:BIGGEST]]
+    rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])
+    rows = [_of_peak(report, held_tensor) for held_tensor in held[:BIGGEST]]
     rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
     return [
         f"At the peak, {size(peak.total_bytes)}:",
@@ -155,12 +155,12 @@ def _peak(report: MemoryReport) -> list[Block]:
     ]
 
 
-def _of_peak(report: MemoryReport, one: Held) -> tuple[str, ...]:
-    bytes_ = "unknown" if one.size_bytes == UNKNOWN else size(one.size_bytes)
+def _of_peak(report: MemoryReport, held_tensor: Held) -> tuple[str, ...]:
+    bytes_ = "unknown" if held_tensor.size_bytes == UNKNOWN else size(held_tensor.size_bytes)
     return (
         bytes_,
-        IN_WORDS[one.kind][0],
-        f"{name_of(one)}  {where(one.node, report.paths)}".rstrip(),
+        IN_WORDS[held_tensor.kind][0],
+        f"{name_of(held_tensor)}  {where(held_tensor.node, report.paths)}".rstrip(),
     )
 
 
@@ -198,13 +198,18 @@ def memory_markdown(report: MemoryReport) -> str:
     lines = markdown_list(report.sentences)
     if report.memory.is_known:
         held = report.used.held_at(report.used.peak.at)[:BIGGEST]
-        rows = [_row_of_peak(report, one) for one in held]
+        rows = [_row_of_peak(report, held_tensor) for held_tensor in held]
         lines += ["", *markdown_table(Table(MARKDOWN_COLUMNS, rows))]
     return "\n".join(lines) + "\n"
 
 
-def _row_of_peak(report: MemoryReport, one: Held) -> Sequence[str]:
-    return f"{one.size_bytes:,}", IN_WORDS[one.kind][0], name_of(one), where(one.node, report.paths)
+def _row_of_peak(report: MemoryReport, held_tensor: Held) -> Sequence[str]:
+    return (
+        f"{held_tensor.size_bytes:,}",
+        IN_WORDS[held_tensor.kind][0],
+        name_of(held_tensor),
+        where(held_tensor.node, report.paths),
+    )
 
 
 def memory_csv(report: MemoryReport) -> str:
@@ -234,7 +239,7 @@ def memory_json(report: MemoryReport) -> str:
     whole = {
         "schema": SCHEMA,
         **memory_object(report),
-        "held_at_peak": [_held(report, one) for one in held],
+        "held_at_peak": [_held(report, held_tensor) for held_tensor in held],
         "workspaces": [_workspace(report, row) for row in _every_call(report) if _works(row)],
         "timeline": [_moment(report, row) for row in _every_call(report)],
     }
@@ -266,7 +271,7 @@ def memory_object(report: MemoryReport) -> Json:
         "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward")
         if memory.is_known
         else "",
-        "held_at_peak": [_held(report, one) for one in held[:BIGGEST]],
+        "held_at_peak": [_held(report, held_tensor) for held_tensor in held[:BIGGEST]],
         "most_bytes": used.most_with_workspaces()[0],
         "begin_bytes": used.begin_bytes,
         "calls": memory.step.calls,
@@ -277,8 +282,12 @@ def memory_object(report: MemoryReport) -> Json:
         "assumed": memory.step.assumed,
         "recomputed": [_recomputed(report, one) for one in report.recomputed],
         "unread": [
-            {"compilation": one.compilation, "direction": one.direction, "reason": one.reason}
-            for one in memory.unread
+            {
+                "compilation": unread.compilation,
+                "direction": unread.direction,
+                "reason": unread.reason,
+            }
+            for unread in memory.unread
         ],
         "left_out": memory.left_out,
     }
@@ -289,12 +298,14 @@ def held_lines(report: MemoryReport) -> list[model.HeldLine]:
     computes it, biggest first.
     """
     found: Counter[tuple[str, int]] = Counter()
-    for one in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
-        if one.kind not in BEFORE and one.size_bytes != UNKNOWN:
-            has_line = one.node is not None and one.node.file in report.paths
+    for held_tensor in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
+        if held_tensor.kind not in BEFORE and held_tensor.size_bytes != UNKNOWN:
+            has_line = held_tensor.node is not None and held_tensor.node.file in report.paths
             found[
-                (report.paths[one.node.file], one.node.line) if one.node and has_line else ("", 0)
-            ] += one.size_bytes
+                (report.paths[held_tensor.node.file], held_tensor.node.line)
+                if held_tensor.node and has_line
+                else ("", 0)
+            ] += held_tensor.size_bytes
     return [
         model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()
     ]
@@ -313,14 +324,14 @@ def _place(report: MemoryReport, node: model.Node | None) -> Json:
     }
 
 
-def _held(report: MemoryReport, one: Held) -> Json:
-    known = one.size_bytes if one.size_bytes != UNKNOWN else None
+def _held(report: MemoryReport, held_tensor: Held) -> Json:
+    known = held_tensor.size_bytes if held_tensor.size_bytes != UNKNOWN else None
     return {
-        "kind": one.kind,
-        "name": name_of(one),
+        "kind": held_tensor.kind,
+        "name": name_of(held_tensor),
         "bytes": known,
-        "kernel": one.kernel or None,
-        **_place(report, one.node),
+        "kernel": held_tensor.kernel or None,
+        **_place(report, held_tensor.node),
     }
 
 

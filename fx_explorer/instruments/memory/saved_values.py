@@ -60,13 +60,13 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
         node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))
     }
     first: dict[tuple[int, str], model.SavedTensor] = {}
-    found = []
+    values = []
     for row in rows:
         earlier = first.setdefault(storage_of(row), row)
         value = _value(reader, row, producers.get(row.producer), names, paths)
         shared = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
-        found.append(value if earlier.name == row.name else shared)
-    return found
+        values.append(value if earlier.name == row.name else shared)
+    return values
 
 
 def _rows(reader: SessionReader) -> list[model.SavedTensor]:
@@ -168,11 +168,13 @@ def saved_in_words(reader: SessionReader) -> str:
     if not whole.count:
         return ""
     biggest = [
-        one for one in saved_values(reader) if one.saved.kind in COMPUTED and not one.shares_with
+        value
+        for value in saved_values(reader)
+        if value.saved.kind in COMPUTED and not value.shares_with
     ][:BIGGEST]
     called = user_names(reader, biggest)
     names = listed(
-        [_named(one, called.get(one.saved.id, one.saved.name)) for one in biggest], BIGGEST
+        [_named(value, called.get(value.saved.id, value.saved.name)) for value in biggest], BIGGEST
     )
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, "

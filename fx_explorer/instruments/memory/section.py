@@ -21,19 +21,19 @@ def saved_tensors(reader: SessionReader) -> list[Json]:
     names = user_names(reader, values)
     return [
         _saved_tensor(
-            one,
-            decided.get((one.saved.compilation, one.saved.name)),
-            names.get(one.saved.id, one.saved.name),
+            value,
+            decided.get((value.saved.compilation, value.saved.name)),
+            names.get(value.saved.id, value.saved.name),
         )
-        for one in values
+        for value in values
     ]
 
 
-def _saved_tensor(one: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
+def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
     """Return one value that the forward saves. A size that is a symbol stays text."""
-    saved = one.saved
+    saved = value.saved
     return {
-        "compilation": one.compilation,
+        "compilation": value.compilation,
         "name": saved.name,
         "user_name": name,
         "kind": saved.kind,
@@ -44,8 +44,8 @@ def _saved_tensor(one: SavedValue, choice: model.PartitionChoice | None, name: s
         "storage_bytes": kept_bytes(saved),
         "why": why(choice) if choice else None,
         "weight": choice.weight if choice and choice.weight >= 0 else None,
-        "producer": one.producer or None,
-        "file": one.file or None,
-        "line": one.line or None,
-        "consumers": list(one.consumers),
+        "producer": value.producer or None,
+        "file": value.file or None,
+        "line": value.line or None,
+        "consumers": list(value.consumers),
     }

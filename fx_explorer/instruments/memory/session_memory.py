@@ -79,7 +79,11 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     )
     is_watched = watched is not None
     others = tuple(
-        dict.fromkeys(one.backend for one in compilations if _is_without_code(reader, one))
+        dict.fromkeys(
+            compilation.backend
+            for compilation in compilations
+            if _is_without_code(reader, compilation)
+        )
     )
     nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
     has_breaks = bool(reader.count(model.GraphBreak))
@@ -106,7 +110,7 @@ def _why_nothing_saved(compilation: model.Compilation) -> str:
 
 def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:
     """Return whether a backend compiled a graph and Inductor had no part in it."""
-    stages = {one.stage for one in documents_of_variant(reader, compilation)}
+    stages = {document.stage for document in documents_of_variant(reader, compilation)}
     return (
         "dynamo" in stages
         and not stages & {"pre_grad", "post_grad", "output_code"}
@@ -121,20 +125,36 @@ def _of_one_step(
     were watched. Where none were, a target is called once while it is captured; a script makes many
     steps, and a function's last compilation counts.
     """
-    found = [one for one in variants_in_use(reader) if one.status in ("ok", "broke", "running")]
+    compilations = [
+        compilation
+        for compilation in variants_in_use(reader)
+        if compilation.status in ("ok", "broke", "running")
+    ]
     if watched is not None:
         called = watched.compilations
-        own = [one for one in found if first_variant(reader, one).id in called]
-        others = [one for one in found if one not in own and _has_code(reader, one)]
+        own = [
+            compilation
+            for compilation in compilations
+            if first_variant(reader, compilation).id in called
+        ]
+        others = [
+            compilation
+            for compilation in compilations
+            if compilation not in own and _has_code(reader, compilation)
+        ]
         return own, len(others)
     if not reader.is_of_a_script():
-        return found, 0
-    last = {one.frame: one for one in found}
-    return [one for one in found if last[one.frame] is one], len(found) - len(last)
+        return compilations, 0
+    last = {compilation.frame: compilation for compilation in compilations}
+    return [
+        compilation for compilation in compilations if last[compilation.frame] is compilation
+    ], len(compilations) - len(last)
 
 
 def _has_code(reader: SessionReader, compilation: model.Compilation) -> bool:
-    return any(one.stage == "output_code" for one in documents_of_variant(reader, compilation))
+    return any(
+        document.stage == "output_code" for document in documents_of_variant(reader, compilation)
+    )
 
 
 def _segment(
@@ -202,25 +222,33 @@ def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[
     """Yield the graph of each direction that has one of its own."""
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
-    graphs = reader.by_ids(model.Graph, (one.id for one in documents if one.kind == "graph"))
+    graphs = reader.by_ids(
+        model.Graph, (document.id for document in documents if document.kind == "graph")
+    )
     codes = reader.by_ids(
-        model.Artifact, (one.id for one in documents if one.stage == "output_code")
+        model.Artifact, (document.id for document in documents if document.stage == "output_code")
     )
     whole_graphs = [
-        one for one in graphs if not one.parent and not one.name and one.id not in before_edits
+        graph
+        for graph in graphs
+        if not graph.parent and not graph.name and graph.id not in before_edits
     ]
     for direction in _DIRECTIONS:
-        own = [one for one in whole_graphs if one.direction == direction and one.stage in _LOWERED]
-        whole = [one for one in own if one.stage == "post_grad"] or own
+        own = [
+            whole_graph
+            for whole_graph in whole_graphs
+            if whole_graph.direction == direction and whole_graph.stage in _LOWERED
+        ]
+        whole = [graph for graph in own if graph.stage == "post_grad"] or own
         if whole:
             own_codes = [
-                one for one in codes if one.direction == direction and one.kind == "output_code"
+                code for code in codes if code.direction == direction and code.kind == "output_code"
             ]
             yield _Lowered(
                 direction,
                 whole[-1],
                 own_codes,
-                next((one.results for one in own if one.results), ()),
+                next((graph.results for graph in own if graph.results), ()),
             )
 
 
@@ -254,5 +282,5 @@ FREES_GRADIENTS = (2, 13)
 
 def _release(reader: SessionReader) -> tuple[int, ...]:
     """Return the release of torch that captured the session, ``(2, 13)``; () when it is not told."""
-    told = str((reader.meta("environment") or {}).get("torch", ""))
-    return tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())
+    text = str((reader.meta("environment") or {}).get("torch", ""))
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())

@@ -50,9 +50,9 @@ def item_bytes(dtype: str) -> int:
     """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for what
     is no dtype.
     """
-    found = _BITS.search(dtype)
-    if found:
-        return max(1, int(found[0]) // 8)
+    match = _BITS.search(dtype)
+    if match:
+        return max(1, int(match[0]) // 8)
     return 1 if dtype.endswith("bool") else 0
 
 
@@ -84,7 +84,7 @@ def evaluated(expression: ast.expr, values: Mapping[str, int]) -> int:
         case ast.BinOp(left=left, op=kind, right=right):
             return _applied(kind, evaluated(left, values), evaluated(right, values))
         case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(evaluated(one, values) for one in given))
+            return _FUNCTIONS[name](*(evaluated(expression, values) for expression in given))
     raise UnknownSize(type(expression).__name__)  # its text would take longer than the whole replay
 
 
@@ -104,7 +104,7 @@ def evaluated_all(expression: ast.expr, values: Mapping[str, int]) -> list[int]:
     """Return the numbers of a tuple of sizes. Raises UnknownSize."""
     if not isinstance(expression, ast.Tuple | ast.List):
         raise UnknownSize(type(expression).__name__)
-    return [evaluated(one, values) for one in expression.elts]
+    return [evaluated(element, values) for element in expression.elts]
 
 
 def size_of_text(text: str, values: Mapping[str, int]) -> int:
@@ -127,9 +127,9 @@ def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
     what is no tensor. Raises UnknownSize.
     """
     found: list[int | None] = []
-    for one in _ITEM.finditer(bounded(value)):
-        sizes = [part.strip() for part in (one["sizes"] or "").split(",") if part.strip()]
-        found.append(shape_bytes(one["dtype"], sizes, values) if one["dtype"] else None)
+    for match in _ITEM.finditer(bounded(value)):
+        sizes = [part.strip() for part in (match["sizes"] or "").split(",") if part.strip()]
+        found.append(shape_bytes(match["dtype"], sizes, values) if match["dtype"] else None)
     return found
 
 
@@ -170,7 +170,7 @@ def read_wrapper(text: str, language: str = "python") -> Wrapper:
         raise UnreadableCode(
             f"the output code is no Python that can be read ({type(error).__name__})"
         ) from error
-    functions = {found.name: found for found in _functions(tree)}
+    functions = {function.name: function for function in _functions(tree)}
     if ENTRY not in functions:
         raise UnreadableCode("the output code has no function call(args)")
     return Wrapper(functions)
@@ -194,7 +194,7 @@ def argument_names(function: ast.FunctionDef) -> list[str]:
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id=name)) if (
                 name == given
             ):
-                return [one.id for one in names if isinstance(one, ast.Name)]
+                return [name.id for name in names if isinstance(name, ast.Name)]
             case ast.Assign(
                 targets=[ast.Name(id=only)], value=ast.Subscript(value=ast.Name(id=name))
             ) if name == given:

@@ -143,7 +143,9 @@ class _Assembly:
         self._names = self._input_names()
         self._flow = StorageFlow(self.calls)
         self._orders = self._orders_between()
-        self._forward_ends = list(accumulate(one.forward.replayed.end for one in self.segments))
+        self._forward_ends = list(
+            accumulate(segment.forward.replayed.end for segment in self.segments)
+        )
         self._backward_begins = self._begins_of_backwards()
         kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
         backward_from = self.now
@@ -156,7 +158,9 @@ class _Assembly:
             else:
                 self.held += _until_the_end(kept[at].values())
         end = self.now + len(self._orders.get(-1, ()))
-        held = tuple(replace(one, end=min(one.end, end)) for one in self.held)
+        held = tuple(
+            replace(held_tensor, end=min(held_tensor.end, end)) for held_tensor in self.held
+        )
         return StepMemory(
             held,
             tuple(self.moments),
@@ -171,18 +175,21 @@ class _Assembly:
 
     def _input_names(self) -> list[dict[str, InputName]]:
         """Return the user's names of each graph's inputs, by torch's."""
-        found = InputNames(self.reader)
+        input_names = InputNames(self.reader)
         names = [
-            (segment, found.of(segment.forward.placeholders.values())) for segment in self.segments
+            (segment, input_names.of(segment.forward.placeholders.values()))
+            for segment in self.segments
         ]
         return [
-            {node.name: own[node.id] for node in one.forward.placeholders.values()}
-            for one, own in names
+            {node.name: own[node.id] for node in memory.forward.placeholders.values()}
+            for memory, own in names
         ]
 
     def _begins_of_backwards(self) -> list[int]:
         """Return the moment at which each graph's backward begins: those behind it have run before."""
-        ends = [one.backward.replayed.end if one.backward else 0 for one in self.segments]
+        ends = [
+            segment.backward.replayed.end if segment.backward else 0 for segment in self.segments
+        ]
         begins = []
         now = self._forward_ends[-1] if ends else 0
         for at in reversed(range(len(ends))):
@@ -206,27 +213,27 @@ class _Assembly:
             if lifetime.is_argument:
                 self._add_input(at, lifetime, is_saved=number in saved)
                 continue
-            found = self._held(graph, lifetime, "temporary")
+            held_tensor = self._held(graph, lifetime, "temporary")
             if number in saved:
                 row, end = (
                     saved[number],
                     self._end_of_output(at, number) if number in outputs else 0,
                 )
                 kept[number] = replace(
-                    self._from_its_name_on(found, lifetime),
+                    self._from_its_name_on(held_tensor, lifetime),
                     kind="activation",
                     name=self._saved_name(at, row, producers.get(row.producer)),
-                    node=_producer(producers, row) or found.node,
+                    node=_producer(producers, row) or held_tensor.node,
                     end=end,
                 )
                 self.saved_bytes += max(0, lifetime.size_bytes)
             elif number in outputs:
                 end = self._end_of_output(at, number)
                 self.held.append(
-                    replace(self._from_its_name_on(found, lifetime), kind="output", end=end)
+                    replace(self._from_its_name_on(held_tensor, lifetime), kind="output", end=end)
                 )
             else:
-                self.held.append(found)
+                self.held.append(held_tensor)
         self._ran(graph)
         return kept
 
@@ -234,18 +241,18 @@ class _Assembly:
         """Return what a saved value is called; of a copy of an input, what that is."""
         if producer is None:
             return row.name
-        found = self._names[at].get(producer.name) if producer.op == "placeholder" else None
-        return f"copy of {found.name}" if found else result_name(producer)
+        input_name = self._names[at].get(producer.name) if producer.op == "placeholder" else None
+        return f"copy of {input_name.name}" if input_name else result_name(producer)
 
-    def _from_its_name_on(self, found: Held, lifetime: Lifetime) -> Held:
+    def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
         """Return the part of a buffer's life in which it holds the value that is returned. Before,
         it was used for others.
         """
         begin = self.now + lifetime.named
         if lifetime.named > lifetime.born + 1:
-            self.held.append(replace(found, kind="temporary", end=begin))
-            return replace(found, begin=begin)
-        return found
+            self.held.append(replace(held_tensor, kind="temporary", end=begin))
+            return replace(held_tensor, begin=begin)
+        return held_tensor
 
     def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
         """Add what is there before the step. What an earlier graph computed is counted there."""
@@ -290,8 +297,8 @@ class _Assembly:
         rows = self.calls[producer].returned.items()
         if any(number in kept for number, seen in rows for row in seen if row.storage == storage):
             return True
-        earlier = (one for one in self._flow.takers(storage, producer) if one.call < at)
-        return any(self._is_saved_in(one) for one in earlier)
+        earlier = (taken for taken in self._flow.takers(storage, producer) if taken.call < at)
+        return any(self._is_saved_in(taken) for taken in earlier)
 
     def _is_saved_in(self, taken: Taken) -> bool:
         """Return whether a call saves what it was given for its backward."""
@@ -302,8 +309,12 @@ class _Assembly:
         """Return the storage that an input is in the replay of its call."""
         names = self._names[taken.call]
         storages = enumerate(self.segments[taken.call].forward.replayed.storages)
-        for number, one in storages:
-            if one.is_argument and one.name in names and names[one.name].node == taken.node:
+        for number, lifetime in storages:
+            if (
+                lifetime.is_argument
+                and lifetime.name in names
+                and names[lifetime.name].node == taken.node
+            ):
                 return number
         return None
 
@@ -320,7 +331,7 @@ class _Assembly:
         ends = [
             self._end_in_taker(at, Taken(at, name.node)) if is_saved else self._forward_ends[at]
         ]
-        ends += [self._end_in_taker(at, one) for one in self._flow.takers(storage, at)]
+        ends += [self._end_in_taker(at, taken) for taken in self._flow.takers(storage, at)]
         self.held.append(
             Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
         )
@@ -342,7 +353,11 @@ class _Assembly:
     def _end_of_output(self, at: int, number: int) -> int:
         """Return until when something holds a storage that a graph returns."""
         seen = self.calls[at].returned.get(number, ())
-        return max(self._end_as_seen(at, one) for one in seen) if seen else self._end_unseen(at)
+        return (
+            max(self._end_as_seen(at, storage) for storage in seen)
+            if seen
+            else self._end_unseen(at)
+        )
 
     def _end_unseen(self, at: int) -> int:
         """Return until when a result is taken to be held where nobody looked: the last graph's
@@ -360,7 +375,7 @@ class _Assembly:
         ends = [self._forward_ends[self._flow.at(seen.held_before, at)]]
         ends += [self._backward_begins[at]] if seen.is_saved_between else []
         takers = self._flow.takers(seen.storage, at)
-        return max(*ends, *(self._end_in_taker(at, one) for one in takers), 0)
+        return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
 
     def _end_in_taker(self, at: int, taken: Taken) -> int:
         """Return until when a later graph needs what it was given: while it runs and, where it
@@ -386,7 +401,9 @@ class _Assembly:
             row.storage for call in self.calls for rows in call.returned.values() for row in rows
         }
         devices = Counter(
-            one.device for call in self.calls for one in call.segment.forward.replayed.storages
+            storage.device
+            for call in self.calls
+            for storage in call.segment.forward.replayed.storages
         )
         usual = devices.most_common(1)[0][0] if devices else ""
         largest: dict[tuple[int, str], int] = {}
@@ -456,12 +473,12 @@ class _Assembly:
                 self._add_tangent(at, graph, lifetime, not_taken)
             elif number in returned:
                 name = gradients.get(number, InputName("", "input"))
-                found = replace(
+                held_tensor = replace(
                     self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime),
                     kind="gradient",
                 )
                 self.held.append(
-                    replace(found, name=name.name, end=self._end_of_gradient(at, graph, name))
+                    replace(held_tensor, name=name.name, end=self._end_of_gradient(at, graph, name))
                 )
             else:
                 self.held.append(self._held(graph, lifetime, "temporary"))
@@ -577,12 +594,12 @@ def _taken(lifetime: Lifetime) -> int:
 
 def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
     """Return what a library call takes while it works."""
-    device = Counter(one.device for one in graph.replayed.storages).most_common(1)[0][0]
+    device = Counter(storage.device for storage in graph.replayed.storages).most_common(1)[0][0]
     return Held("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
 
 
 def _until_the_end(kept: Iterable[Held]) -> list[Held]:
-    return [replace(one, end=FOREVER) for one in kept]
+    return [replace(held_tensor, end=FOREVER) for held_tensor in kept]
 
 
 def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> model.Node | None:
@@ -593,7 +610,9 @@ def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> mo
 
 def _dropped(segment: SegmentMemory, backward: GraphMemory, begin: int) -> dict[int, int]:
     """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
-    ends = {one.name: one.dies for one in backward.replayed.storages if one.is_argument}
+    ends = {
+        storage.name: storage.dies for storage in backward.replayed.storages if storage.is_argument
+    }
     found: dict[int, int] = {}
     for row in segment.saved:
         dies = ends.get(row.name, 0)

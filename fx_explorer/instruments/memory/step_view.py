@@ -74,7 +74,7 @@ def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: lis
     """Say what is held at the moment, by kind and the biggest one by one, then the whole answer."""
     point = row.point
     held = used.held_at(point.at)
-    rest = sum(max(0, one.size_bytes) for one in held[BIGGEST:])
+    rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])
     lines = [
         f"{frame_of(row.moment)} · {row.moment.call.name}: {size(point.total_bytes)}, "
         f"{share(point.total_bytes, used.peak.total_bytes)} of the peak",
@@ -84,7 +84,7 @@ def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: lis
             if kind in point.by_kind
         ),
         "",
-        *(_held(one, paths) for one in held[:BIGGEST]),
+        *(_held(held_tensor, paths) for held_tensor in held[:BIGGEST]),
         *([f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []),
         "",
         *sentences,
@@ -96,8 +96,8 @@ def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
     return f"{size(size_bytes):>10}  {share(size_bytes, whole):>5}  {IN_WORDS[kind][0]}"
 
 
-def _held(one: Held, paths: dict[int, str]) -> str:
+def _held(held_tensor: Held, paths: dict[int, str]) -> str:
     return (
-        f"{size(max(0, one.size_bytes)):>10}  {IN_WORDS[one.kind][0]:<11} {name_of(one)}  "
-        f"{where(one.node, paths)}"
+        f"{size(max(0, held_tensor.size_bytes)):>10}  {IN_WORDS[held_tensor.kind][0]:<11} {name_of(held_tensor)}  "
+        f"{where(held_tensor.node, paths)}"
     ).rstrip()

@@ -48,7 +48,7 @@ class Usage:
     @property
     def peak(self) -> Point:
         """Return the first moment at which most is held."""
-        return max(self.points, key=lambda one: one.total_bytes, default=Point(0, {}))
+        return max(self.points, key=lambda point: point.total_bytes, default=Point(0, {}))
 
     @property
     def begin_bytes(self) -> int:
@@ -59,7 +59,7 @@ class Usage:
         one behind all of them.
         """
         moments = self.step.moments
-        found = bisect_left([one.at for one in moments], at)
+        found = bisect_left([moment.at for moment in moments], at)
         return moments[min(found, len(moments) - 1)] if moments else None
 
     def most_with_workspaces(self) -> tuple[int, int]:
@@ -79,19 +79,21 @@ class Usage:
 
     def held_at(self, at: int) -> list[Held]:
         """Return what is held on the device at a moment, biggest first."""
-        found = [
-            one for one in self.step.held if one.begin <= at < one.end and one.device == self.device
+        held_tensors = [
+            held_tensor
+            for held_tensor in self.step.held
+            if held_tensor.begin <= at < held_tensor.end and held_tensor.device == self.device
         ]
-        return sorted(found, key=lambda one: -one.size_bytes)
+        return sorted(held_tensors, key=lambda held_tensor: -held_tensor.size_bytes)
 
     def at_moments(self) -> list[tuple[StepMoment, Point]]:
         """Return the memory at each kernel call: the most since the call before."""
-        starts = [one.at for one in self.points]
+        starts = [point.at for point in self.points]
         found, begin = [], 0
         for moment in self.step.moments:
             end = bisect_left(starts, moment.at + 1)
             since = self.points[max(0, min(begin, end - 1)) : end] or self.points[:1]
-            found.append((moment, max(since, key=lambda one: one.total_bytes)))
+            found.append((moment, max(since, key=lambda point: point.total_bytes)))
             begin = end
         return found
 
@@ -99,11 +101,15 @@ class Usage:
 def usage(step: StepMemory) -> Usage:
     """Add up a step on the device that holds most of it."""
     sizes: Counter[str] = Counter()
-    for one in step.held:
-        sizes[one.device] += max(0, one.size_bytes)
+    for held_tensor in step.held:
+        sizes[held_tensor.device] += max(0, held_tensor.size_bytes)
     device = max(sizes, key=lambda name: (sizes[name], name), default="")
-    own = [one for one in step.held if one.device == device and one.size_bytes != UNKNOWN]
-    unknown = sum(one.size_bytes == UNKNOWN for one in step.held)
+    own = [
+        held_tensor
+        for held_tensor in step.held
+        if held_tensor.device == device and held_tensor.size_bytes != UNKNOWN
+    ]
+    unknown = sum(held_tensor.size_bytes == UNKNOWN for held_tensor in step.held)
     elsewhere = {name: size for name, size in sizes.items() if name != device and size}
     return Usage(step, device, tuple(_points(own)), elsewhere, unknown)
 
@@ -111,10 +117,14 @@ def usage(step: StepMemory) -> Usage:
 def _points(held: Iterable[Held]) -> Iterable[Point]:
     """Yield the memory after each change."""
     changes: dict[int, Counter[MemoryKind]] = {0: Counter()}
-    for one in held:
-        if one.begin < one.end and one.size_bytes:
-            changes.setdefault(one.begin, Counter())[one.kind] += one.size_bytes
-            changes.setdefault(one.end, Counter())[one.kind] -= one.size_bytes
+    for held_tensor in held:
+        if held_tensor.begin < held_tensor.end and held_tensor.size_bytes:
+            changes.setdefault(held_tensor.begin, Counter())[held_tensor.kind] += (
+                held_tensor.size_bytes
+            )
+            changes.setdefault(held_tensor.end, Counter())[held_tensor.kind] -= (
+                held_tensor.size_bytes
+            )
     now: Counter[MemoryKind] = Counter()
     for at in sorted(changes):
         now.update(changes[at])

@@ -37,8 +37,12 @@ are left out.
 
 def trained(step: StepMemory) -> list[Held]:
     """Return the parameters that get a gradient in the step."""
-    names = {one.name for one in step.held if one.kind == "gradient"}
-    return [one for one in step.held if one.kind == "parameter" and one.name in names]
+    names = {held_tensor.name for held_tensor in step.held if held_tensor.kind == "gradient"}
+    return [
+        held_tensor
+        for held_tensor in step.held
+        if held_tensor.kind == "parameter" and held_tensor.name in names
+    ]
 
 
 def with_optimizer(step: StepMemory, name: str) -> StepMemory:
@@ -46,8 +50,8 @@ def with_optimizer(step: StepMemory, name: str) -> StepMemory:
     ``TENSORS``.
     """
     kept = [
-        replace(one, kind="optimizer", begin=0, end=step.end, node=None, kernel="")
-        for one in trained(step)
+        replace(held_tensor, kind="optimizer", begin=0, end=step.end, node=None, kernel="")
+        for held_tensor in trained(step)
         for _ in range(TENSORS[name])
     ]
     return replace(step, held=(*step.held, *kept)) if kept else step
@@ -87,7 +91,7 @@ def verdict(
     """
     if not memory.is_known:
         return _not_predicted(memory, list(filter(None, [saved, recomputed])))
-    told = [
+    parts = [
         _peak(used, paths),
         _made_up(used),
         *_saved(memory, used),
@@ -95,9 +99,9 @@ def verdict(
         *_assumptions(memory, used),
     ]
     return [
-        *told[:3],
+        *parts[:3],
         *filter(None, [recomputed]),
-        *told[3:],
+        *parts[3:],
         *_optimizer(used, optimizer),
         _not_counted(used, optimizer),
     ]
@@ -126,7 +130,9 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
     """Say what an optimizer adds, or would add."""
     one_tensor_each = sum(
-        max(0, one.size_bytes) for one in trained(used.step) if one.device == used.device
+        max(0, held_tensor.size_bytes)
+        for held_tensor in trained(used.step)
+        if held_tensor.device == used.device
     )
     if not one_tensor_each:
         return
@@ -201,13 +207,13 @@ def where(node: model.Node | None, paths: dict[int, str]) -> str:
 def _made_up(used: Usage) -> str:
     peak = used.peak
     kinds = sorted(peak.by_kind, key=lambda kind: -peak.by_kind[kind])
-    told = [
+    parts = [
         f"{share(peak.by_kind[kind], peak.total_bytes)} are {IN_WORDS[kind][1]}"
         for kind in kinds[:3]
     ]
     rest = sum(peak.by_kind[kind] for kind in kinds[3:])
-    told += [f"{share(rest, peak.total_bytes)} are other things"] if rest else []
-    return f"Of the peak {listed(told, len(told))}."
+    parts += [f"{share(rest, peak.total_bytes)} are other things"] if rest else []
+    return f"Of the peak {listed(parts, len(parts))}."
 
 
 def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
@@ -235,8 +241,8 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
 
 
 def _unread(memory: SessionMemory) -> Iterator[str]:
-    for one in memory.unread:
-        yield f"The {one.direction} of [{one.compilation}] is not in it: {one.reason}."
+    for unread in memory.unread:
+        yield f"The {unread.direction} of [{unread.compilation}] is not in it: {unread.reason}."
 
 
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
@@ -293,15 +299,15 @@ def _across_breaks(memory: SessionMemory) -> str:
     )
 
 
-def name_of(one: Held) -> str:
+def name_of(held_tensor: Held) -> str:
     """Return the user's name of what is held, as far as there is one."""
-    if one.kind == "gradient":
-        return f"gradient of {one.name}" if one.name else "gradient"
-    if one.kind == "tangent":
+    if held_tensor.kind == "gradient":
+        return f"gradient of {held_tensor.name}" if held_tensor.name else "gradient"
+    if held_tensor.kind == "tangent":
         return "gradient of an output"
-    if one.kind == "workspace":
-        return f"workspace of {one.name.removesuffix('.default').rpartition('.')[2]}"
-    return one.name
+    if held_tensor.kind == "workspace":
+        return f"workspace of {held_tensor.name.removesuffix('.default').rpartition('.')[2]}"
+    return held_tensor.name
 
 
 def frame_of(moment: StepMoment) -> str:

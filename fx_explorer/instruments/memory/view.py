@@ -128,8 +128,8 @@ def _again(
         line,
         "",
     )
-    told = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
-    return TableRow(cells, one.place, lambda: Detail(told), part=1)
+    text = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
+    return TableRow(cells, one.place, lambda: Detail(text), part=1)
 
 
 def _row(
@@ -212,8 +212,8 @@ def _needed_by(value: SavedValue) -> str:
     of_line: dict[str, list[str]] = {}
     for name, line in zip(value.consumers, value.consumer_lines, strict=True):
         of_line.setdefault(line or "no line of yours", []).append(name)
-    told = [f"{line} ({', '.join(names)})" for line, names in of_line.items()]
-    return f"{listed(told, len(told))}, in the backward"
+    parts = [f"{line} ({', '.join(names)})" for line, names in of_line.items()]
+    return f"{listed(parts, len(parts))}, in the backward"
 
 
 def _notice(reader: SessionReader) -> str:
@@ -247,7 +247,9 @@ def _twice(reader: SessionReader) -> str:
     """Return a remark on graphs on both sides of a break that keep the same tensor: both list
     it.
     """
-    twice = sum((one.cost.kept_twice for one in distinct_breaks(reader)), NO_TENSORS)
+    twice = sum(
+        (graph_break.cost.kept_twice for graph_break in distinct_breaks(reader)), NO_TENSORS
+    )
     stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
     if twice.count:
         return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."

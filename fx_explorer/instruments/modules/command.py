@@ -98,14 +98,14 @@ def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     from fx_explorer.instruments.modules.report import FORMATS, module_list
     from fx_explorer.output.terminal import width_for
 
-    found = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)
-    if arguments.format == "text" and found.rows and width_for(sys.stdout) is not None:
-        print_modules(found)
+    listed = module_list(reader, every=arguments.every, depth=arguments.depth, sort=arguments.sort)
+    if arguments.format == "text" and listed.rows and width_for(sys.stdout) is not None:
+        print_modules(listed)
     else:
-        sys.stdout.write(FORMATS[arguments.format](found))
-    if not found.rows and arguments.format == "csv":
-        sys.stderr.write(f"{found.sentences[0]}\n")
-    return bool(found.rows)
+        sys.stdout.write(FORMATS[arguments.format](listed))
+    if not listed.rows and arguments.format == "csv":
+        sys.stderr.write(f"{listed.sentences[0]}\n")
+    return bool(listed.rows)
 
 
 BAR_CELLS = 12
@@ -118,39 +118,41 @@ has the bar stays.
 """
 
 
-def print_modules(found: ModuleList) -> None:
+def print_modules(listed: ModuleList) -> None:
     """Print the table as wide as the terminal, and what the figures are below it."""
     console = Console(file=sys.stdout, highlight=False)
-    for line in (*_table(found, console.width), *found.sentences):
+    for line in (*_table(listed, console.width), *listed.sentences):
         console.print(line)
 
 
-def barred(found: ModuleList) -> str:
+def barred(listed: ModuleList) -> str:
     """Return the figure that has a bar: that which the rows are sorted by, else the time, or what
     else there is.
     """
-    wanted = (found.sort, "time_s", "saved_bytes", "operations")
-    return next((name for name in wanted if name and getattr(found.whole, name)), "operations")
+    wanted = (listed.sort, "time_s", "saved_bytes", "operations")
+    return next((name for name in wanted if name and getattr(listed.whole, name)), "operations")
 
 
-def _table(found: ModuleList, width: int) -> list[Table | str]:
-    with_bar = barred(found)
-    shown = _fitting(found, with_bar, width)
-    room = width - BAR_CELLS - GAP - sum(_cells_of(found, *one) + GAP for one in shown)
+def _table(listed: ModuleList, width: int) -> list[Table | str]:
+    with_bar = barred(listed)
+    shown = _fitting(listed, with_bar, width)
+    room = width - BAR_CELLS - GAP - sum(_cells_of(listed, *one) + GAP for one in shown)
     table = Table(
         box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
     )
     table.add_column("module", no_wrap=True)
     for heading, name in shown:
         table.add_column(
-            heading, justify="right", no_wrap=True, min_width=_cells_of(found, heading, name)
+            heading, justify="right", no_wrap=True, min_width=_cells_of(listed, heading, name)
         )
         if name == with_bar:
             table.add_column("", no_wrap=True, min_width=BAR_CELLS)
-    for row in found.rows:
-        table.add_row(_named(row, room), *_cells(row.figures, found, shown, with_bar))
-    table.add_row(Text("all together", style="bold"), *_cells(found.whole, found, shown, with_bar))
-    return [table, "", *differences(found)]
+    for row in listed.rows:
+        table.add_row(_named(row, room), *_cells(row.figures, listed, shown, with_bar))
+    table.add_row(
+        Text("all together", style="bold"), *_cells(listed.whole, listed, shown, with_bar)
+    )
+    return [table, "", *differences(listed)]
 
 
 def _named(row: ModuleRow, room: int) -> Text:
@@ -164,24 +166,24 @@ def _named(row: ModuleRow, room: int) -> Text:
 
 
 def _cells(
-    figures: ModuleFigures, found: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str
+    figures: ModuleFigures, listed: ModuleList, shown: Sequence[tuple[str, str]], with_bar: str
 ) -> list[Text]:
     cells: list[Text] = []
     for _, name in shown:
         cells.append(Text(figure_in_words(figures, name)))
         if name == with_bar:
-            if figures is found.whole:
+            if figures is listed.whole:
                 drawn = ""
             else:
-                drawn = bar(getattr(figures, name), getattr(found.whole, name), BAR_CELLS)
+                drawn = bar(getattr(figures, name), getattr(listed.whole, name), BAR_CELLS)
             cells.append(Text(drawn, style="green"))
     return cells
 
 
-def _fitting(found: ModuleList, with_bar: str, width: int) -> list[tuple[str, str]]:
+def _fitting(listed: ModuleList, with_bar: str, width: int) -> list[tuple[str, str]]:
     """Return the figures that there is room for beside a name."""
-    shown = shown_figures(found)
-    widths = {name: _cells_of(found, heading, name) for heading, name in shown}
+    shown = shown_figures(listed)
+    widths = {name: _cells_of(listed, heading, name) for heading, name in shown}
     for name in FIRST_TO_GO:
         if LEAST_NAME_CELLS + BAR_CELLS + GAP + sum(widths[one] + GAP for _, one in shown) <= width:
             break
@@ -189,7 +191,7 @@ def _fitting(found: ModuleList, with_bar: str, width: int) -> list[tuple[str, st
     return shown
 
 
-def _cells_of(found: ModuleList, heading: str, name: str) -> int:
+def _cells_of(listed: ModuleList, heading: str, name: str) -> int:
     """Return the cells that a figure takes in the widest row."""
-    rows = [found.whole, *(row.figures for row in found.rows)]
-    return max(len(heading), *(len(figure_in_words(one, name)) for one in rows))
+    rows = [listed.whole, *(row.figures for row in listed.rows)]
+    return max(len(heading), *(len(figure_in_words(row, name)) for row in rows))

@@ -68,7 +68,10 @@ class ModuleFigures:
 
     def __add__(self, other: ModuleFigures) -> ModuleFigures:
         return ModuleFigures(
-            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(ModuleFigures))
+            *(
+                getattr(self, field.name) + getattr(other, field.name)
+                for field in fields(ModuleFigures)
+            )
         )
 
 
@@ -167,7 +170,7 @@ def _calls(
     same time, except where a profile says what each takes.
     """
     computed: dict[tuple[int, int], set[ModulePath]] = {}
-    compilations = {one.use.kernel.id: one.use.kernel.compilation for one in costs}
+    compilations = {cost.use.kernel.id: cost.use.kernel.compilation for cost in costs}
     for node in computed_by_calls(reader):
         if node.kernel in compilations:
             root = known.get(compilations[node.kernel], UNKNOWN)
@@ -175,8 +178,8 @@ def _calls(
             if path or node.is_of_user:  # what torch added is nobody's
                 computed.setdefault((node.kernel, node.call), set()).add(path)
     calls = ids_of_calls(reader)
-    for one in costs:
-        kernel, count = one.use.kernel.id, one.use.calls
+    for cost in costs:
+        kernel, count = cost.use.kernel.id, cost.use.calls
         of_every = computed.get((kernel, 0), set())
         ids = calls.get(kernel, [])[:count] or [0] * count
         shares = times.shares_of_calls(kernel)
@@ -185,7 +188,7 @@ def _calls(
             yield (
                 path,
                 ModuleFigures(
-                    calls=1, time_s=one.time_s * (shares.get(call, 0.0) if shares else 1 / count)
+                    calls=1, time_s=cost.time_s * (shares.get(call, 0.0) if shares else 1 / count)
                 ),
             )
 

@@ -149,10 +149,12 @@ ALWAYS = ("operations", "calls")
 INDENT = "  "
 
 
-def shown_figures(found: ModuleList) -> list[tuple[str, str]]:
+def shown_figures(listed: ModuleList) -> list[tuple[str, str]]:
     """Return the figures that have something in them."""
     return [
-        (heading, name) for heading, name in FIGURES if name in ALWAYS or getattr(found.whole, name)
+        (heading, name)
+        for heading, name in FIGURES
+        if name in ALWAYS or getattr(listed.whole, name)
     ]
 
 
@@ -175,37 +177,37 @@ def title_of(row: ModuleRow) -> str:
     return f"{row.title} ({row.type})" if row.type else row.title
 
 
-def modules_text(found: ModuleList) -> str:
+def modules_text(listed: ModuleList) -> str:
     """Return the tree in columns that a program can take apart, then what the figures are."""
-    if not found.rows:
-        return text_of(found.sentences)
-    return text_of([_table(found, INDENT), "", *differences(found), *found.sentences])
+    if not listed.rows:
+        return text_of(listed.sentences)
+    return text_of([_table(listed, INDENT), "", *differences(listed), *listed.sentences])
 
 
-def _table(found: ModuleList, indent: str) -> Table:
+def _table(listed: ModuleList, indent: str) -> Table:
     """Return the tree as a table whose names are indented by their depth, with the sum in the last
     row.
     """
-    shown = shown_figures(found)
+    shown = shown_figures(listed)
     columns = [Column("module")]
     columns += [
         Column(title, is_number=True, is_always_shown=name in ALWAYS) for title, name in shown
     ]
     rows: list[Cells] = [
-        (indent * row.depth + title_of(row), *_cells(row.figures, shown)) for row in found.rows
+        (indent * row.depth + title_of(row), *_cells(row.figures, shown)) for row in listed.rows
     ]
-    return Table(columns, [*rows, ("all together", *_cells(found.whole, shown))])
+    return Table(columns, [*rows, ("all together", *_cells(listed.whole, shown))])
 
 
 def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str]:
     return [figure_in_words(figures, name) for _, name in shown]
 
 
-def differences(found: ModuleList) -> list[str]:
+def differences(listed: ModuleList) -> list[str]:
     """Say of repeated layers in what they differ, a sentence each."""
     return [
         f"{printable(whole_name(row))} differ in {row.difference}."
-        for row in found.rows
+        for row in listed.rows
         if row.difference
     ]
 
@@ -217,15 +219,15 @@ def whole_name(row: ModuleRow) -> str:
     return in_words(row.path) or row.name
 
 
-def modules_markdown(found: ModuleList) -> str:
+def modules_markdown(listed: ModuleList) -> str:
     """Return the tree as a table, to be put into an issue."""
-    lines = markdown_list([*differences(found), *found.sentences])
-    if found.rows:
-        lines += ["", *markdown_table(_table(found, "&nbsp;&nbsp;"))]
+    lines = markdown_list([*differences(listed), *listed.sentences])
+    if listed.rows:
+        lines += ["", *markdown_table(_table(listed, "&nbsp;&nbsp;"))]
     return "\n".join(lines) + "\n"
 
 
-def modules_csv(found: ModuleList) -> str:
+def modules_csv(listed: ModuleList) -> str:
     """Return a line for each row of the tree. A row of repeated layers has their sum and their
     number.
     """
@@ -245,19 +247,19 @@ def modules_csv(found: ModuleList) -> str:
             + [getattr(row.figures, name) for name in names]
             + [getattr(row.own, name) for name in names]
             + [row.difference]
-            for row in found.rows
+            for row in listed.rows
         ),
     )
 
 
-def modules_json(found: ModuleList) -> str:
+def modules_json(listed: ModuleList) -> str:
     """Return everything as JSON."""
     whole = {
         "schema": SCHEMA,
-        "sentences": list(found.sentences),
-        "time_kinds": list(found.time_kinds),
-        "whole": asdict(found.whole),
-        "modules": [_object(row) for row in found.rows],
+        "sentences": list(listed.sentences),
+        "time_kinds": list(listed.time_kinds),
+        "whole": asdict(listed.whole),
+        "modules": [_object(row) for row in listed.rows],
     }
     return json_text(whole)
 

@@ -111,7 +111,7 @@ def _nested(
         module.own += own
     shapes: dict[object, int] = {}
     for module in sorted(
-        every, key=lambda one: -len(one.path)
+        every, key=lambda module: -len(module.path)
     ):  # what is inside comes before what is around it
         module.figures = sum((child.figures for child in module.children.values()), module.own)
         inside = tuple((name, child.shape) for name, child in module.children.items())
@@ -137,7 +137,7 @@ def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
 def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
     """Yield what is in a module: numbered layers of one class that follow one another as a list."""
     for key, run in groupby(
-        module.children.values(), key=lambda one: (one.path[-1].isdecimal(), one.type)
+        module.children.values(), key=lambda module: (module.path[-1].isdecimal(), module.type)
     ):
         members = list(run)
         if key[0] and len(members) > 1:
@@ -149,7 +149,7 @@ def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
 def _fold(members: list[_Module], depth: int) -> ModuleRow:
     first, last = members[0], members[-1]
     name = f"{first.path[-1]}{' … ' if len(members) > 2 else ', '}{last.path[-1]}"
-    figures = sum((one.figures for one in members), NOTHING)
+    figures = sum((module.figures for module in members), NOTHING)
     return ModuleRow(
         first.path, depth, name, first.type, figures, NOTHING, len(members), _difference(members)
     )
@@ -157,15 +157,15 @@ def _fold(members: list[_Module], depth: int) -> ModuleRow:
 
 def _difference(members: list[_Module]) -> str:
     """Say in what modules differ: ``kernel calls (6 to 7)``. Times differ always, and tell nothing."""
-    told = [_range(members, "breaks", "breaks"), _range(members, "operations", "operations")]
-    told += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
-    if len({one.shape for one in members}) > 1:
-        told.append("the modules in them")
-    return listed([one for one in told if one], limit=5)
+    parts = [_range(members, "breaks", "breaks"), _range(members, "operations", "operations")]
+    parts += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
+    if len({module.shape for module in members}) > 1:
+        parts.append("the modules in them")
+    return listed([one for one in parts if one], limit=5)
 
 
 def _range(members: list[_Module], figure: str, name: str) -> str:
-    values = [getattr(one.figures, figure) for one in members]
+    values = [getattr(module.figures, figure) for module in members]
     least, most = min(values), max(values)
     if least == most:
         return ""
@@ -195,13 +195,13 @@ def explained(row: ModuleRow) -> list[str]:
         counted(own.breaks, "graph break") if own.breaks else "",
         f"{size(own.saved_bytes)} saved" if own.saved_bytes else "",
     ]
-    told = [part for part in parts if part]
+    texts = [part for part in parts if part]
     what = f"{in_words(row.path)}{f', a {row.type}' if row.type else ''}"
     if own == row.figures:
         return [f"{what}: there is no module in it."]
     return [
-        f"{what}: {listed(told, limit=4)} of these are its own, the rest is in its modules."
-        if told
+        f"{what}: {listed(texts, limit=4)} of these are its own, the rest is in its modules."
+        if texts
         else f"{what}: all of it is in its modules."
     ]
 

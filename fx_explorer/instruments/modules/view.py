@@ -122,8 +122,8 @@ class _Shown(Sequence[TableRow]):
     def totals(self, shown: Sequence[int]) -> str:
         """Return what rows that stand beside each other add up to."""
         figures = sum((self._tree.rows[at].figures for at in shown), NOTHING)
-        told = [f"{title} {write(figures, name)}" for title, name in self._figures]
-        return " · ".join(["all together", *told])
+        parts = [f"{title} {write(figures, name)}" for title, name in self._figures]
+        return " · ".join(["all together", *parts])
 
     def __len__(self) -> int:
         return len(self._tree.rows)
@@ -134,7 +134,7 @@ class _Shown(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         rows = self._tree.rows[at]
-        return self._row(rows) if isinstance(rows, ModuleRow) else [self._row(one) for one in rows]
+        return self._row(rows) if isinstance(rows, ModuleRow) else [self._row(row) for row in rows]
 
     def _row(self, row: ModuleRow) -> TableRow:
         name = in_words(row.path) or row.name

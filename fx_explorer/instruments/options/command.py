@@ -92,12 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
     sessions: list[SessionOptions] = []
     arguments.all_settings = bool(arguments.name)
     ended = answer_from(arguments, lambda reader: sessions.append(_found(reader))) or 0
-    for found in sessions:
+    for options in sessions:
         if arguments.trying:
-            return asyncio.run(_try(found, arguments))
-        if not found.options:
+            return asyncio.run(_try(options, arguments))
+        if not options.options:
             tell(NO_LIST, sys.stderr)
-        _tell(_chosen(found.options, arguments.name), arguments)
+        _tell(_chosen(options.options, arguments.name), arguments)
     return ended
 
 
@@ -137,11 +137,19 @@ def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
     from fx_explorer.instruments.options.explained_options import OTHERS, is_called
 
     if not name:
-        return [one for one in options if one.group != OTHERS]
-    lists_all = any(one.group == OTHERS for one in options)
+        return [
+            explained_option for explained_option in options if explained_option.group != OTHERS
+        ]
+    lists_all = any(explained_option.group == OTHERS for explained_option in options)
     if options:
-        _check_name(name, [one.name for one in options], "" if lists_all else OF_CONSOLE)
-    return [one for one in options if is_called(one.name, name)]
+        _check_name(
+            name,
+            [explained_option.name for explained_option in options],
+            "" if lists_all else OF_CONSOLE,
+        )
+    return [
+        explained_option for explained_option in options if is_called(explained_option.name, name)
+    ]
 
 
 OF_CONSOLE = (
@@ -168,7 +176,11 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
 
     if arguments.format == "json":
         listed = [
-            {**compile_option(one), "at_start": json.loads(one.setting.value)} for one in options
+            {
+                **compile_option(explained_option),
+                "at_start": json.loads(explained_option.setting.value),
+            }
+            for explained_option in options
         ]
         sys.stdout.write(json_text(listed))
     elif arguments.name:
@@ -178,7 +190,7 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
         sys.stdout.write(options_text(options, width_for(sys.stdout)))
 
 
-async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
+async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not come to its end."""
     from fx_explorer.instruments.options.text import figures_text
     from fx_explorer.instruments.options.trial import (
@@ -189,19 +201,22 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     )
     from fx_explorer.trials import TrialWorker
 
-    if found.request is None:
+    if options.request is None:
         raise UsageError(
             "the session does not say how it was captured, so nothing can be tried; give "
             "its target instead"
         )
     check_program(arguments)
     settings, worker = dict(arguments.trying), TrialWorker(arguments.python, arguments.timeout)
-    trial = await try_options(found.request, settings, found.before, worker)
+    trial = await try_options(options.request, settings, options.before, worker)
     if trial.outcome.kind == "not_started":
         raise UsageError(trial.outcome.message)
     figures = figures_of(trial)
     if arguments.format == "json":
-        changed = [{"what": one.what, "before": one.left, "after": one.right} for one in figures]
+        changed = [
+            {"what": figure.what, "before": figure.left, "after": figure.right}
+            for figure in figures
+        ]
         sys.stdout.write(
             json_text(
                 {"settings": settings, "outcome": trial.outcome.to_json(), "figures": changed}
@@ -210,6 +225,6 @@ async def _try(found: SessionOptions, arguments: argparse.Namespace) -> int:
     else:
         tell(printable(settings_in_words(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
-            tell(f"  {printable(ended_in_words(trial.outcome, found.ending))}")
+            tell(f"  {printable(ended_in_words(trial.outcome, options.ending))}")
         sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")

@@ -43,11 +43,11 @@ class ExplainedOption:
         """Return each value (JSON) that was in force, once. When the session does not say, it is
         the value at the beginning of the capture.
         """
-        return tuple(dict.fromkeys(one.value for one in self.in_force)) or (self.setting.value,)
+        return tuple(dict.fromkeys(force.value for force in self.in_force)) or (self.setting.value,)
 
     @property
     def is_changed(self) -> bool:
-        return any(one.set_by != "default" for one in self.in_force) or self.values != (
+        return any(force.set_by != "default" for force in self.in_force) or self.values != (
             self.setting.default,
         )
 
@@ -57,7 +57,9 @@ class ExplainedOption:
         ``default`` when nobody did.
         """
         return (
-            ", ".join(dict.fromkeys(one.set_by for one in self.in_force if one.set_by != "default"))
+            ", ".join(
+                dict.fromkeys(force.set_by for force in self.in_force if force.set_by != "default")
+            )
             or "default"
         )
 
@@ -108,8 +110,8 @@ def choices_in_order(option: ExplainedOption) -> list[str]:
     """Return its values (JSON): those with words first, in their order; empty when there are too
     many to list.
     """
-    told = [value for value in option.words.values if value in option.setting.choices]
-    return [*told, *(value for value in option.setting.choices if value not in told)]
+    parts = [value for value in option.words.values if value in option.setting.choices]
+    return [*parts, *(value for value in option.setting.choices if value not in parts)]
 
 
 def next_value(option: ExplainedOption, value: object) -> object:

@@ -11,19 +11,19 @@ from fx_explorer.model import OptionInForce
 Json = dict[str, object]
 
 
-def compile_option(one: ExplainedOption) -> Json:
+def compile_option(option: ExplainedOption) -> Json:
     """Return an option; ``in_force`` has each value it had, in the order of their first use;
     ``set_by`` is never null.
     """
     return {
-        "name": one.name,
-        "group": one.group,
-        "does": one.words.does,
-        "default": json.loads(one.setting.default),
-        "in_force": [_in_force(row) for row in one.in_force],
+        "name": option.name,
+        "group": option.group,
+        "does": option.words.does,
+        "default": json.loads(option.setting.default),
+        "in_force": [_in_force(row) for row in option.in_force],
         "choices": [
-            {"value": json.loads(value), "means": meaning(one, value)}
-            for value in one.setting.choices
+            {"value": json.loads(value), "means": meaning(option, value)}
+            for value in option.setting.choices
         ],
     }
 

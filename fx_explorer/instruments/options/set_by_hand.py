@@ -63,11 +63,11 @@ def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> It
         for start in variant_starts(reader)
         if start.compilation in originals and not start.region
     ]
-    for one in reversed(list(done)):
-        settings = {name: before[name] for name in one.settings if name in before}
+    for hand in reversed(list(done)):
+        settings = {name: before[name] for name in hand.settings if name in before}
         if not settings:
             continue
-        had = {name: one.settings[name] for name in settings}
+        had = {name: hand.settings[name] for name in settings}
         for start in starts:
-            if start.gate == one.gate and one.compilation in ("", start.compilation):
+            if start.gate == hand.gate and hand.compilation in ("", start.compilation):
                 yield Without(start, settings, had)

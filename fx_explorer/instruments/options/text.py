@@ -61,7 +61,7 @@ def option_text(option: ExplainedOption, width: int | None = None) -> str:
     lines += [Hanging("  in force   ", origin) for origin in origins(option, Path.cwd())]
     if not option.in_force:
         values = as_python(option.values)
-        lines += [Hanging("  value      ", f"{one}: when the capture began") for one in values]
+        lines += [Hanging("  value      ", f"{value}: when the capture began") for value in values]
     lines += [Hanging("  default    ", one) for one in as_python((option.setting.default,))]
     choices = choices_in_order(option)
     means = (meaning(option, value) for value in choices)

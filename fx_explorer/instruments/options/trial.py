@@ -95,7 +95,7 @@ def figures_of(trial: OptionTrial) -> list[Figure]:
     figures = compared(trial.before, trial.after)
     if trial.outcome.kind in ("finished", "exited"):
         return figures
-    return [replace(one, verdict="other") if one.differs else one for one in figures]
+    return [replace(figure, verdict="other") if figure.differs else figure for figure in figures]
 
 
 def ended_in_words(after: Outcome, before: Outcome | None) -> str:

@@ -43,13 +43,16 @@ class Matched:
 
 def align(ran: Sequence[Named], calls: Sequence[Named]) -> dict[int, Matched]:
     """Return position in ``ran`` → the calls it may be. What is no call is left out."""
-    if [one.key for one in ran] == [one.key for one in calls]:
+    if [named.key for named in ran] == [named.key for named in calls]:
         return {at: Matched((at,), "order") for at in range(len(ran))}
     found: dict[int, Matched] = {}
-    keys = [without_number(one.key) for one in ran], [without_number(one.key) for one in calls]
+    keys = (
+        [without_number(named.key) for named in ran],
+        [without_number(named.key) for named in calls],
+    )
     for left in _by_keys(*keys, _Part(range(len(ran)), range(len(calls))), found):
         _by_place(ran, calls, left, found)
-    return {at: _as_known(ran[at], calls, one) for at, one in found.items()}
+    return {at: _as_known(ran[at], calls, matched) for at, matched in found.items()}
 
 
 def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:

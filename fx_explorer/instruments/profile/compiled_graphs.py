@@ -52,7 +52,7 @@ def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
         CompiledGraph(
             name.partition("#")[0],
             is_backward,
-            tuple(one for one, _ in calls),
+            tuple(named for named, _ in calls),
             tuple(ids for _, ids in calls),
         )
         for (name, is_backward, _), calls in found.items()
@@ -90,12 +90,12 @@ def alike(call: ProfiledGraphCall, graph: CompiledGraph) -> float:
     """Return the share of generated kernels, by name without its number, that both have, from 0 to
     1. Where neither has one, 1 for the same library calls in the same order, else 0.
     """
-    ran = Counter(without_number(one.named.key) for one in call.ran if not one.named.is_library)
-    calls = Counter(without_number(one.key) for one in graph.calls if not one.is_library)
+    ran = Counter(without_number(ran.named.key) for ran in call.ran if not ran.named.is_library)
+    calls = Counter(without_number(named.key) for named in graph.calls if not named.is_library)
     most = max(ran.total(), calls.total())
     if most:
         return (ran & calls).total() / most
-    is_same = bool(call.ran) and [one.named.key for one in call.ran] == [
-        one.key for one in graph.calls
+    is_same = bool(call.ran) and [ran.named.key for ran in call.ran] == [
+        named.key for named in graph.calls
     ]
     return float(is_same)

@@ -131,27 +131,43 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
             return None
         times = profiled_kernels(reader)
         kernels = [
-            KernelShare(one, times[one.use.kernel.id])
-            for one in kernel_costs(reader)
-            if one.use.kernel.id in times
+            KernelShare(cost, times[cost.use.kernel.id])
+            for cost in kernel_costs(reader)
+            if cost.use.kernel.id in times
         ]
         shares = _Shares(reader, times)
         return ProfileFigures(
             profile,
             reader.count(model.Profile),
-            tuple(sorted(kernels, key=lambda one: (-one.time.seconds, one.cost.use.kernel.id))),
-            tuple(sorted(shares.nodes(), key=lambda one: (-one.seconds, one.node.id))),
-            tuple(sorted(shares.lines(), key=lambda one: (-one.seconds, one.line))),
-            tuple(row for row in module_tree(reader).rows if row.figures.time_s > 0),
             tuple(
                 sorted(
-                    reader.rows(model.ProfileOther, profile=profile.id),
-                    key=lambda one: -one.seconds,
+                    kernels,
+                    key=lambda kernel_share: (
+                        -kernel_share.time.seconds,
+                        kernel_share.cost.use.kernel.id,
+                    ),
                 )
             ),
             tuple(
                 sorted(
-                    reader.rows(model.ProfileGap, profile=profile.id), key=lambda one: one.position
+                    shares.nodes(), key=lambda node_share: (-node_share.seconds, node_share.node.id)
+                )
+            ),
+            tuple(
+                sorted(
+                    shares.lines(), key=lambda line_share: (-line_share.seconds, line_share.line)
+                )
+            ),
+            tuple(row for row in module_tree(reader).rows if row.figures.time_s > 0),
+            tuple(
+                sorted(
+                    reader.rows(model.ProfileOther, profile=profile.id),
+                    key=lambda other: -other.seconds,
+                )
+            ),
+            tuple(
+                sorted(
+                    reader.rows(model.ProfileGap, profile=profile.id), key=lambda gap: gap.position
                 )
             ),
             shares.at_node_s,

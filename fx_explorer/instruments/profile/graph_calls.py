@@ -53,7 +53,7 @@ class ProfiledGraphCall:
 
     @property
     def seconds(self) -> float:
-        return sum(one.seconds for one in self.ran)
+        return sum(ran.seconds for ran in self.ran)
 
 
 @dataclass(slots=True)
@@ -128,13 +128,13 @@ class LaunchFinder:
     def _of_external(self, external: int) -> tuple[int, int]:
         if self._by_external is None:
             self._by_external = {}
-            for thread, one in enumerate(self._trace.threads):
-                for event, number in enumerate(one.external):
+            for thread, cpu_thread in enumerate(self._trace.threads):
+                for event, number in enumerate(cpu_thread.external):
                     if number != NONE:
                         first = self._by_external.setdefault(number, (thread, event))
                         if (
                             first[0] != NONE
-                            and self._trace.threads[first[0]].process != one.process
+                            and self._trace.threads[first[0]].process != cpu_thread.process
                         ):
                             self._by_external[number] = (
                                 NONE,
@@ -235,10 +235,10 @@ class _Finding:
         return marks.top[event], marks.graph[event]
 
     def _call(self, thread: int, graph: int) -> ProfiledGraphCall:
-        found = self._found.get((thread, graph))
-        if found is None:
-            found = self._found[(thread, graph)] = ProfiledGraphCall(*self._place(thread, graph))
-        return found
+        call = self._found.get((thread, graph))
+        if call is None:
+            call = self._found[(thread, graph)] = ProfiledGraphCall(*self._place(thread, graph))
+        return call
 
     def _place(self, thread: int, graph: int) -> tuple[str, bool]:
         """Return the name of the compiled function, and whether it is its backward."""

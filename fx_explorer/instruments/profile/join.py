@@ -117,14 +117,14 @@ class _Joining:
         is_unmarked = call is self._calls.unmarked
         graphs = [] if is_unmarked else graphs_of(call, self._graphs)
         self._joined_calls += bool(graphs)
-        named = [one.named for one in call.ran]
+        named = [ran.named for ran in call.ran]
         matched = [(graph, align(named, graph.calls)) for graph in graphs]
         for at, ran in enumerate(call.ran):
             ids = [
-                (graph.ids[one], found[at].how)
+                (graph.ids[call], found[at].how)
                 for graph, found in matched
                 if at in found
-                for one in found[at].calls
+                for call in found[at].calls
             ]
             if not ids:
                 self._has_other_code |= bool(graphs)
@@ -251,8 +251,8 @@ class _Joining:
             self._joined_calls,
             work_s,
             compiled_s,
-            sum(one.seconds for one in self._times.values()),
-            sum(one.shared_s for one in self._times.values()),
+            sum(profile_time.seconds for profile_time in self._times.values()),
+            sum(profile_time.shared_s for profile_time in self._times.values()),
             busy.span_s if busy else 0.0,
             busy.busy_s if busy else 0.0,
             busy.gap_count if busy else 0,
@@ -280,7 +280,7 @@ class _Joining:
         if trace.unclear:
             unclear = sum(one in trace.unclear for one in trace.gpu.correlation)
             yield SEVERAL_PROCESSES.format(
-                processes=len({one.process for one in trace.threads}),
+                processes=len({thread.process for thread in trace.threads}),
                 works=counted(unclear, "work"),
             )
         others = len({*trace.gpu.device} - {NONE}) - 1

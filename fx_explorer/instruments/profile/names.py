@@ -18,10 +18,10 @@ def key_of_call(name: str) -> str:
     ``torch.ops.aten.convolution_backward.default``, and ``mylib::scaled`` of
     ``torch.ops.mylib.scaled.default``. The name of a generated kernel stays as it is.
     """
-    found = _OVERLOAD.match(name)
-    if not found:
+    match = _OVERLOAD.match(name)
+    if not match:
         return name
-    library, operator = found["library"], found["name"]
+    library, operator = match["library"], match["name"]
     if library in ("extern_kernels", "aten"):
         return SAME_OPERATOR.get(operator, operator)
     return f"{library}::{operator}"

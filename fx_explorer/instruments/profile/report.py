@@ -62,13 +62,13 @@ def tables(figures: ProfileFigures) -> list[ProfileTable]:
 def _lines(figures: ProfileFigures) -> ProfileTable:
     rows = [
         (
-            in_file(*one.line),
-            run_time(one.seconds),
-            _share(figures, one.seconds),
-            _time(one.forward_s),
-            _time(one.backward_s),
+            in_file(*line.line),
+            run_time(line.seconds),
+            _share(figures, line.seconds),
+            _time(line.forward_s),
+            _time(line.backward_s),
         )
-        for one in figures.lines
+        for line in figures.lines
     ]
     directions = (Column("forward", is_number=True), Column("backward", is_number=True))
     return ProfileTable("your lines", (LINE, TIME, SHARE, *directions), rows)
@@ -103,16 +103,16 @@ def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
 def _kernels(figures: ProfileFigures) -> ProfileTable:
     rows = [
         (
-            one.cost.use.kernel.name,
-            f"[{one.cost.version.name}]" if one.cost.version else "",
-            one.cost.use.kernel.direction,
-            mark(one.time.shared_s > 0, one.time.is_similar) + run_time(one.time.seconds),
-            _share(figures, one.time.seconds),
-            f"{one.time.runs:,}",
-            one.cost.line_in_words,
-            one.cost.module_in_words,
+            kernel.cost.use.kernel.name,
+            f"[{kernel.cost.version.name}]" if kernel.cost.version else "",
+            kernel.cost.use.kernel.direction,
+            mark(kernel.time.shared_s > 0, kernel.time.is_similar) + run_time(kernel.time.seconds),
+            _share(figures, kernel.time.seconds),
+            f"{kernel.time.runs:,}",
+            kernel.cost.line_in_words,
+            kernel.cost.module_in_words,
         )
-        for one in figures.kernels
+        for kernel in figures.kernels
     ]
     kernel = Column("kernel", narrowing="cut", least=24)
     line = Column("your line", narrowing="cut", least=18)
@@ -123,13 +123,13 @@ def _kernels(figures: ProfileFigures) -> ProfileTable:
 def _nodes(figures: ProfileFigures) -> ProfileTable:
     rows = [
         (
-            one.node.name,
-            "backward" if one.node.is_backward else "",
-            run_time(one.seconds),
-            _share(figures, one.seconds),
-            f"1 of {one.among}" if one.among > 1 else "",
+            node.node.name,
+            "backward" if node.node.is_backward else "",
+            run_time(node.seconds),
+            _share(figures, node.seconds),
+            f"1 of {node.among}" if node.among > 1 else "",
         )
-        for one in figures.nodes
+        for node in figures.nodes
     ]
     operation = Column("operation", narrowing="cut", least=24)
     part = Column("part of its kernel", priority=1)
@@ -139,15 +139,15 @@ def _nodes(figures: ProfileFigures) -> ProfileTable:
 def _others(figures: ProfileFigures) -> ProfileTable:
     rows = [
         (
-            KIND_WORDS[one.kind],
-            one.name,
-            f"[{one.compilation}]" if one.compilation else "",
-            run_time(one.seconds),
-            _share(figures, one.seconds),
-            f"{one.runs:,}",
-            in_file(one.file, one.line) if one.line else "",
+            KIND_WORDS[other.kind],
+            other.name,
+            f"[{other.compilation}]" if other.compilation else "",
+            run_time(other.seconds),
+            _share(figures, other.seconds),
+            f"{other.runs:,}",
+            in_file(other.file, other.line) if other.line else "",
         )
-        for one in figures.others
+        for other in figures.others
     ]
     what = Column("what", narrowing="wrapped", least=18)
     operator = Column("operator", narrowing="cut", least=16)
@@ -224,7 +224,7 @@ def profile_csv(figures: ProfileFigures, every: bool) -> str:
         "line",
         "module",
     ]
-    rows = ([*_kernel(one).values()] for one in figures.kernels)
+    rows = ([*_kernel(kernel).values()] for kernel in figures.kernels)
     return csv_text(names, ([*row[:7], *(row[7] or ("", "")), row[8]] for row in rows))  # type: ignore[misc]
 
 
@@ -239,12 +239,12 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
         "at_line_s": figures.at_line_s,
         "lines": [
             {
-                "file": one.line[0],
-                "line": one.line[1],
-                "forward_s": one.forward_s,
-                "backward_s": one.backward_s,
+                "file": line.line[0],
+                "line": line.line[1],
+                "forward_s": line.forward_s,
+                "backward_s": line.backward_s,
             }
-            for one in figures.lines
+            for line in figures.lines
         ],
         "modules": [
             {
@@ -258,25 +258,25 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
         ],
         "kernels": [
             {
-                **_kernel(one),
-                "line": {"file": one.cost.lines[0][0], "line": one.cost.lines[0][1]}
-                if one.cost.lines
+                **_kernel(kernel),
+                "line": {"file": kernel.cost.lines[0][0], "line": kernel.cost.lines[0][1]}
+                if kernel.cost.lines
                 else None,
             }
-            for one in figures.kernels
+            for kernel in figures.kernels
         ],
         "operations": [
             {
-                "node": one.node.name,
-                "graph": one.node.graph,
-                "seconds": one.seconds,
-                "among": one.among,
+                "node": node.node.name,
+                "graph": node.node.graph,
+                "seconds": node.seconds,
+                "among": node.among,
             }
-            for one in figures.nodes
+            for node in figures.nodes
         ],
-        "elsewhere": [_without_ids(asdict(one)) for one in figures.others],
+        "elsewhere": [_without_ids(asdict(other)) for other in figures.others],
         "idle_s": figures.idle_s,
-        "gaps": [_without_ids(asdict(one)) for one in figures.gaps],
+        "gaps": [_without_ids(asdict(gap)) for gap in figures.gaps],
     }
     return json_text(whole)
 
@@ -289,18 +289,18 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def _kernel(one: KernelShare) -> dict[str, object]:
-    kernel, time = one.cost.use.kernel, one.time
+def _kernel(kernel_share: KernelShare) -> dict[str, object]:
+    kernel, time = kernel_share.cost.use.kernel, kernel_share.time
     return {
         "kernel": kernel.name,
-        "frame": one.cost.version.name if one.cost.version else None,
+        "frame": kernel_share.cost.version.name if kernel_share.cost.version else None,
         "direction": kernel.direction,
         "seconds": time.seconds,
         "shared_seconds": time.shared_s,
         "is_similar": time.is_similar,
         "runs": time.runs,
-        "line": one.cost.lines[0] if one.cost.lines else None,
-        "module": one.cost.modules[0] if one.cost.modules else None,
+        "line": kernel_share.cost.lines[0] if kernel_share.cost.lines else None,
+        "module": kernel_share.cost.modules[0] if kernel_share.cost.modules else None,
     }
 
 

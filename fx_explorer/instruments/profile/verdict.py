@@ -48,10 +48,10 @@ def in_short(figures: ProfileFigures) -> list[str]:
 def _where(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
     what = "The GPU computes" if profile.is_of_gpu else "Operators in compiled graphs take"
-    told = f"{what} for {run_time(profile.work_s)} in {profile.file}"
+    text = f"{what} for {run_time(profile.work_s)} in {profile.file}"
     if not profile.is_of_gpu:
         yield (
-            f"{told}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
+            f"{text}; {_part(profile.joined_s, profile.work_s)} of it are joined to a call of "
             "generated code."
         )
         return
@@ -60,7 +60,7 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
         f"{KIND_WORDS[kind]} {_part(took, profile.work_s)}" for kind, took in others.items()
     ]
     rest = f"; {listed(elsewhere, limit=MOST_KINDS)}" if elsewhere else ""
-    yield f"{told}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
+    yield f"{text}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
     if profile.compiled_s > 0:
         yield (
             "Of the time in compiled graphs "
@@ -72,25 +72,25 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
 
 def _most_expensive(figures: ProfileFigures) -> Iterator[str]:
     whole = figures.profile.work_s
-    told = []
+    parts = []
     if figures.lines:
         line = figures.lines[0]
-        told.append(f"your line {in_file(*line.line)} ({_part(line.seconds, whole)})")
+        parts.append(f"your line {in_file(*line.line)} ({_part(line.seconds, whole)})")
     modules = sorted(
         (row for row in figures.modules if row.own.time_s > 0 and not row.is_fold),
         key=lambda row: -row.own.time_s,
     )
     if modules:
-        told.append(f"module {module_name(modules[0])} ({_part(modules[0].own.time_s, whole)})")
+        parts.append(f"module {module_name(modules[0])} ({_part(modules[0].own.time_s, whole)})")
     if figures.kernels:
         kernel = figures.kernels[0]
         name = kernel.cost.use.kernel.name
-        told.append(
+        parts.append(
             f"kernel {name} ({_part(kernel.time.seconds, whole)}, "
             f"{counted(kernel.time.runs, 'run')})"
         )
-    if told:
-        yield f"Most expensive: {', '.join(told)}."
+    if parts:
+        yield f"Most expensive: {', '.join(parts)}."
 
 
 def _idle(figures: ProfileFigures) -> Iterator[str]:

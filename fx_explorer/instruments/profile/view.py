@@ -68,7 +68,7 @@ class _Rows:
             yield self._heading("line", "your lines", self._figures.at_line_s, 2)
             yield from map(self._line, self._figures.lines)
         if self._figures.others:
-            elsewhere = sum(one.seconds for one in self._figures.others)
+            elsewhere = sum(other.seconds for other in self._figures.others)
             yield self._heading("else", "joined to no kernel, by operator", elsewhere, 3)
             yield from map(self._other, self._figures.others)
 
@@ -116,37 +116,40 @@ class _Rows:
         )
 
     def _place_of(self, kernel: int) -> Place | None:
-        found = self._reader.by_ids(model.Kernel, [kernel])
-        return place_of_kernel(self._reader, found[0]) if found else None
+        kernels = self._reader.by_ids(model.Kernel, [kernel])
+        return place_of_kernel(self._reader, kernels[0]) if kernels else None
 
-    def _line(self, one: LineShare) -> TableRow:
+    def _line(self, line_share: LineShare) -> TableRow:
         whole, most = self._figures.profile.work_s, self._figures.lines[0].seconds
-        parts = [(one.forward_s, "forward"), (one.backward_s, "backward")]
-        told = " · ".join(f"{run_time(seconds)} {name}" for seconds, name in parts if seconds)
-        shares = (careful_share(one.seconds, whole), bar(one.seconds, most, BAR_CELLS))
-        file = self._files.get(one.line[0])
+        parts = [(line_share.forward_s, "forward"), (line_share.backward_s, "backward")]
+        text = " · ".join(f"{run_time(seconds)} {name}" for seconds, name in parts if seconds)
+        shares = (
+            careful_share(line_share.seconds, whole),
+            bar(line_share.seconds, most, BAR_CELLS),
+        )
+        file = self._files.get(line_share.line[0])
         return TableRow(
-            ("line", in_file(*one.line), run_time(one.seconds), *shares, "", told),
-            Place(Document("source", file), one.line[1] - 1) if file else None,
-            values={"time": one.seconds, "of the longest": one.seconds},
+            ("line", in_file(*line_share.line), run_time(line_share.seconds), *shares, "", text),
+            Place(Document("source", file), line_share.line[1] - 1) if file else None,
+            values={"time": line_share.seconds, "of the longest": line_share.seconds},
             part=2,
         )
 
-    def _other(self, one: model.ProfileOther) -> TableRow:
+    def _other(self, other: model.ProfileOther) -> TableRow:
         whole, most = self._figures.profile.work_s, self._figures.others[0].seconds
-        where = [f"[{one.compilation}]"] if one.compilation else []
-        where += [in_file(one.file, one.line)] if one.line else []
-        told = f"{KIND_WORDS[one.kind]}, {one.runs:,}×" + "".join(f", {part}" for part in where)
-        shares = (careful_share(one.seconds, whole), bar(one.seconds, most, BAR_CELLS))
-        values = {"time": one.seconds, "of the longest": one.seconds}
+        where = [f"[{other.compilation}]"] if other.compilation else []
+        where += [in_file(other.file, other.line)] if other.line else []
+        text = f"{KIND_WORDS[other.kind]}, {other.runs:,}×" + "".join(f", {part}" for part in where)
+        shares = (careful_share(other.seconds, whole), bar(other.seconds, most, BAR_CELLS))
+        values = {"time": other.seconds, "of the longest": other.seconds}
         return TableRow(
-            ("else", one.name, run_time(one.seconds), *shares, "", told), values=values, part=3
+            ("else", other.name, run_time(other.seconds), *shares, "", text), values=values, part=3
         )
 
 
 def _about_gap(gap: model.ProfileGap) -> str:
     """Say of a gap what was before and after it, and all that the program did meanwhile."""
-    told = [
+    parts = [
         (
             f"The GPU is idle for {run_time(gap.seconds)}, {run_time(gap.start_s)} after its "
             "first work."
@@ -155,11 +158,11 @@ def _about_gap(gap: model.ProfileGap) -> str:
         f"after:  {gap.after}",
     ]
     if gap.doing:
-        told.append("What the thread that launches what comes after does meanwhile:")
-        told += [
+        parts.append("What the thread that launches what comes after does meanwhile:")
+        parts += [
             f"  {run_time(took):>8}  {what}"
             for what, took in zip(gap.doing, gap.doing_s, strict=False)
         ]
     else:
-        told.append("The profile does not say which thread launched what comes after.")
-    return "\n".join(told)
+        parts.append("The profile does not say which thread launched what comes after.")
+    return "\n".join(parts)

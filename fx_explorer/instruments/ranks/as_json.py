@@ -20,56 +20,58 @@ def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
         "diverges": first is not None,
         "differing_ranks": list(ranks.differing),
         "first_divergence": _finding(first) if first else None,
-        "findings": [_finding(one) for one in ranks.findings],
+        "findings": [_finding(finding) for finding in ranks.findings],
         "groups": [_group(ranks, group) for group in ranks.groups],
         "agreement": {
-            aspect: [list(one) for one in groups]
+            aspect: [list(group) for group in groups]
             for aspect, groups in agreement(ranks.summaries).items()
             if aspect in known_aspects(ranks.summaries)
         },
         "ranks": [
             {
-                "rank": one.rank,
-                "file": one.path,
-                "torch": one.torch,
-                "compilations": len(one.compilations),
-                "compile_seconds": round(one.compile_s, 6),
-                "unknown_end": one.unknown_end,
-                "damage": list(one.notes),
+                "rank": rank.rank,
+                "file": rank.path,
+                "torch": rank.torch,
+                "compilations": len(rank.compilations),
+                "compile_seconds": round(rank.compile_s, 6),
+                "unknown_end": rank.unknown_end,
+                "damage": list(rank.notes),
             }
-            for one in ranks.summaries
+            for rank in ranks.summaries
         ],
         "waits": [
             {
-                "compilation": one.compilation,
-                "function": one.function,
-                "file": one.file,
-                "line": one.line,
-                "last_ranks": list(one.last),
-                "first_rank": one.first,
-                "longest_seconds": round(one.longest_s, 6),
-                "ranks_that_may_never_come": list(one.never),
-                "words": one.in_words,
+                "compilation": wait.compilation,
+                "function": wait.function,
+                "file": wait.file,
+                "line": wait.line,
+                "last_ranks": list(wait.last),
+                "first_rank": wait.first,
+                "longest_seconds": round(wait.longest_s, 6),
+                "ranks_that_may_never_come": list(wait.never),
+                "words": wait.in_words,
             }
-            for one in waits(ranks.summaries)
+            for wait in waits(ranks.summaries)
         ],
         "notes": list(ranks.notes),
-        "not_compared": [{"file": str(one.path), "why": one.why} for one in ranks.left_out],
+        "not_compared": [
+            {"file": str(other_file.path), "why": other_file.why} for other_file in ranks.left_out
+        ],
     }
 
 
-def _finding(one: RankFinding) -> dict[str, object]:
+def _finding(finding: RankFinding) -> dict[str, object]:
     return {
-        "aspect": one.aspect,
-        "is_divergence": one.is_divergence,
-        "ranks": list(one.ranks),
-        "others": list(one.others),
-        "words": one.words,
-        "compilation": one.compilation,
-        "other_compilation": one.other_compilation,
-        "function": one.function,
-        "file": one.file,
-        "line": one.line,
+        "aspect": finding.aspect,
+        "is_divergence": finding.is_divergence,
+        "ranks": list(finding.ranks),
+        "others": list(finding.others),
+        "words": finding.words,
+        "compilation": finding.compilation,
+        "other_compilation": finding.other_compilation,
+        "function": finding.function,
+        "file": finding.file,
+        "line": finding.line,
     }
 
 
@@ -80,13 +82,13 @@ def _group(ranks: ComparedRanks, group: RankGroup) -> dict[str, object]:
         "first_divergence": _finding(first) if first else None,
         "compilations": [
             {
-                "name": one.name,
-                "function": one.function,
-                "file": one.file,
-                "line": one.line,
-                "status": one.status,
-                "cache": list(one.cache),
+                "name": compilation.name,
+                "function": compilation.function,
+                "file": compilation.file,
+                "line": compilation.line,
+                "status": compilation.status,
+                "cache": list(compilation.cache),
             }
-            for one in group.first.compilations
+            for compilation in group.first.compilations
         ],
     }

@@ -27,29 +27,33 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
     taken.
     """
     left_out = [
-        OtherFile(Path(one.path), _why_unread(one), is_unread=True)
-        for one in files
-        if one.summary is None or is_mixed(one)
+        OtherFile(Path(read_file.path), _why_unread(read_file), is_unread=True)
+        for read_file in files
+        if read_file.summary is None or is_mixed(read_file)
     ]
-    usable = [one for one in files if one.summary is not None and not is_mixed(one)]
+    usable = [
+        read_file
+        for read_file in files
+        if read_file.summary is not None and not is_mixed(read_file)
+    ]
     notes: list[str] = []
     by_rank: dict[int, list[RankSummary]] = {}
     unknown: list[ReadFile] = []
-    for one in usable:
-        rank = _rank(one)
+    for read_file in usable:
+        rank = _rank(read_file)
         if rank is None:
-            unknown.append(one)
+            unknown.append(read_file)
         else:
-            by_rank.setdefault(rank, []).append(_with_rank(one, rank))
+            by_rank.setdefault(rank, []).append(_with_rank(read_file, rank))
     if by_rank:
         left_out += [
             OtherFile(
-                Path(one.path), "says neither in its name nor in its records which rank it is"
+                Path(read_file.path), "says neither in its name nor in its records which rank it is"
             )
-            for one in unknown
+            for read_file in unknown
         ]
     elif unknown:
-        by_rank = {at: [_with_rank(one, at)] for at, one in enumerate(unknown)}
+        by_rank = {at: [_with_rank(read_file, at)] for at, read_file in enumerate(unknown)}
         notes.append("No file says which rank it is: they are numbered in the order of their names")
     summaries = []
     for rank, candidates in sorted(by_rank.items()):
@@ -57,57 +61,57 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
         summaries.append(chosen)
         left_out += [
             OtherFile(
-                Path(one.path),
+                Path(candidate.path),
                 f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken",
             )
-            for one in candidates
-            if one is not chosen
+            for candidate in candidates
+            if candidate is not chosen
         ]
     notes += _disagreements(usable)
-    notes += _missing([one.rank for one in summaries], any(one.is_text for one in summaries))
+    notes += _missing([rank.rank for rank in summaries], any(rank.is_text for rank in summaries))
     return Assigned(tuple(summaries), tuple(left_out), tuple(notes))
 
 
-def _rank(one: ReadFile) -> int | None:
+def _rank(read_file: ReadFile) -> int | None:
     """Return the rank that the name says, else the records; None where neither does."""
-    named = rank_in_name(Path(one.path).name)
-    told = [rank for rank, _ in one.told_ranks if rank < MOST_RANKS]
+    named = rank_in_name(Path(read_file.path).name)
+    told = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
     return named if named is not None else next(iter(told), None)
 
 
-def _with_rank(one: ReadFile, rank: int) -> RankSummary:
-    assert one.summary is not None
-    return replace(one.summary, rank=rank)
+def _with_rank(read_file: ReadFile, rank: int) -> RankSummary:
+    assert read_file.summary is not None
+    return replace(read_file.summary, rank=rank)
 
 
-def is_mixed(one: ReadFile) -> bool:
+def is_mixed(read_file: ReadFile) -> bool:
     """Return whether several ranks wrote into a file."""
-    return len(one.told_ranks) > 1
+    return len(read_file.told_ranks) > 1
 
 
-def _why_unread(one: ReadFile) -> str:
-    if one.summary is None:
-        return f"cannot be read: {one.error}"
+def _why_unread(read_file: ReadFile) -> str:
+    if read_file.summary is None:
+        return f"cannot be read: {read_file.error}"
     counts = ", ".join(
-        f"{counted(count, 'record')} of rank {rank}" for rank, count in one.told_ranks[:4]
+        f"{counted(count, 'record')} of rank {rank}" for rank, count in read_file.told_ranks[:4]
     )
     return (
-        f"mixes {counted(len(one.told_ranks), 'rank')} in one file ({counts}), so that it "
+        f"mixes {counted(len(read_file.told_ranks), 'rank')} in one file ({counts}), so that it "
         "cannot be told what each did"
     )
 
 
-def _began(one: RankSummary) -> tuple[bool, float]:
-    return bool(one.compilations), one.compilations[0].start_s if one.compilations else 0.0
+def _began(rank: RankSummary) -> tuple[bool, float]:
+    return bool(rank.compilations), rank.compilations[0].start_s if rank.compilations else 0.0
 
 
 def _disagreements(files: Iterable[ReadFile]) -> list[str]:
     wrong = [
-        (named, one.told_ranks[0][0])
-        for one in files
-        if (named := rank_in_name(Path(one.path).name)) is not None
-        and one.told_ranks
-        and one.told_ranks[0][0] != named
+        (named, read_file.told_ranks[0][0])
+        for read_file in files
+        if (named := rank_in_name(Path(read_file.path).name)) is not None
+        and read_file.told_ranks
+        and read_file.told_ranks[0][0] != named
     ]
     if not wrong:
         return []

@@ -65,17 +65,19 @@ def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.ranks.text import ranks_markdown, ranks_text
 
     with ReadingProgress(sys.stderr) as progress:
-        found = compare([Path(one) for one in arguments.paths], arguments.engine, progress.tell)
+        ranks = compare([Path(path) for path in arguments.paths], arguments.engine, progress.tell)
     if arguments.format == "json":
-        sys.stdout.write(json_text(ranks_json(found)))
+        sys.stdout.write(json_text(ranks_json(ranks)))
     elif arguments.format == "markdown":
-        for line in ranks_markdown(found):
+        for line in ranks_markdown(ranks):
             print(printable(line))
     else:
-        lines = ranks_text(found, terminal_width(100))
+        lines = ranks_text(ranks, terminal_width(100))
         print("\n".join(text_lines(lines, width_for(sys.stdout))))
     if not arguments.check:
         return 0
     return int(
-        found.first is not None or bool(gaps(found)) or any(one.is_unread for one in found.left_out)
+        ranks.first is not None
+        or bool(gaps(ranks))
+        or any(other_file.is_unread for other_file in ranks.left_out)
     )

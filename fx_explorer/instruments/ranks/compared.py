@@ -88,8 +88,10 @@ def compare(
     read, other_kind = _of_one_kind(read)
     ranks = assigned(read)
     if not ranks.summaries:
-        told = "; ".join(f"{one.path.name} {one.why}" for one in ranks.left_out[:3])
-        raise SessionError(f"no rank can be compared: {told}")
+        text = "; ".join(
+            f"{other_file.path.name} {other_file.why}" for other_file in ranks.left_out[:3]
+        )
+        raise SessionError(f"no rank can be compared: {text}")
     names = FileNames()
     for summary in ranks.summaries:
         names.add(summary.files_of_one_name)
@@ -107,25 +109,25 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
     They are in a temporary directory until this process ends, since the session of each may be
     opened.
     """
-    found: list[ReadFile] = []
+    read_files: list[ReadFile] = []
     notes = []
     folder: Path | None = None
     for one in read:
         if not is_mixed(one):
-            found.append(one)
+            read_files.append(one)
             continue
         folder = folder or _kept_to_the_end()
         try:
             apart = taken_apart(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
         except (SessionError, OSError):
-            found.append(one)  # of which it is told why it is left out
+            read_files.append(one)  # of which it is told why it is left out
             continue
-        found += _read(
+        read_files += _read(
             [FoundFile(path, rank_in_name(path.name)) for path in apart.logs],
             "",
             lambda done, of: None,
         )
-        told = (
+        text = (
             f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
             "which were taken apart"
         )
@@ -133,8 +135,8 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             f"; {counted(apart.nobodys, 'line')} of it "
             f"{'is' if apart.nobodys == 1 else 'are'} of no rank"
         )
-        notes.append(told + nobodys * bool(apart.nobodys))
-    return found, notes
+        notes.append(text + nobodys * bool(apart.nobodys))
+    return read_files, notes
 
 
 def _kept_to_the_end() -> Path:
@@ -172,10 +174,12 @@ def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFi
     return kept, left
 
 
-def _read(found: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:
-    total_bytes = sum(_size(one.path) for one in found)
-    with engine(address, total_bytes, len(found)) as executor:
-        return _read_with(executor, [str(one.path.absolute()) for one in found], progress)
+def _read(found_files: Sequence[FoundFile], address: str, progress: Progress) -> list[ReadFile]:
+    total_bytes = sum(_size(found_file.path) for found_file in found_files)
+    with engine(address, total_bytes, len(found_files)) as executor:
+        return _read_with(
+            executor, [str(found_file.path.absolute()) for found_file in found_files], progress
+        )
 
 
 def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> list[ReadFile]:
@@ -204,8 +208,8 @@ def _explained(
     tell.
     """
     found = findings(groups)
-    paths = {one.rank: one.path for one in summaries}
-    wanted = {id(one) for one in _to_explain(found)}
+    paths = {rank.rank: rank.path for rank in summaries}
+    wanted = {id(finding) for finding in _to_explain(found)}
     with contextlib.ExitStack() as stack:
         readers: dict[int, SessionReader] = {}
 
@@ -215,10 +219,10 @@ def _explained(
             return readers[rank]
 
         return tuple(
-            explained(one, reader(one.ranks[0]), reader(one.others[0]), len(summaries))
-            if id(one) in wanted
-            else one
-            for one in found
+            explained(finding, reader(finding.ranks[0]), reader(finding.others[0]), len(summaries))
+            if id(finding) in wanted
+            else finding
+            for finding in found
         )
 
 
@@ -226,11 +230,11 @@ def _to_explain(found: Sequence[RankFinding]) -> list[RankFinding]:
     """Return the first divergence of each group, and then the others, up to a limit."""
     seen: set[tuple[int, ...]] = set()
     firsts = []
-    for one in found:
-        if one.is_divergence and one.ranks not in seen:
-            seen.add(one.ranks)
-            firsts.append(one)
-    rest = [one for one in found if one not in firsts]
+    for finding in found:
+        if finding.is_divergence and finding.ranks not in seen:
+            seen.add(finding.ranks)
+            firsts.append(finding)
+    rest = [finding for finding in found if finding not in firsts]
     return [*firsts, *rest][:MOST_EXPLAINED]
 
 

@@ -43,22 +43,26 @@ def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
     firsts = list(groups[:1])
     """The first group of each role."""
     for group in groups[1:]:
-        of_role = (one for one in firsts if have_one_role(one.first, group.first))
+        of_role = (first for first in firsts if have_one_role(first.first, group.first))
         reference = next(of_role, None)
         if reference is None:
             firsts.append(group)
         found += _Comparison(reference or groups[0], group, among).findings()
-    found += [one for group in groups for one in _noted_within(group, among)]
-    return sorted(found, key=lambda one: (one.position, _ORDER[one.aspect], one.ranks))
+    found += [finding for group in groups for finding in _noted_within(group, among)]
+    return sorted(
+        found, key=lambda finding: (finding.position, _ORDER[finding.aspect], finding.ranks)
+    )
 
 
 def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
-    return next((one for one in found if one.is_divergence), None)
+    return next((finding for finding in found if finding.is_divergence), None)
 
 
 def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
     """Return the ranks that diverge from those they are compared with."""
-    return tuple(sorted({rank for one in found if one.is_divergence for rank in one.ranks}))
+    return tuple(
+        sorted({rank for finding in found if finding.is_divergence for rank in finding.ranks})
+    )
 
 
 def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
@@ -92,14 +96,16 @@ class _Comparison:
             and group.torch
             and reference.torch
         ):
-            versions = [f"torch {one.torch} and Python {one.python}" for one in (group, reference)]
+            versions = [
+                f"torch {rank.torch} and Python {rank.python}" for rank in (group, reference)
+            ]
             yield self._finding(
                 "torch", 0, f"{self._these} ran {versions[0]}, {self._those} {versions[1]}"
             )
         pairs = aligned(reference.compilations, group.compilations)
         self._has_other_part = have_other_parts(pairs)
         ends = [
-            _last_of_both(pairs) if one.unknown_end else len(pairs) for one in (reference, group)
+            _last_of_both(pairs) if rank.unknown_end else len(pairs) for rank in (reference, group)
         ]
         has_shifted, position = False, 0
         for at, pair in enumerate(pairs):
@@ -116,31 +122,33 @@ class _Comparison:
             words = f"{self._these} ran the compiled graphs in another order than {self._those}"
             yield self._finding("executed", position, words)
 
-    def _missing(self, one: CompilationSummary, position: int) -> RankFinding:
-        if self._is_part(one):
+    def _missing(self, compilation: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(compilation):
             words = (
-                f"{self._those} compiled {_function(one)} for a part of the model that is not "
+                f"{self._those} compiled {_function(compilation)} for a part of the model that is not "
                 f"on {self._these}"
             )
-            return self._finding("parts", position, words, reference=one)
-        again = " again" if _is_recompile(one) else ""
-        words = f"{self._these} did not compile {_function(one)}{again}, as {self._those} did"
-        return self._finding("missing", position, words, reference=one)
+            return self._finding("parts", position, words, reference=compilation)
+        again = " again" if _is_recompile(compilation) else ""
+        words = (
+            f"{self._these} did not compile {_function(compilation)}{again}, as {self._those} did"
+        )
+        return self._finding("missing", position, words, reference=compilation)
 
-    def _extra(self, one: CompilationSummary, position: int) -> RankFinding:
-        if self._is_part(one):
+    def _extra(self, compilation: CompilationSummary, position: int) -> RankFinding:
+        if self._is_part(compilation):
             words = (
-                f"{self._these} compiled {_function(one)} for a part of the model that is not "
+                f"{self._these} compiled {_function(compilation)} for a part of the model that is not "
                 f"on {self._those}"
             )
-            return self._finding("parts", position, words, other=one)
-        verb = "recompiled" if _is_recompile(one) else "compiled"
-        if one.has_collectives:
-            took = f" (in {seconds(one.duration_s)}, which its collectives wait for)"
+            return self._finding("parts", position, words, other=compilation)
+        verb = "recompiled" if _is_recompile(compilation) else "compiled"
+        if compilation.has_collectives:
+            took = f" (in {seconds(compilation.duration_s)}, which its collectives wait for)"
         else:
             took = ""
-        words = f"{self._these} {verb} {_function(one)}{took}, which {self._those} did not"
-        return self._finding("extra", position, words, other=one)
+        words = f"{self._these} {verb} {_function(compilation)}{took}, which {self._those} did not"
+        return self._finding("extra", position, words, other=compilation)
 
     def _of_pair(self, pair: Pair, position: int, has_shifted: bool) -> Iterator[RankFinding]:
         one, two = pair.reference, pair.other
@@ -197,9 +205,9 @@ class _Comparison:
                 _BREAKS.format(these=self._these, those=self._those, function=_function(two)),
             )
 
-    def _is_part(self, one: CompilationSummary) -> bool:
-        is_first = not _is_recompile(one) and not one.function.startswith(RESUME)
-        return self._has_other_part and is_first and may_be_a_part(one)
+    def _is_part(self, compilation: CompilationSummary) -> bool:
+        is_first = not _is_recompile(compilation) and not compilation.function.startswith(RESUME)
+        return self._has_other_part and is_first and may_be_a_part(compilation)
 
     def _of_tensors(
         self, one: CompilationSummary, two: CompilationSummary, is_other_graph: bool
@@ -291,32 +299,32 @@ _BREAKS = "{function} has other graph breaks on {these} than on {those}"
 _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str], ...] = (
     (
         "reasons",
-        lambda one: one.reasons,
+        lambda compilation: compilation.reasons,
         "{these} compiled {function} again for another reason than {those}",
     ),
     (
         "breaks",
-        lambda one: one.breaks,
+        lambda compilation: compilation.breaks,
         _BREAKS,
     ),
     (
         "guards",
-        lambda one: one.guards,
+        lambda compilation: compilation.guards,
         "{these} check other things before {function} runs than {those}",
     ),
     (
         "results",
-        lambda one: one.results,
+        lambda compilation: compilation.results,
         "the code made of {function} returns other sizes or types on {these} than on {those}",
     ),
     (
         "numbers",
-        lambda one: one.numbers,
+        lambda compilation: compilation.numbers,
         "{these} compute {function} with other numbers than {those}",
     ),
     (
         "guard_values",
-        lambda one: one.guard_values,
+        lambda compilation: compilation.guard_values,
         "{these} check for other numbers before {function} runs than {those}",
     ),
 )
@@ -355,9 +363,13 @@ def cache_in_words(event: str) -> str:
     return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}" if cache else event
 
 
-def _function(one: CompilationSummary) -> str:
-    told = called_function(one.function) if one.function else "a function"
-    return f"{told} at {in_file(one.file, one.line)}" if one.file else f"[{one.name}]"
+def _function(compilation: CompilationSummary) -> str:
+    text = called_function(compilation.function) if compilation.function else "a function"
+    return (
+        f"{text} at {in_file(compilation.file, compilation.line)}"
+        if compilation.file
+        else f"[{compilation.name}]"
+    )
 
 
 def _short(error: str) -> str:
@@ -365,8 +377,8 @@ def _short(error: str) -> str:
     return error if len(error) <= MOST_OF_AN_ERROR else f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
 
 
-def _is_recompile(one: CompilationSummary) -> bool:
-    return one.name.partition("#")[0].rpartition("/")[2] not in ("", "0")
+def _is_recompile(compilation: CompilationSummary) -> bool:
+    return compilation.name.partition("#")[0].rpartition("/")[2] not in ("", "0")
 
 
 def _last_of_both(pairs: Sequence[Pair]) -> int:

@@ -71,8 +71,8 @@ def explained(
 
 
 def _row(reader: SessionReader, name: str) -> int:
-    found = reader.rows(model.Compilation, name=name, limit=1) if name else []
-    return found[0].id if found else 0
+    compilations = reader.rows(model.Compilation, name=name, limit=1) if name else []
+    return compilations[0].id if compilations else 0
 
 
 def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -114,11 +114,11 @@ def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ]
     if not differing:
         return None
-    told = listed(
+    text = listed(
         f"{name} is {one} on {sides.these} and {two} on {sides.those}"
         for name, one, two in differing
     )
-    return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {told}")
+    return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {text}")
 
 
 def _inputs_by_name(reader: SessionReader, compilation: int) -> dict[str, str]:
@@ -137,11 +137,11 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
     one, two = differing
     file = sides.reader.get(model.SourceFile, one.file).path if one.file else ""
     at = f" at {in_file(file, one.line)}" if file else ""
-    told = (
+    text = (
         f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on "
         f"{sides.these} and {value_text(two)}"
     )
-    words = f"{told} on {sides.those}"
+    words = f"{text} on {sides.those}"
     return replace(
         finding, words=words, file=file or finding.file, line=one.line if file else finding.line
     )
@@ -152,7 +152,7 @@ def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
     reader, name = sides.reader, finding.compilation
     if finding.aspect == "missing":
         reader, name = sides.reference, finding.other_compilation
-    why = next((one for one in causes(reader) if one.compilation == name), None)
+    why = next((recompile for recompile in causes(reader) if recompile.compilation == name), None)
     if why is None:
         return None
     place = (why.file, why.line) if why.file else (finding.file, finding.line)
@@ -234,11 +234,11 @@ def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
     differing = [source for source in ours if source in theirs and ours[source] != theirs[source]]
     if not differing:
         return None
-    told = listed(
+    text = listed(
         f"{ours[source]} on {sides.these}, {theirs[source]} on {sides.those}"
         for source in differing
     )
-    return replace(finding, words=f"{_function(finding)} was compiled for {told}")
+    return replace(finding, words=f"{_function(finding)} was compiled for {text}")
 
 
 def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -258,9 +258,9 @@ def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
         count = f"{len(ours)} against {len(theirs)}"
     else:
         count = f"{len(ours)} each"
-    told = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
+    text = f"number {at + 1} is {one} on {sides.these} and {two} on {sides.those}"
     return replace(
-        finding, words=f"the collectives of {_function(finding)} part ways: {told} ({count})"
+        finding, words=f"the collectives of {_function(finding)} part ways: {text} ({count})"
     )
 
 
@@ -299,10 +299,10 @@ def _cache(finding: RankFinding, sides: Sides) -> RankFinding | None:
         for name, (digest, value) in ours[title].items():
             known = theirs.get(title, {}).get(name)
             if known and known[0] != digest:
-                told = (
+                text = (
                     f"{name}: {_short(value)} on {sides.these}, {_short(known[1])} on {sides.those}"
                 )
-                return replace(finding, words=f"{finding.words}. What differs in the key is {told}")
+                return replace(finding, words=f"{finding.words}. What differs in the key is {text}")
     return None
 
 

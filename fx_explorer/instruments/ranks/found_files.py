@@ -53,15 +53,15 @@ def find_files(given: Sequence[Path]) -> FoundFiles:
 
     Raises UsageError for what is not there, and SessionError for a directory that cannot be read.
     """
-    found: list[FoundFile] = []
+    found_files: list[FoundFile] = []
     others: list[OtherFile] = []
     for path in dict.fromkeys(_files(given)):
         kind = kind_of_file(path)
         if kind.kind in ("log", "sqlite") or (kind.kind == "torch_logs" and path in given):
-            found.append(FoundFile(path, rank_in_name(path.name)))
+            found_files.append(FoundFile(path, rank_in_name(path.name)))
         else:
             others.append(OtherFile(path, f"is {kind.words}", is_unread=kind.kind == "unreadable"))
-    return FoundFiles(tuple(found), tuple(others))
+    return FoundFiles(tuple(found_files), tuple(others))
 
 
 def rank_in_name(name: str) -> int | None:

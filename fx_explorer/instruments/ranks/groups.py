@@ -59,10 +59,10 @@ def _by_function(
     has.
     """
     for one in reference:
-        found = next((two for two in other if _function(two) == _function(one)), None)
-        if found is not None:
-            other.remove(found)
-        yield Pair(one, found)
+        compilation = next((two for two in other if _function(two) == _function(one)), None)
+        if compilation is not None:
+            other.remove(compilation)
+        yield Pair(one, compilation)
     yield from (Pair(None, two) for two in other)
 
 
@@ -71,18 +71,18 @@ def _same(
 ) -> Iterator[tuple[CompilationSummary, CompilationSummary]]:
     left = list(extra)
     for one in lacking:
-        found = next((two for two in left if _key(two) == _key(one)), None)
-        if found is not None:
-            left.remove(found)
-            yield one, found
+        compilation = next((two for two in left if _key(two) == _key(one)), None)
+        if compilation is not None:
+            left.remove(compilation)
+            yield one, compilation
 
 
-def _key(one: CompilationSummary) -> str:
-    return "\n".join((*_function(one), one.graph))
+def _key(compilation: CompilationSummary) -> str:
+    return "\n".join((*_function(compilation), compilation.graph))
 
 
-def _function(one: CompilationSummary) -> tuple[str, str]:
-    return one.file, one.function
+def _function(compilation: CompilationSummary) -> tuple[str, str]:
+    return compilation.file, compilation.function
 
 
 # Which part of a model a rank has. The stages of a pipeline compile different graphs by design;
@@ -103,9 +103,11 @@ def is_other_part(one: CompilationSummary, two: CompilationSummary) -> bool:
     return is_other_module and not (one.is_of_shared_model or two.is_of_shared_model)
 
 
-def may_be_a_part(one: CompilationSummary) -> bool:
+def may_be_a_part(compilation: CompilationSummary) -> bool:
     """Return whether a compilation that only one rank has may be its part of a model."""
-    return bool(one.modules) and (one.is_of_pipeline or not one.is_of_shared_model)
+    return bool(compilation.modules) and (
+        compilation.is_of_pipeline or not compilation.is_of_shared_model
+    )
 
 
 def have_other_parts(pairs: Sequence[Pair]) -> bool:
@@ -139,7 +141,7 @@ class RankGroup:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        return tuple(one.rank for one in self.members)
+        return tuple(rank.rank for rank in self.members)
 
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
@@ -173,7 +175,8 @@ def without_differing_records(
         and have_one_role(groups[0].first, group.first)
     ]
     members = sorted(
-        (one for group in (groups[0], *joined) for one in group.members), key=lambda one: one.rank
+        (rank for group in (groups[0], *joined) for rank in group.members),
+        key=lambda rank: rank.rank,
     )
     return [RankGroup(tuple(members)), *(group for group in groups[1:] if group not in joined)]
 
@@ -183,7 +186,7 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
     agree.
     """
     return {
-        aspect: [tuple(one.rank for one in members) for members in _grouped(summaries, read)]
+        aspect: [tuple(rank.rank for rank in members) for members in _grouped(summaries, read)]
         for aspect, read in _READS.items()
     }
 
@@ -192,11 +195,13 @@ def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
     """Return the aspects that anything is known of. A text of torch's logging has only what was
     asked for: that nothing of it stands there says nothing.
     """
-    if not any(one.is_text for one in summaries):
+    if not any(rank.is_text for rank in summaries):
         return set(_READS)
     known: set[Aspect] = {"missing", "order"}
     for aspect, field in _FIELDS.items():
-        values = [getattr(one, field) for rank in summaries for one in rank.compilations]
+        values = [
+            getattr(compilation, field) for rank in summaries for compilation in rank.compilations
+        ]
         if any(values):
             known.add(aspect)
     return known
@@ -219,8 +224,8 @@ def _grouped(
     summaries: Iterable[RankSummary], key: Callable[[RankSummary], Hashable]
 ) -> list[list[RankSummary]]:
     found: dict[Hashable, list[RankSummary]] = {}
-    for one in sorted(summaries, key=lambda one: one.rank):
-        found.setdefault(key(one), []).append(one)
+    for rank in sorted(summaries, key=lambda rank: rank.rank):
+        found.setdefault(key(rank), []).append(rank)
     return list(found.values())
 
 
@@ -232,30 +237,32 @@ def _all_that_counts(rank: RankSummary) -> Hashable:
         rank.unknown_end,
         tuple(
             (
-                one.name,
-                one.function,
-                one.file,
-                one.line,
-                one.status,
-                one.graph,
-                one.inputs,
-                one.tensors,
-                one.guards,
-                one.breaks,
-                one.reasons,
-                one.cache,
-                one.traced_collectives,
-                one.scheduled_collectives,
-                one.modules,
-                one.results,
+                compilation.name,
+                compilation.function,
+                compilation.file,
+                compilation.line,
+                compilation.status,
+                compilation.graph,
+                compilation.inputs,
+                compilation.tensors,
+                compilation.guards,
+                compilation.breaks,
+                compilation.reasons,
+                compilation.cache,
+                compilation.traced_collectives,
+                compilation.scheduled_collectives,
+                compilation.modules,
+                compilation.results,
             )
-            for one in rank.compilations
+            for compilation in rank.compilations
         ),
     )
 
 
 def _of_each(read: Callable[[CompilationSummary], Hashable]) -> Callable[[RankSummary], Hashable]:
-    return lambda rank: tuple((one.name, read(one)) for one in rank.compilations)
+    return lambda rank: tuple(
+        (compilation.name, read(compilation)) for compilation in rank.compilations
+    )
 
 
 _FIELDS: dict[Aspect, str] = {
@@ -273,22 +280,24 @@ _FIELDS: dict[Aspect, str] = {
 
 _READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
     "torch": lambda rank: (rank.torch, rank.python),
-    "missing": lambda rank: frozenset(one.name for one in rank.compilations),
-    "parts": _of_each(lambda one: one.modules),
-    "order": lambda rank: tuple(one.name for one in rank.compilations),
-    "reasons": _of_each(lambda one: one.reasons),
-    "graph": _of_each(lambda one: one.graph),
-    "inputs": _of_each(lambda one: one.inputs),
-    "tensors": _of_each(lambda one: one.tensors),
-    "breaks": _of_each(lambda one: one.breaks),
-    "guards": _of_each(lambda one: one.guards),
-    "cache": _of_each(lambda one: one.cache),
-    "collectives": _of_each(lambda one: one.scheduled_collectives or one.traced_collectives),
-    "results": _of_each(lambda one: one.results),
-    "status": _of_each(lambda one: one.status),
+    "missing": lambda rank: frozenset(compilation.name for compilation in rank.compilations),
+    "parts": _of_each(lambda compilation: compilation.modules),
+    "order": lambda rank: tuple(compilation.name for compilation in rank.compilations),
+    "reasons": _of_each(lambda compilation: compilation.reasons),
+    "graph": _of_each(lambda compilation: compilation.graph),
+    "inputs": _of_each(lambda compilation: compilation.inputs),
+    "tensors": _of_each(lambda compilation: compilation.tensors),
+    "breaks": _of_each(lambda compilation: compilation.breaks),
+    "guards": _of_each(lambda compilation: compilation.guards),
+    "cache": _of_each(lambda compilation: compilation.cache),
+    "collectives": _of_each(
+        lambda compilation: compilation.scheduled_collectives or compilation.traced_collectives
+    ),
+    "results": _of_each(lambda compilation: compilation.results),
+    "status": _of_each(lambda compilation: compilation.status),
     "executed": lambda rank: rank.executed,
-    "numbers": _of_each(lambda one: one.numbers),
-    "guard_values": _of_each(lambda one: one.guard_values),
+    "numbers": _of_each(lambda compilation: compilation.numbers),
+    "guard_values": _of_each(lambda compilation: compilation.guard_values),
 }
 """Aspect → what is equal on ranks that agree in it."""
 

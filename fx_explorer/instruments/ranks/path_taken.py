@@ -203,7 +203,7 @@ def _deciding_check(
 
     A rank that failed has no checks: then only a condition on the very line says anything.
     """
-    ours = {str(one.code) for one in reader.rows(model.GuardCheck, compilation=compilation)}
+    ours = {str(check.code) for check in reader.rows(model.GuardCheck, compilation=compilation)}
     of = reference.get(model.Compilation, other)
     found = [
         (at, plain_code(str(check.code), of))

@@ -184,7 +184,7 @@ class RanksApp(App[int | None]):
         title = Content.styled("fx-explorer", "bold") + Content(f"  {printable(self._where)}")
         self.query_one("#title", OneLine).show(title, Content(words))
         commands = replace(by_id("line.follow"), title="open"), *map(by_id, _HINTED)
-        keys = Content("  ").join(key_content(one, self.config.keys) for one in commands)
+        keys = Content("  ").join(key_content(command, self.config.keys) for command in commands)
         self.query_one("#keys", OneLine).show(keys)
         self._list.load(Rows(self.state.cells()), line=self.state.line)
         self._list.focus()
@@ -292,7 +292,7 @@ class RanksApp(App[int | None]):
         name="compare two ranks", group="compare", exclusive=True, description="compare two ranks"
     )
     async def _read_both(self, other: int, rank: int) -> None:
-        paths = {one.rank: Path(one.path) for one in self.state.ranks.summaries}
+        paths = {rank.rank: Path(rank.path) for rank in self.state.ranks.summaries}
         names = f"rank {other}", f"rank {rank}"
         asked = self._compared
         try:

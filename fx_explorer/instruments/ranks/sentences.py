@@ -37,8 +37,10 @@ def headline(ranks: ComparedRanks) -> str:
     if count == 1:
         return f"There is one rank, {ranks.summaries[0].rank}, and none to hold it against."
     if first is None:
-        unknown = [one.rank for one in ranks.summaries if one.unknown_end]
-        silent = [one.rank for one in ranks.summaries if one.unknown_end and not one.compilations]
+        unknown = [rank.rank for rank in ranks.summaries if rank.unknown_end]
+        silent = [
+            rank.rank for rank in ranks.summaries if rank.unknown_end and not rank.compilations
+        ]
         if silent:
             its = "its log tells of" if len(silent) == 1 else "their logs tell of"
             return (
@@ -51,11 +53,11 @@ def headline(ranks: ComparedRanks) -> str:
                 "them goes."
             )
         if unknown:
-            told = others_in_words(
-                [one.rank for one in ranks.summaries if not one.unknown_end], unknown, count
+            text = others_in_words(
+                [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
             )
             return (
-                f"{as_sentence(rank_words(unknown))} did the same as {told}, as far as what "
+                f"{as_sentence(rank_words(unknown))} did the same as {text}, as far as what "
                 "is there of it goes."
             )
         who = "Both ranks" if count == 2 else f"All {count:,} ranks"
@@ -63,9 +65,9 @@ def headline(ranks: ComparedRanks) -> str:
             parts = f"the {count:,} ranks have {counted(len(ranks.groups), 'part')} of the model"
             return f"No rank diverges: {parts}, and those of one part compiled the same."
         each = counted(len(ranks.summaries[0].compilations), "compilation")
-        failed = sum(one.has_failed for one in ranks.summaries[0].compilations)
+        failed = sum(compilation.has_failed for compilation in ranks.summaries[0].compilations)
         of_which = f", of which {failed:,} failed" if failed else ""
-        if any(one.is_text for one in ranks.summaries):
+        if any(rank.is_text for rank in ranks.summaries):
             return f"{who} did the same as far as the text goes, {each} each{of_which}."
         return f"{who} compiled the same, {each} each{of_which}."
     others = others_in_words(first.others, ranks.differing, count)
@@ -77,9 +79,9 @@ def headline(ranks: ComparedRanks) -> str:
 
 def first_failure(ranks: ComparedRanks) -> RankFinding | None:
     """Return where ranks first failed to compile what others compiled; None where none did."""
-    failed = {one.rank for one in ranks.summaries if one.has_failed}
-    statuses = (one for one in ranks.findings if one.aspect == "status")
-    return next((one for one in statuses if set(one.ranks) <= failed), None)
+    failed = {rank.rank for rank in ranks.summaries if rank.has_failed}
+    statuses = (finding for finding in ranks.findings if finding.aspect == "status")
+    return next((finding for finding in statuses if set(finding.ranks) <= failed), None)
 
 
 def first_sentence(ranks: ComparedRanks) -> str:
@@ -104,21 +106,22 @@ def place(finding: RankFinding) -> str:
     return in_file(finding.file, finding.line) if finding.file else ""
 
 
-def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
+def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
     """Yield what else differs. Of one kind about the same ranks, only the first few are told, and
     how many there are.
     """
     rest = sorted(
-        (one for one in found if one is not first), key=lambda one: (one.position, one.ranks)
+        (finding for finding in findings if finding is not first),
+        key=lambda finding: (finding.position, finding.ranks),
     )
     told = 0
-    for _, group in groupby(rest, key=lambda one: (one.aspect, one.ranks)):
+    for _, group in groupby(rest, key=lambda finding: (finding.aspect, finding.ranks)):
         alike = list(group)
         if told >= MOST_FURTHER:
             yield f"… and {len(rest) - told:,} more differences."
             return
         told += len(alike)
-        yield from (f"{as_sentence(one.words)}." for one in alike[:MOST_OF_A_KIND])
+        yield from (f"{as_sentence(finding.words)}." for finding in alike[:MOST_OF_A_KIND])
         if len(alike) > MOST_OF_A_KIND:
             what = ASPECTS[alike[0].aspect]
             yield (
@@ -127,11 +130,14 @@ def further(found: Sequence[RankFinding], first: RankFinding | None) -> Iterator
             )
 
 
-def first_of_group(found: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
+def first_of_group(findings: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
     """Return where a group first diverged; None for the first group, and for one that only has an
     unknown end.
     """
-    return next((one for one in found if one.ranks == group.ranks and one.is_divergence), None)
+    return next(
+        (finding for finding in findings if finding.ranks == group.ranks and finding.is_divergence),
+        None,
+    )
 
 
 def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
@@ -139,8 +145,8 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     if group is ranks.groups[0]:
         return "the baseline of the others" if len(ranks.groups) > 1 else "alike"
     first = first_of_group(ranks.findings, group)
-    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
-    has_parts = any(one.aspect == "parts" for one in of_group)
+    of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
+    has_parts = any(finding.aspect == "parts" for finding in of_group)
     unknown = f"its end is unknown: {group.first.unknown_end}" if group.first.unknown_end else ""
     if first is None:
         if unknown:
@@ -152,17 +158,17 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
 
 def group_figures(group: RankGroup) -> str:
     """Return how many compilations there are, how they ended, and what they took."""
-    statuses = Counter(one.status for one in group.first.compilations)
-    told = [
+    statuses = Counter(compilation.status for compilation in group.first.compilations)
+    parts = [
         f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]
     ]
-    times = sorted(one.compile_s for one in group.members)
+    times = sorted(rank.compile_s for rank in group.members)
     if times[-1]:
         took = " to ".join(dict.fromkeys((seconds(times[0]), seconds(times[-1]))))
     else:
         took = "times unknown"
     count = counted(len(group.first.compilations), "compilation")
-    return f"{count}{f' ({listed(told)})' if told else ''}, {took}"
+    return f"{count}{f' ({listed(parts)})' if parts else ''}, {took}"
 
 
 _STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "without an end"}
@@ -173,7 +179,7 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
     agree with which.
     """
     same, other = [], []
-    found = {one.aspect for one in ranks.findings}
+    found = {finding.aspect for finding in ranks.findings}
     known = known_aspects(ranks.summaries)
     for aspect, groups in agreement(ranks.summaries).items():
         if aspect not in known:
@@ -193,11 +199,11 @@ def gaps(ranks: ComparedRanks) -> list[str]:
     known.
     """
     unknown = [
-        f"{as_sentence(rank_words([one.rank]))}: its end is unknown, {one.unknown_end}."
-        for one in ranks.summaries
-        if one.unknown_end
+        f"{as_sentence(rank_words([rank.rank]))}: its end is unknown, {rank.unknown_end}."
+        for rank in ranks.summaries
+        if rank.unknown_end
     ]
-    if began_together(ranks.summaries) or not any(one.compilations for one in ranks.summaries):
+    if began_together(ranks.summaries) or not any(rank.compilations for rank in ranks.summaries):
         apart = []
     else:
         apart = [_APART]
@@ -212,8 +218,8 @@ _APART = (
 
 
 def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
-    told = [f"{one.path.name} {one.why}" for one in ranks.left_out]
-    return [*told[:most], *([f"and {len(told) - most:,} more"] if len(told) > most else [])]
+    parts = [f"{other_file.path.name} {other_file.why}" for other_file in ranks.left_out]
+    return [*parts[:most], *([f"and {len(parts) - most:,} more"] if len(parts) > most else [])]
 
 
 def as_sentence(words: str) -> str:

@@ -66,9 +66,11 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
     texts = Texts(reader)
     all_rows = sorted(
         (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows),
-        key=lambda one: one.start_s,
+        key=lambda compilation: compilation.start_s,
     )
-    compilations = tuple(one for one in all_rows if one.has_ended or one.function)
+    compilations = tuple(
+        compilation for compilation in all_rows if compilation.has_ended or compilation.function
+    )
     environment = reader.meta("environment") or {}
     unknown_end = _unknown_end(reader, all_rows)
     is_order_known = texts.is_order_whole or not unknown_end
@@ -122,9 +124,14 @@ def _compilation(
         graph.tensors,
         graph.numbers,
         fingerprint(sorted(map(checked, checks))),
-        fingerprint(sorted(str(one.code) for one in checks if one.kind == "EQUALS_MATCH")),
-        fingerprint(f"{one.file}:{one.line} {one.registry_id}" for one in breaks),
-        fingerprint(sorted({f"{one.of} {without_identities(one.guard)}" for one in reasons})),
+        fingerprint(sorted(str(check.code) for check in checks if check.kind == "EQUALS_MATCH")),
+        fingerprint(
+            f"{graph_break.file}:{graph_break.line} {graph_break.registry_id}"
+            for graph_break in breaks
+        ),
+        fingerprint(
+            sorted({f"{reason.of} {without_identities(reason.guard)}" for reason in reasons})
+        ),
         cache,
         graph.collectives,
         fingerprint(scheduled),
@@ -133,7 +140,7 @@ def _compilation(
         any(map(_PIPELINE.search, callers)),
         has_collectives
         or any(map(_DDP.search, callers))
-        or any(_SHARED.search(f"{one.value_type} {one.code}") for one in checks),
+        or any(_SHARED.search(f"{check.value_type} {check.code}") for check in checks),
         fingerprint(texts.results.get(row.id, ())),
     )
 
@@ -280,5 +287,5 @@ def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummar
         return "its capture did not come to its end"
     if not log:
         return ""  # a capture knows that the program came to its end, whatever torch wrote of a compilation
-    running = [one for one in compilations if not one.has_ended]
+    running = [compilation for compilation in compilations if not compilation.has_ended]
     return f"[{running[-1].name}] has no end in it" if running else ""

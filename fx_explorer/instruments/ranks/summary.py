@@ -115,11 +115,11 @@ class RankSummary:
     @property
     def has_failed(self) -> bool:
         """Return whether a compilation of it failed."""
-        return any(one.has_failed for one in self.compilations)
+        return any(compilation.has_failed for compilation in self.compilations)
 
     @property
     def compile_s(self) -> float:
-        return sum(one.duration_s for one in self.compilations)
+        return sum(compilation.duration_s for compilation in self.compilations)
 
 
 MOST_APART_S = 600.0
@@ -131,10 +131,10 @@ def began_together(ranks: Iterable[RankSummary]) -> bool:
     """Return whether the clocks of ranks can be compared with each other: there are clocks, and the
     ranks began at one time.
     """
-    compiling = [one for one in ranks if one.compilations]
-    starts = [one.compilations[0].start_s for one in compiling]
+    compiling = [rank for rank in ranks if rank.compilations]
+    starts = [rank.compilations[0].start_s for rank in compiling]
     return (
         bool(starts)
-        and all(one.has_clock for one in compiling)
+        and all(rank.has_clock for rank in compiling)
         and max(starts) - min(starts) <= MOST_APART_S
     )

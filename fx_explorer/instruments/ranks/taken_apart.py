@@ -94,8 +94,8 @@ def taken_apart(log: Path, folder: Path) -> SplitLogs:
 
 
 def _lines(log: Path) -> Iterator[bytes]:
-    with opened(log, Damage()) as found:
-        yield from lines_of(found.blocks)
+    with opened(log, Damage()) as opened_log:
+        yield from lines_of(opened_log.blocks)
 
 
 def _rank_of(head: re.Match[bytes], line: bytes) -> int | None:

@@ -82,7 +82,7 @@ def group_text(
     ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int
 ) -> Iterator[str]:
     """Yield all that is known of a group; ``rank`` is the one of it whose compilations are listed."""
-    of_group = [one for one in ranks.findings if one.ranks == group.ranks]
+    of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
     if rank.unknown_end:
         yield f"What rank {rank.rank} did in the end is unknown: {rank.unknown_end}."
     if of_group:
@@ -92,23 +92,23 @@ def group_text(
     chart = time_line(ranks.groups, max(20, width - 12))
     if chart:
         yield from ("When each compiled:", *(f"  {line}" for line in chart_lines(chart)), "")
-    told = _waits(ranks, group)
-    if told:
-        yield from ("Who waits:", *(f"  {line}" for line in told), "")
+    parts = _waits(ranks, group)
+    if parts:
+        yield from ("Who waits:", *(f"  {line}" for line in parts), "")
     yield f"What rank {rank.rank} compiled ({rank.path}):"
-    for one in rank.compilations[:MOST_COMPILATIONS]:
-        said = f", {', '.join(map(cache_in_words, one.cache))}" if one.cache else ""
-        why = one.error.partition(" Explanation: ")[
+    for compilation in rank.compilations[:MOST_COMPILATIONS]:
+        said = f", {', '.join(map(cache_in_words, compilation.cache))}" if compilation.cache else ""
+        why = compilation.error.partition(" Explanation: ")[
             0
         ]  # the rest of torch's report is for a screen of its own
         error = f": {why}" if why else ""
-        if one.file:
-            where = f"{plain_function(one.function)} at {in_file(one.file, one.line)}"
+        if compilation.file:
+            where = f"{plain_function(compilation.function)} at {in_file(compilation.file, compilation.line)}"
         else:
             where = ""
         yield (
-            f"  [{one.name}] {where}  {seconds(one.duration_s)}  "
-            f"{STATUS_WORDS.get(one.status, one.status)}{said}{error}"
+            f"  [{compilation.name}] {where}  {seconds(compilation.duration_s)}  "
+            f"{STATUS_WORDS.get(compilation.status, compilation.status)}{said}{error}"
         )
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"
@@ -121,11 +121,11 @@ def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
     found = waits(ranks.summaries)
     if group:
         found = [
-            one
-            for one in found
-            if {one.first, *one.last, *one.never, *one.waiting} & set(group.ranks)
+            wait
+            for wait in found
+            if {wait.first, *wait.last, *wait.never, *wait.waiting} & set(group.ranks)
         ]
-    return [f"{as_sentence(one.in_words)}." for one in found[:MOST_WAITS]]
+    return [f"{as_sentence(wait.in_words)}." for wait in found[:MOST_WAITS]]
 
 
 def chart_lines(chart: TimeLine) -> Iterator[str]:

@@ -41,10 +41,15 @@ def time_line(groups: Sequence[RankGroup], width: int) -> TimeLine | None:
     common clock.
     """
     ranks = _shown(groups)
-    spans = [one for rank in ranks for one in rank.compilations if one.has_ended]
-    if not spans or not began_together(one for group in groups for one in group.members):
+    spans = [
+        compilation for rank in ranks for compilation in rank.compilations if compilation.has_ended
+    ]
+    if not spans or not began_together(rank for group in groups for rank in group.members):
         return None
-    start_s, end_s = min(one.start_s for one in spans), max(one.end_s for one in spans)
+    start_s, end_s = (
+        min(compilation.start_s for compilation in spans),
+        max(compilation.end_s for compilation in spans),
+    )
     latest = _latest(ranks)
     scale = (width - 1) / max(end_s - start_s, 1e-9)
     rows = [TimeLineRow(rank.rank, _cells(rank, latest, start_s, scale, width)) for rank in ranks]
@@ -56,24 +61,24 @@ def _shown(groups: Sequence[RankGroup]) -> list[RankSummary]:
     """Return all ranks; of many, the first of each group, and of the largest group those that end
     first and last.
     """
-    members = [one for group in groups for one in group.members]
+    members = [rank for group in groups for rank in group.members]
     if len(members) > MOST_ROWS:
         firsts = [group.first for group in groups[: MOST_ROWS - 2]]
         by_end = sorted(
-            (one for one in groups[0].members if one.compilations),
-            key=lambda one: one.compilations[-1].end_s,
+            (rank for rank in groups[0].members if rank.compilations),
+            key=lambda rank: rank.compilations[-1].end_s,
         )
-        members = list({one.rank: one for one in (*firsts, *by_end[:1], *by_end[-1:])}.values())
-    return sorted(members, key=lambda one: one.rank)
+        members = list({rank.rank: rank for rank in (*firsts, *by_end[:1], *by_end[-1:])}.values())
+    return sorted(members, key=lambda rank: rank.rank)
 
 
 def _latest(ranks: Sequence[RankSummary]) -> dict[str, float]:
     """Return when the last rank has compiled each graph with collectives."""
     found: dict[str, float] = {}
     for rank in ranks:
-        for one in rank.compilations:
-            if one.has_collectives and one.has_ended:
-                found[one.name] = max(found.get(one.name, 0.0), one.end_s)
+        for compilation in rank.compilations:
+            if compilation.has_collectives and compilation.has_ended:
+                found[compilation.name] = max(found.get(compilation.name, 0.0), compilation.end_s)
     return found
 
 
@@ -86,15 +91,15 @@ def _cells(
         first, last = int((first_s - start_s) * scale), int((last_s - start_s) * scale)
         cells[max(0, first) : min(width, last + 1)] = sign * (min(width, last + 1) - max(0, first))
 
-    for one in rank.compilations:
-        if one.has_collectives and one.status in ("ok", "broke"):
-            fill(one.end_s, latest.get(one.name, one.end_s), WAITS)
-    for at, one in enumerate(rank.compilations):
-        if one.has_ended:
-            fill(one.start_s, one.end_s, _sign(one, at))
-    for one in rank.compilations:
-        if one.status == "failed":
-            fill(one.end_s, one.end_s, FAILS)
+    for compilation in rank.compilations:
+        if compilation.has_collectives and compilation.status in ("ok", "broke"):
+            fill(compilation.end_s, latest.get(compilation.name, compilation.end_s), WAITS)
+    for at, compilation in enumerate(rank.compilations):
+        if compilation.has_ended:
+            fill(compilation.start_s, compilation.end_s, _sign(compilation, at))
+    for compilation in rank.compilations:
+        if compilation.status == "failed":
+            fill(compilation.end_s, compilation.end_s, FAILS)
     return "".join(cells)
 
 

@@ -65,17 +65,22 @@ def waits(summaries: Sequence[RankSummary]) -> list[Wait]:
     """Return where ranks wait, the longest first; what never comes before all."""
     by_name: dict[str, list[tuple[int, CompilationSummary]]] = {}
     for rank in summaries:
-        for one in rank.compilations:
-            if one.has_collectives:
-                by_name.setdefault(one.name, []).append((rank.rank, one))
+        for compilation in rank.compilations:
+            if compilation.has_collectives:
+                by_name.setdefault(compilation.name, []).append((rank.rank, compilation))
     has_clock = began_together(summaries)
     found = [wait for arrivals in by_name.values() for wait in _at(arrivals, has_clock)]
-    return sorted(found, key=lambda one: (not one.never, -one.longest_s))
+    return sorted(found, key=lambda wait: (not wait.never, -wait.longest_s))
 
 
 def _at(arrivals: Sequence[tuple[int, CompilationSummary]], has_clock: bool) -> Iterator[Wait]:
-    one = arrivals[0][1]
-    where = one.name, one.function, one.file, one.line
+    compilation_summary = arrivals[0][1]
+    where = (
+        compilation_summary.name,
+        compilation_summary.function,
+        compilation_summary.file,
+        compilation_summary.line,
+    )
     came = [
         (compilation.end_s, rank)
         for rank, compilation in arrivals

@@ -68,7 +68,9 @@ def _varied(
     now: dict[Dimension, int],
 ) -> list[Dimension]:
     free = {
-        one.source for one in reader.rows(model.Symbol, compilation=before.id) if not one.became
+        symbol.source
+        for symbol in reader.rows(model.Symbol, compilation=before.id)
+        if not symbol.became
     }
     differing = [
         one

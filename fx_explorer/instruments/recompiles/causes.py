@@ -107,15 +107,19 @@ def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
     session = _Compilations(reader)
     by_compilation: dict[str, list[ExplainedRecompile]] = {}
     for row in reader.rows(model.Recompile):
-        found = _explained(reader, session, row)
-        by_compilation.setdefault(found.compilation, []).append(found)
+        recompile = _explained(reader, session, row)
+        by_compilation.setdefault(recompile.compilation, []).append(recompile)
     seen: set[tuple[object, ...]] = set()
-    return [one for group in by_compilation.values() for one in _with_cause(group, seen)]
+    return [
+        explained_recompile
+        for group in by_compilation.values()
+        for explained_recompile in _with_cause(group, seen)
+    ]
 
 
 def causes(reader: SessionReader) -> list[ExplainedRecompile]:
     """Return one entry per recompile, including those that were refused at the recompile limit."""
-    return [one for one in recompiles(reader) if one.is_cause]
+    return [recompile for recompile in recompiles(reader) if recompile.is_cause]
 
 
 def cause_of(reader: SessionReader, compilation: model.Compilation) -> ExplainedRecompile | None:
@@ -125,7 +129,7 @@ def cause_of(reader: SessionReader, compilation: model.Compilation) -> Explained
         return None
     session = _Compilations(reader)
     group = _with_cause([_explained(reader, session, row) for row in rows], set())
-    return next(one for one in group if one.is_cause)
+    return next(recompile for recompile in group if recompile.is_cause)
 
 
 def reached_limit(compilation: model.Compilation) -> bool:
@@ -141,26 +145,26 @@ def _with_cause(
     """Return the group with its cause marked. ``seen`` has the values that were compiled for, and
     gets those of this group.
     """
-    values = [_value(one, one.change.new) for one in group]
-    seen |= {_value(one, one.change.old) for one in group}
+    values = [_value(recompile, recompile.change.new) for recompile in group]
+    seen |= {_value(recompile, recompile.change.old) for recompile in group}
     # With several versions, each call fails in all of them, mostly at values that another version
     # has. A value that none had is why torch compiles.
     cause = next((i for i, value in enumerate(values) if value not in seen), 0)
     seen |= set(values)
-    return [replace(one, is_cause=i == cause) for i, one in enumerate(group)]
+    return [replace(recompile, is_cause=i == cause) for i, recompile in enumerate(group)]
 
 
-def _value(one: ExplainedRecompile, value: str) -> tuple[object, ...]:
-    return one.function, one.change.name, one.change.index, value
+def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
+    return recompile.function, recompile.change.name, recompile.change.index, value
 
 
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
     """List where torch gave up, one entry per function."""
     session = _Compilations(reader)
-    refused = [one for one in session.rows if reached_limit(one)]
+    refused = [row for row in session.rows if reached_limit(row)]
     # Reversed twice: of each function the first one stays, and the order is that of the session.
-    first = {session.siblings(one)[0].id: one for one in reversed(refused)}
-    return [_limit_hit(reader, session, one) for one in reversed(first.values())]
+    first = {session.siblings(compilation)[0].id: compilation for compilation in reversed(refused)}
+    return [_limit_hit(reader, session, compilation) for compilation in reversed(first.values())]
 
 
 _LIMIT = re.compile(
@@ -205,13 +209,19 @@ class _Compilations:
 
     def before(self, row: model.Recompile) -> model.Compilation | None:
         """Return the compilation whose guard failed: the latest earlier one of that name."""
-        named = [one for one in self._by_name.get(row.of, ()) if one.id < row.compilation]
+        named = [
+            compilation
+            for compilation in self._by_name.get(row.of, ())
+            if compilation.id < row.compilation
+        ]
         return named[-1] if named else None
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """Return all compilations of the same function up to this one, since the last reset."""
         same = [one for one in self._by_frame[compilation.frame] if one.id <= compilation.id]
-        first = max((i for i, one in enumerate(same) if one.recompile == 0), default=0)
+        first = max(
+            (i for i, compilation in enumerate(same) if compilation.recompile == 0), default=0
+        )
         return same[first:]
 
     def function(self, compilation: model.Compilation | None) -> model.Compilation | None:
@@ -330,10 +340,10 @@ def _line_of_guard(
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
     """Return what a dynamic size was when the code was compiled; empty for anything else."""
     if before and source:
-        found = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
+        symbols = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
     else:
-        found = []
-    return found[0].hint if found else ""
+        symbols = []
+    return symbols[0].hint if symbols else ""
 
 
 def _caller(reader: SessionReader, compilation: model.Compilation | None) -> tuple[str, int]:
@@ -351,12 +361,18 @@ def _limit_hit(
     """Describe a compilation that torch refused because its function had been compiled too
     often.
     """
-    compiled = [one for one in session.siblings(refused) if one.status in ("ok", "broke")]
+    compiled = [
+        compilation
+        for compilation in session.siblings(refused)
+        if compilation.status in ("ok", "broke")
+    ]
     function = session.function(refused) or refused
     said = _LIMIT.search(refused.error)
     limit = int((said and said["limit"]) or len(compiled))
     count = len(compiled)
-    cause = next((one for one in causes(reader) if one.compilation == refused.name), None)
+    cause = next(
+        (recompile for recompile in causes(reader) if recompile.compilation == refused.name), None
+    )
     if is_text(reader):  # which does not have all that was compiled
         count = max(count, limit)
     return LimitHit(

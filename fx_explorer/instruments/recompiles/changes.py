@@ -65,19 +65,19 @@ def change_of(
     model.Recompile, and empty where only the report is known. ``of`` is the compilation that it is
     of.
     """
-    found = _change_of(guard, source, old, new)
+    change = _change_of(guard, source, old, new)
     name, words, other = (
-        told_by_function(text, of) for text in (found.name, found.words, found.other)
+        told_by_function(text, of) for text in (change.name, change.words, change.other)
     )
-    return replace(found, name=name, words=words, other=other)
+    return replace(change, name=name, words=words, other=other)
 
 
 def _change_of(guard: str, source: str, old: str, new: str) -> GuardChange:
     guard = _ATTRIBUTE.sub(r"\1.\2", _FROM_NUMPY.sub(r"\1", bounded(guard)))
     for kind, pattern, words in _KINDS:
-        found = re.search(pattern, guard)
-        if found:
-            return _change(kind, words, found.groupdict(), source, old, new)
+        match = re.search(pattern, guard)
+        if match:
+            return _change(kind, words, match.groupdict(), source, old, new)
     return GuardChange("other", plain_name(source), _where(source), old, new, guard.strip())
 
 
@@ -437,7 +437,7 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     where their order differs (capture/dynamo/guards/recompiles.py).
     """
     name, where = plain_name(source or reported), _where(source or reported)
-    told = f"the global {name}" if where == "global" else name
+    text = f"the global {name}" if where == "global" else name
     if source.startswith("len("):  # a length and no dict
         name = plain_name(source.removeprefix("len(").removesuffix(")"))
         return GuardChange(
@@ -455,15 +455,15 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
             where,
             old,
             new,
-            f"the keys of {told} are in another order: {old} before, {new} now",
+            f"the keys of {text} are in another order: {old} before, {new} now",
         )
     if name == KEYWORDS:
-        told = "the call"
+        text = "the call"
     gone = f"{old} {_is_gone(old)}" if old else ""
     added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new" if new else ""
     what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
     which = "other keyword arguments" if name == KEYWORDS else "other keys"
-    return GuardChange("keys", name, where, old, new, f"{told} has {which}: {what}")
+    return GuardChange("keys", name, where, old, new, f"{text} has {which}: {what}")
 
 
 def _is_gone(keys: str) -> str:

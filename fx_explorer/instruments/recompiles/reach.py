@@ -35,18 +35,18 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
     """Return where the tensor of this source is made, if that is beyond the user's reach; None
     where the user's code can hold it before the call, or nothing is known.
     """
-    found = _LOCAL.match(source)
-    if found is None or is_unfinished(source):
+    match = _LOCAL.match(source)
+    if match is None or is_unfinished(source):
         return None
     name, line = plain_source(source, of), resumed_at(of.function)
     frames = _frames(reader, of)
     if line:
-        made_at = _made_at(reader, of, found["name"], line)
+        made_at = _made_at(reader, of, match["name"], line)
         if made_at:
             where = f"{name} is made inside {function_resumed(of.function)}, at line {made_at}"
             return OutOfReach(where, f"take away the graph break at line {line}")
         frames = frames[:-1]
-    attribute = found["attribute"] or found["kept"]
+    attribute = match["attribute"] or match["kept"]
     if attribute and (made_at := _assigned_at(reader, of, attribute)):
         function = function_resumed(of.function)
         return OutOfReach(

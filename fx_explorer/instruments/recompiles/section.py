@@ -8,33 +8,33 @@ from fx_explorer.instruments.recompiles.changes import GuardChange
 Json = dict[str, object]
 
 
-def recompile(one: ExplainedRecompile) -> Json:
+def recompile(explained_recompile: ExplainedRecompile) -> Json:
     """Return one recompile: what changed, what it became, and what avoids it."""
     return {
-        "compilation": one.compilation,
-        "of": one.of,
-        "is_cause": one.is_cause,
-        "times": one.times,
-        "reason": one.reason,
-        "in_words": one.in_words,
-        "guard": one.guard,
-        "file": one.file,
-        "line": one.line,
-        "change": _change(one.change),
-        "called_from": _place(*one.called_from),
-        "graphs": one.graphs,
-        "remedy": one.remedy,
+        "compilation": explained_recompile.compilation,
+        "of": explained_recompile.of,
+        "is_cause": explained_recompile.is_cause,
+        "times": explained_recompile.times,
+        "reason": explained_recompile.reason,
+        "in_words": explained_recompile.in_words,
+        "guard": explained_recompile.guard,
+        "file": explained_recompile.file,
+        "line": explained_recompile.line,
+        "change": _change(explained_recompile.change),
+        "called_from": _place(*explained_recompile.called_from),
+        "graphs": explained_recompile.graphs,
+        "remedy": explained_recompile.remedy,
     }
 
 
-def _change(one: GuardChange) -> Json:
+def _change(change: GuardChange) -> Json:
     return {
-        "kind": one.kind,
-        "name": one.name,
-        "where": one.where or None,
-        "index": one.index,
-        "old": one.old or None,
-        "new": one.new or None,
+        "kind": change.kind,
+        "name": change.name,
+        "where": change.where or None,
+        "index": change.index,
+        "old": change.old or None,
+        "new": change.new or None,
     }
 
 
@@ -42,16 +42,16 @@ def _place(file: str, line: int) -> Json | None:
     return {"file": file, "line": line} if file else None
 
 
-def limit_hit(one: LimitHit) -> Json:
+def limit_hit(hit: LimitHit) -> Json:
     """Return where torch stopped compiling again, and by which option."""
     return {
-        "compilation": one.compilation,
-        "function": one.function,
-        "file": one.file,
-        "line": one.line,
-        "option": one.option,
-        "limit": one.limit,
-        "compiled": one.compiled,
-        "raises": one.is_error,
-        "in_words": one.in_words,
+        "compilation": hit.compilation,
+        "function": hit.function,
+        "file": hit.file,
+        "line": hit.line,
+        "option": hit.option,
+        "limit": hit.limit,
+        "compiled": hit.compiled,
+        "raises": hit.is_error,
+        "in_words": hit.in_words,
     }

@@ -21,16 +21,16 @@ def region(one: Region) -> Json:
     }
 
 
-def _lowering(one: Lowering) -> Json:
-    row = one.row
+def _lowering(lowering: Lowering) -> Json:
+    row = lowering.row
     return {
-        "compilation": one.compilation,
+        "compilation": lowering.compilation,
         "direction": row.direction,
         "subgraph": row.subgraph or None,
         "nodes": row.nodes,
         "configs": row.configs or {},
         "reused": row.is_reused,
         "seconds": round(row.duration_s, 6),
-        "kernels": list(one.kernels),
+        "kernels": list(lowering.kernels),
         "reason": row.reason or None,
     }

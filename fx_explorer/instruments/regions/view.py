@@ -88,16 +88,20 @@ def compiled_in_words(region: Region) -> str:
     """
     if not region.lowerings:
         return "with the whole" if region.is_compiled else "no"
-    compiled = [one for one in region.lowerings if one.row.subgraph]
+    compiled = [lowering for lowering in region.lowerings if lowering.row.subgraph]
     if len(compiled) == len(region.lowerings):
         return "on its own"
     return "in part" if compiled else "no"
 
 
 def _kernels(region: Region, *, backward: bool) -> list[str]:
-    wanted = [one for one in region.lowerings if (one.row.direction == "backward") == backward]
+    wanted = [
+        lowering
+        for lowering in region.lowerings
+        if (lowering.row.direction == "backward") == backward
+    ]
     if region.lowerings:
-        return list(dict.fromkeys(name for one in wanted for name in one.kernels))
+        return list(dict.fromkeys(name for lowering in wanted for name in lowering.kernels))
     return list(region.backward_kernels if backward else region.forward_kernels)
 
 
@@ -105,30 +109,30 @@ def _configs(region: Region) -> list[str]:
     return list(
         dict.fromkeys(
             f"{key}={value}"
-            for one in region.lowerings
-            for key, value in (one.row.configs or {}).items()
+            for lowering in region.lowerings
+            for key, value in (lowering.row.configs or {}).items()
         )
     )
 
 
 def _text(region: Region) -> str:
     lines = [f"{region.name} · {region.key}: {region.value}", f"nodes: {_nodes(region)}"]
-    lines += [_lowering_line(one) for one in region.lowerings]
-    lines += [f"{one.direction}: kept eager: {_ops(one)}" for one in region.eager]
+    lines += [_lowering_line(lowering) for lowering in region.lowerings]
+    lines += [f"{nodes.direction}: kept eager: {_ops(nodes)}" for nodes in region.eager]
     if not region.lowerings:
         lines.append(f"kernels: {', '.join(region.kernels) or 'none was generated for it'}")
     return "\n".join(lines)
 
 
-def _lowering_line(one: Lowering) -> str:
-    row: model.RegionLowering = one.row
-    where = f"[{one.compilation}] {row.direction}"
+def _lowering_line(lowering: Lowering) -> str:
+    row: model.RegionLowering = lowering.row
+    where = f"[{lowering.compilation}] {row.direction}"
     if not row.subgraph:
         return f"{where}: not compiled: {row.reason}"
     reused = ", as before" if row.is_reused else ""
     return (
         f"{where}: {row.subgraph}, {counted(row.nodes, 'node')} in {row.duration_s:.2f} "
-        f"s{reused}: {', '.join(one.kernels)}"
+        f"s{reused}: {', '.join(lowering.kernels)}"
     )
 
 
@@ -138,6 +142,7 @@ def _ops(one: EagerNodes) -> str:
 
 def _notice(eager: list[EagerNodes]) -> str:
     parts = [
-        f"{counted(one.nodes, 'node')} of {one.direction} [{one.compilation}]" for one in eager
+        f"{counted(nodes.nodes, 'node')} of {nodes.direction} [{nodes.compilation}]"
+        for nodes in eager
     ]
     return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""

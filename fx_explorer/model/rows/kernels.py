@@ -116,9 +116,13 @@ class BenchAnswer:
     def from_json(cls, text: str) -> BenchAnswer:
         fields: dict[str, Any] = json.loads(text)
         time, ceilings = fields.get("time"), fields.get("ceilings", ())
-        found = KernelTime(**time) if time else None
+        kernel_time = KernelTime(**time) if time else None
         return cls(
-            **{**fields, "time": found, "ceilings": tuple(CardCeiling(**one) for one in ceilings)}
+            **{
+                **fields,
+                "time": kernel_time,
+                "ceilings": tuple(CardCeiling(**ceiling) for ceiling in ceilings),
+            }
         )
 
 

@@ -104,9 +104,9 @@ def ran_out_of_memory(error: BaseException) -> bool:
     """Return whether this is a MemoryError, an error of Dynamo's that names one, or the message of
     one of torch's allocators.
     """
-    told = one_line(error)
+    text = one_line(error)
     words = ("MemoryError", "can't allocate memory", "out of memory")
-    return isinstance(error, MemoryError) or any(one in told for one in words)
+    return isinstance(error, MemoryError) or any(word in text for word in words)
 
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:

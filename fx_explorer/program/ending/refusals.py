@@ -61,15 +61,15 @@ def in_plain_words(error: BaseException) -> str:
     return ""
 
 
-def _recompiled(who: str, told: re.Match[str] | None, error: BaseException) -> str:
-    if not told:
+def _recompiled(who: str, match: re.Match[str] | None, error: BaseException) -> str:
+    if not match:
         return ""
     guards = _GUARD.findall(bounded(str(error)))
     if guards:
         because = f"the guard that failed is {guards[0]}"
     else:
         because = "nothing is compiled for it yet"
-    function = f"{told['function']} ({told['file']}:{told['line']})"
+    function = f"{match['function']} ({match['file']}:{match['line']})"
     return (
         f"{who} allows no further compilation, and {_call(error)} needs one of {function}: "
         f"{because}"
@@ -95,9 +95,9 @@ def _broke(error: BaseException) -> str:
 def _call(error: BaseException) -> str:
     """Name the call by the last line of the user's program that led to it."""
     frames = [
-        one
-        for one in traceback.extract_tb(error.__traceback__)
-        if not one.filename.startswith(_not_theirs())
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_not_theirs())
     ]
     if frames:
         return f"the call at {frames[-1].filename}:{frames[-1].lineno}"

@@ -115,28 +115,28 @@ def _compiled() -> int:
 def _rows(
     calls: list[MeasuredCall], hits: dict[int, int], device: str
 ) -> tuple[CallTime, list[BreakTime]]:
-    took = [one.took_s for one in calls]
+    took = [call.took_s for call in calls]
     whole = CallTime(
         0,
         median(took),
         interquartile_range(took),
-        median(one.spent.graphs_s for one in calls),
+        median(call.spent.graphs_s for call in calls),
         len(calls),
         device,
     )
-    at_breaks = [_by_break(one.spent, hits) for one in calls]
-    met = sorted({hit for one in at_breaks for hit in one})
-    each = {hit: [one.get(hit, 0.0) for one in at_breaks] for hit in met}
+    at_breaks = [_by_break(call.spent, hits) for call in calls]
+    met = sorted({hit for at_break in at_breaks for hit in at_break})
+    each = {hit: [at_break.get(hit, 0.0) for at_break in at_breaks] for hit in met}
     return whole, [
         BreakTime(0, 0, hit, median(times), interquartile_range(times))
         for hit, times in each.items()
     ]
 
 
-def _by_break(found: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
+def _by_break(call_seconds: CallSeconds, hits: dict[int, int]) -> dict[int, float]:
     """Return seconds by GraphBreak. A break that cuts its callers too has a frame of each."""
     seconds: dict[int, float] = {}
-    for frame, passed_s in found.at_cuts_s.items():
+    for frame, passed_s in call_seconds.at_cuts_s.items():
         if frame in hits:
             seconds[hits[frame]] = seconds.get(hits[frame], 0.0) + passed_s
     return seconds

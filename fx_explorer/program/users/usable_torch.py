@@ -55,11 +55,11 @@ def no_end_of_process() -> Iterator[None]:
     try:
         yield
     except SystemExit as leaving:
-        told = (
+        text = (
             f"torch called sys.exit({leaving.code!r}) while {sys.executable} imported it from "
             f"{place_of_torch()}"
         )
-        raise TorchEnded(f"{told}: this torch does not work there. {ADVICE}") from leaving
+        raise TorchEnded(f"{text}: this torch does not work there. {ADVICE}") from leaving
 
 
 @contextlib.contextmanager

@@ -169,12 +169,12 @@ class Compilations:
 
     def _begin(self, name: str, seconds: float) -> LogCompilation:
         times = self._begun[name] = self._begun.get(name, 0) + 1
-        found = _NUMBERS.fullmatch(name)
+        match = _NUMBERS.fullmatch(name)
         row = Compilation(
             0,
             (name or WITHOUT_FRAME) + (f"#{times}" if times > 1 else ""),
-            int(found["frame"]) if found else 0,
-            int(found["recompile"]) if found else 0,
+            int(match["frame"]) if match else 0,
+            int(match["recompile"]) if match else 0,
             "",
             "",
             0,

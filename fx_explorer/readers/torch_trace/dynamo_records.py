@@ -301,9 +301,9 @@ class ProgramRecords:
             record, "listing", "dynamo", "Exported program", "python", record.payload
         )
         printed, _, _ = record.payload.partition(_AFTER_GRAPH)
-        found = read_graphs(printed)
-        if found:
-            graph = self._graphs.add_printed(found[0], Graph(0, 0, "front_end", "", "export"))
+        graphs = read_graphs(printed)
+        if graphs:
+            graph = self._graphs.add_printed(graphs[0], Graph(0, 0, "front_end", "", "export"))
             self._writer.add(FrontEnd(0, "export", "made", graph))
 
     def _expression(self, record: Record) -> None:
@@ -350,9 +350,9 @@ class ProgramRecords:
 
     def finish(self) -> None:
         """Write how the expressions of sizes came about, as one document of each compilation."""
-        for found in self._expressions.values():
-            text = "\n".join(one.text for one in found)
+        for expressions in self._expressions.values():
+            text = "\n".join(expression.text for expression in expressions)
             title = "How expressions of sizes came about"
             self._compilations.add_artifact(
-                found[0].record, "listing", "dynamo", title, "text", text
+                expressions[0].record, "listing", "dynamo", title, "text", text
             )

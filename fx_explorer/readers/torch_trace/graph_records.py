@@ -126,11 +126,11 @@ class GraphRecords:
         return self._whole(compilation).bucket
 
     def _whole(self, compilation: int) -> GraphsOfCompilation:
-        found = self._graphs.setdefault(compilation, GraphsOfCompilation())
+        graphs_of_compilation = self._graphs.setdefault(compilation, GraphsOfCompilation())
         self._graphs.move_to_end(compilation)
         while len(self._graphs) > MOST_AT_HAND:
             self._graphs.popitem(last=False)
-        return found
+        return graphs_of_compilation
 
     def forget(self, compilation: int) -> None:
         """Forget the names of the nodes of a compilation of which nothing more comes."""
@@ -139,10 +139,10 @@ class GraphRecords:
     def _graph(self, record: Record) -> None:
         stage, direction, name = STAGE_OF[record.name]
         compilation = self._compilation_of(record, stage)
-        found = read_graphs(record.payload)
-        if not found:
+        graphs = read_graphs(record.payload)
+        if not graphs:
             raise ValueError("a graph without a class")
-        graph, whole = found[0], self._whole(compilation)
+        graph, whole = graphs[0], self._whole(compilation)
         inputs = tuple(node.name for node in graph.nodes if node.op == "placeholder")
         part = record.subgraph or self._compilations.parts.get(compilation, "")
         if is_bucket_label(part):
@@ -299,8 +299,8 @@ class GraphRecords:
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
     """Yield the links that torch's comments make: which input of the graph it traced an input is."""
-    for found in _AOT_INPUT.finditer(text):
-        index, node = int(found["index"]), ids.get(found["name"])
+    for match in _AOT_INPUT.finditer(text):
+        index, node = int(match["index"]), ids.get(match["name"])
         if node is not None and index < len(traced):
             yield Link(node, traced[index], "aot_input")
 
@@ -320,8 +320,8 @@ def _called(node: PrintedNode, children: Iterable[str], graph: PrintedGraph) -> 
     if node.op != "call_function":
         return ()
     attributes = {
-        one.name: one.target
-        for one in graph.nodes
-        if one.op == "get_attr" and one.target in set(children)
+        node.name: node.target
+        for node in graph.nodes
+        if node.op == "get_attr" and node.target in set(children)
     }
     return tuple(attributes[name] for name in node.inputs if name in attributes)

@@ -160,8 +160,8 @@ def _changed_at(entry: Path) -> float | None:
 
 
 def _rank(log: Path) -> int:
-    found = _RANK.search(log.name)
-    return int(found[1]) if found else 0
+    match = _RANK.search(log.name)
+    return int(match[1]) if match else 0
 
 
 SILENT_FROM_S = 3.0

@@ -241,14 +241,16 @@ class InductorRecords:
         for name, origins in made_of.items():
             child = traced.get(name) or passed.get(name)
             if child:
-                yield from (Link(child, given[one], "from_node") for one in origins if one in given)
+                yield from (
+                    Link(child, given[origin], "from_node") for origin in origins if origin in given
+                )
 
 
 def _table(value: Any) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         return {}
     return {
-        str(key): [str(one) for one in names]
+        str(key): [str(name) for name in names]
         for key, names in value.items()
         if isinstance(names, list)
     }

@@ -265,7 +265,7 @@ class VllmRecords:
 
 def _summary(pieces: _Pieces) -> list[str]:
     lines = []
-    compiled = dict.fromkeys(one.piece for one in pieces.compiles)
+    compiled = dict.fromkeys(compile_record.piece for compile_record in pieces.compiles)
     kinds: dict[str, list[str]] = {}
     for name, shape in pieces.shapes.items():
         kinds.setdefault(shape, []).append(name)
@@ -279,23 +279,26 @@ def _summary(pieces: _Pieces) -> list[str]:
             "",
         ]
     if pieces.compiles:
-        spent = sum(max(0.0, one.end_s - one.start_s) for one in pieces.compiles)
-        hits = sum(one.cache == "hit" for one in pieces.compiles)
+        spent = sum(
+            max(0.0, compile_record.end_s - compile_record.start_s)
+            for compile_record in pieces.compiles
+        )
+        hits = sum(compile_record.cache == "hit" for compile_record in pieces.compiles)
         lines += [
             (
                 f"{len(pieces.compiles)} compiles took {spent:.2f} s in all; {hits} were "
                 "answered by the cache."
             ),
             "",
-            *(_compile_line(one) for one in pieces.compiles),
+            *(_compile_line(compile_record) for compile_record in pieces.compiles),
         ]
     return lines
 
 
-def _compile_line(one: _Compile) -> str:
-    cache = _CACHE_WORDS.get(one.cache, "the log does not say what the cache did")
+def _compile_line(compile_record: _Compile) -> str:
+    cache = _CACHE_WORDS.get(compile_record.cache, "the log does not say what the cache did")
     return (
-        f"{one.piece:<12} tokens {one.tokens:<40} {max(0.0, one.end_s - one.start_s):8.2f} s  "
+        f"{compile_record.piece:<12} tokens {compile_record.tokens:<40} {max(0.0, compile_record.end_s - compile_record.start_s):8.2f} s  "
         f" {cache}"
     )
 

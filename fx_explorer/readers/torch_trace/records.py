@@ -65,8 +65,8 @@ def pieces(
             continue
         looked_at = max(0, len(rest) - _LONGEST_BEGINNING)
         known, start = rest + block, 0
-        for found in _NEXT.finditer(known, looked_at):
-            end = found.end()
+        for match in _NEXT.finditer(known, looked_at):
+            end = match.end()
             piece = LogPiece(known[start:end], offset + start, line)
             line += piece.raw.count(b"\n")
             yield piece if cut is None else _ended(cut, piece.raw)

@@ -182,9 +182,9 @@ class Given:
         for name, values in self._values.items():
             if self._differs(values):
                 ordered = sorted(values.items(), key=lambda item: -_count(item[1]))
-                told = [f"{value}  {_times(runs)}" for value, runs in ordered[:SHOWN_VALUES]]
+                parts = [f"{value}  {_times(runs)}" for value, runs in ordered[:SHOWN_VALUES]]
                 rest = len(ordered) - SHOWN_VALUES
-                yield name, told + [f"… and {rest} more values"] * (rest > 0)
+                yield name, parts + [f"… and {rest} more values"] * (rest > 0)
 
     def _differs(self, values: dict[str, list[list[int]]]) -> bool:
         return len(values) > 1 or sum(map(_count, values.values())) < self.launches
@@ -229,7 +229,7 @@ def _count(runs: Iterable[list[int]]) -> int:
 
 def _times(runs: list[list[int]]) -> str:
     """Return ``× 248 (launches 1-66, 260-441)``."""
-    told = [str(first) if first == last else f"{first}-{last}" for first, last, _ in runs[:3]]
+    parts = [str(first) if first == last else f"{first}-{last}" for first, last, _ in runs[:3]]
     more = ", …" if len(runs) > 3 else ""
     noun = "launch" if len(runs) == 1 and runs[0][0] == runs[0][1] else "launches"
-    return f"× {_count(runs):,} ({noun} {', '.join(told)}{more})"
+    return f"× {_count(runs):,} ({noun} {', '.join(parts)}{more})"

@@ -242,15 +242,16 @@ def _arguments(code: str, name: str) -> dict[str, bool]:
     whether each is a ``tl.constexpr``; none for a source that cannot be read.
     """
     try:
-        found = ast.parse(textwrap.dedent(code))
+        module = ast.parse(textwrap.dedent(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    functions = [node for node in ast.walk(found) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
     own = [node for node in functions if node.name == name] or functions
     arguments = [*own[0].args.posonlyargs, *own[0].args.args] if own else []
     return {
-        one.arg: one.annotation is not None and "constexpr" in ast.unparse(one.annotation)
-        for one in arguments
+        argument.arg: argument.annotation is not None
+        and "constexpr" in ast.unparse(argument.annotation)
+        for argument in arguments
     }
 
 
@@ -275,9 +276,9 @@ def _took(times: Any, metadata: dict[str, Any]) -> float:
     if not isinstance(stages, list) or not stages:
         return NOT_KNOWN
     spent = [
-        one[1]
-        for one in stages
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int | float)
+        stage[1]
+        for stage in stages
+        if isinstance(stage, list) and len(stage) == 2 and isinstance(stage[1], int | float)
     ]
     return (sum(spent) + max(0, _whole(table(times).get("ir_initialization"), 0))) * MICROSECOND
 

@@ -69,28 +69,28 @@ class LaunchCounter:
         build = self._kernels.by_hash.get(known)
         if build is None:
             self._first.setdefault(known, (event, known, name))
-            found, position = self._waiting.setdefault(known, _OfKernel()), 0
+            of_kernel, position = self._waiting.setdefault(known, _OfKernel()), 0
         else:
-            found = self._known.setdefault(build.function.row.id, _OfKernel())
+            of_kernel = self._known.setdefault(build.function.row.id, _OfKernel())
             position = build.row.position
         stack = event.fields.get("stack")
         if event.fields.get("autotune_launch_type") == "benchmark" or is_tuning(stack):
-            found.tuning[position] += 1
+            of_kernel.tuning[position] += 1
             return
-        found.given.add(event.fields)
+        of_kernel.given.add(event.fields)
         where = launching_frame(self._places, stack)
         if where:
-            found.places[f"{where.file}:{where.line} in {where.function}: {where.code}"] += 1
-        _count(found.groups.setdefault(position, {}), event.fields)
+            of_kernel.places[f"{where.file}:{where.line} in {where.function}: {where.code}"] += 1
+        _count(of_kernel.groups.setdefault(position, {}), event.fields)
 
     def finish(self) -> None:
         """Write the rows and, for each kernel, the document that says what differed."""
-        for known, found in self._waiting.items():
+        for known, of_kernel in self._waiting.items():
             build = self._kernels.by_hash.get(known) or self._kernels.launched_only(
                 *self._first[known]
             )
             self._known.setdefault(build.function.row.id, _OfKernel())
-            self._take_over(self._known[build.function.row.id], found, build.row.position)
+            self._take_over(self._known[build.function.row.id], of_kernel, build.row.position)
         self._waiting.clear()
         for function in self._kernels.functions:
             launched = self._known.get(function.row.id)
@@ -106,20 +106,20 @@ class LaunchCounter:
                     _in_words(function, launched),
                 )
 
-    def _take_over(self, kept: _OfKernel, found: _OfKernel, position: int) -> None:
+    def _take_over(self, kept: _OfKernel, of_kernel: _OfKernel, position: int) -> None:
         """Add launches that came before their kernel. What they were given is shown only where no
         others are.
         """
-        kept.places.update(found.places)
-        kept.tuning[position] += found.tuning[0]
+        kept.places.update(of_kernel.places)
+        kept.tuning[position] += of_kernel.tuning[0]
         groups = kept.groups.setdefault(position, {})
-        for key, group in found.groups.get(0, {}).items():
+        for key, group in of_kernel.groups.get(0, {}).items():
             groups.setdefault(key, _Group(group.grid, group.arguments)).count += group.count
         if not kept.given.launches:
-            kept.given = found.given
+            kept.given = of_kernel.given
 
-    def _write(self, build: Build, found: _OfKernel) -> None:
-        groups = found.groups.get(build.row.position, {})
+    def _write(self, build: Build, of_kernel: _OfKernel) -> None:
+        groups = of_kernel.groups.get(build.row.position, {})
         for group in groups.values():
             self._writer.add(
                 KernelLaunch(
@@ -158,28 +158,30 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
     return {"name": name, "type": str(given.get("type"))}
 
 
-def _in_words(function: Function, found: _OfKernel) -> str:
-    tuned = f", and {found.tuning.total():,} more while it was tuned" if found.tuning else ""
-    lines = [f"{function.row.name}: {found.given.launches:,} launches{tuned}.", ""]
+def _in_words(function: Function, of_kernel: _OfKernel) -> str:
+    tuned = (
+        f", and {of_kernel.tuning.total():,} more while it was tuned" if of_kernel.tuning else ""
+    )
+    lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches{tuned}.", ""]
     width = max(len(build.row.shown_options) for build in function.builds)
     lines += [f"{'configuration':<{width}}  launches  while tuned"]
     for build in function.builds:
-        count = sum(group.count for group in found.groups.get(build.row.position, {}).values())
-        timed = f"{found.tuning[build.row.position]:,}" if found.tuning else "-"
+        count = sum(group.count for group in of_kernel.groups.get(build.row.position, {}).values())
+        timed = f"{of_kernel.tuning[build.row.position]:,}" if of_kernel.tuning else "-"
         lines.append(f"{build.row.shown_options:<{width}}  {count:>8,}  {timed:>11}")
-    same, different = list(found.given.same()), list(found.given.different())
+    same, different = list(of_kernel.given.same()), list(of_kernel.given.different())
     if different:
         lines += ["", "Different from launch to launch:"]
         for name, values in different:
             lines += [f"  {name}", *(f"      {value}" for value in values)]
-    if same and found.given.launches > 1:
-        lines += ["", f"The same in all {found.given.launches:,} launches:"]
+    if same and of_kernel.given.launches > 1:
+        lines += ["", f"The same in all {of_kernel.given.launches:,} launches:"]
     elif same:
         lines += ["", "Of the launch:"]
     lines += [f"  {name}  {value}" for name, value in same]
-    if found.places:
+    if of_kernel.places:
         lines += ["", "Launched from:"]
         lines += [
-            f"  {count:>8,} × {place}" for place, count in found.places.most_common(MOST_PLACES)
+            f"  {count:>8,} × {place}" for place, count in of_kernel.places.most_common(MOST_PLACES)
         ]
     return "\n".join(lines) + "\n"

@@ -125,17 +125,21 @@ def raised_compilations(reader: SessionReader) -> list[Compilation]:
     """List the compilations that ended in an exception of the compiler's, in the order they were
     compiled. A break or fallback leaves a row of its own; an exception does not.
     """
-    failed = [one for one in reader.rows(Compilation) if one.status in ("failed", "skipped")]
+    failed = [
+        compilation
+        for compilation in reader.rows(Compilation)
+        if compilation.status in ("failed", "skipped")
+    ]
     if not failed:
         return []
     told = {row.compilation for row in reader.rows(GraphBreak)} | {
         row.compilation for row in reader.rows(Fallback)
     }
     return [
-        one
-        for one in failed
-        if one.status == "failed"
-        or (one.id not in told and _fail_type(reader, one) in _MAY_BE_LEFT)
+        compilation
+        for compilation in failed
+        if compilation.status == "failed"
+        or (compilation.id not in told and _fail_type(reader, compilation) in _MAY_BE_LEFT)
     ]
 
 

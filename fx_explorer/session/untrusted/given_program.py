@@ -42,19 +42,17 @@ def check_is_python(file: Path, *, as_python: bool) -> None:
     (``as_python``), and for one that Python could not read whatever it is called. Without a suffix
     its first line may say that it is Python.
     """
-    found = kind_of_file(file)
-    if found.kind == "broken_archive":
+    kind = kind_of_file(file)
+    if kind.kind == "broken_archive":
         from fx_explorer.session.untrusted.zip_archive import check_archive
 
         check_archive(file)
-    if found.kind == "unreadable":
-        raise UnreadableProgramError(f"{file} is {found.words}. {found.advice_for(file)}.")
-    if not found.may_be_python:
-        raise TargetError(
-            f"{file} is no Python file: it is {found.words}. {found.advice_for(file)}."
-        )
+    if kind.kind == "unreadable":
+        raise UnreadableProgramError(f"{file} is {kind.words}. {kind.advice_for(file)}.")
+    if not kind.may_be_python:
+        raise TargetError(f"{file} is no Python file: it is {kind.words}. {kind.advice_for(file)}.")
     if not as_python and not _is_called_python(file):
-        raise _no_python_by_name(file, found)
+        raise _no_python_by_name(file, kind)
 
 
 def _is_called_python(file: Path) -> bool:
@@ -66,9 +64,9 @@ def _is_called_python(file: Path) -> bool:
     return not file.suffix and first_line.startswith(b"#!") and b"python" in first_line
 
 
-def _no_python_by_name(file: Path, found: FileKind) -> TargetError:
+def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:
     return TargetError(
-        f"{file} is no Python file by its name; it looks like {found.words}. "
-        f"{found.advice_for(file)}. "
+        f"{file} is no Python file by its name; it looks like {kind.words}. "
+        f"{kind.advice_for(file)}. "
         "If it is a Python program all the same, say so with --as-python."
     )

@@ -63,11 +63,11 @@ def opened(path: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError:
             db = _connected(uri + "?mode=ro&immutable=1")
     except UNREADABLE as error:
-        found = kind_of_file(path)
-        if found.kind == "sqlite":
-            what = f"{found.words} that is damaged or cut off ({reason(error)})"
+        kind = kind_of_file(path)
+        if kind.kind == "sqlite":
+            what = f"{kind.words} that is damaged or cut off ({reason(error)})"
         else:
-            what = found.words
+            what = kind.words
         raise NotASessionError(f"{path} is not an fx-explorer session: it is {what}") from error
     return db
 

@@ -44,14 +44,16 @@ class Pt2Archive:
     def models(self) -> list[str]:
         """Return the names of the compiled models of an AOTInductor package."""
         found = (
-            one.name.split("/")[2]
-            for one in self.members
-            if one.name.startswith(AOT_FOLDER) and one.name.count("/") >= 3
+            member.name.split("/")[2]
+            for member in self.members
+            if member.name.startswith(AOT_FOLDER) and member.name.count("/") >= 3
         )
         return list(dict.fromkeys(found))
 
     def of_model(self, model: str) -> list[Member]:
-        return [one for one in self.members if one.name.startswith(f"{AOT_FOLDER}{model}/")]
+        return [
+            member for member in self.members if member.name.startswith(f"{AOT_FOLDER}{model}/")
+        ]
 
     def texts(self, members: Iterable[Member]) -> Iterator[str]:
         """Yield the text of each member. The file is opened once: its table of contents may be
@@ -66,18 +68,18 @@ def read_pt2(path: Path) -> Pt2Archive:
     """Return what the file is. Raises UnreadableProgramError, which says what it is instead, or
     what is wrong with it.
     """
-    found = kind_of_file(path)
-    if found.kind == "broken_archive":
+    kind = kind_of_file(path)
+    if kind.kind == "broken_archive":
         check_archive(path)
-    if not found.is_of_export:
+    if not kind.is_of_export:
         raise UnreadableProgramError(
-            f"{path} is {found.words}, and neither an ExportedProgram nor a package of "
-            f"AOTInductor. {found.advice_for(path)}"
+            f"{path} is {kind.words}, and neither an ExportedProgram nor a package of "
+            f"AOTInductor. {kind.advice_for(path)}"
         )
     with opened(path) as archive:
         members = members_of(path, archive)
-        names = {one.name: one for one in members}
-        if found.kind == "aot_inductor":
+        names = {member.name: member for member in members}
+        if kind.kind == "aot_inductor":
             return Pt2Archive(path, "aot_inductor", members)
         written = _json_of(path, archive, names[program_of({*names})])
         for member in members:

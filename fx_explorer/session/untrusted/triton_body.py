@@ -67,7 +67,7 @@ class _Body:
         self._refuse = source.refuse
         parameters = function.args
         self._locals = {
-            one.arg for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+            arg.arg for arg in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
         }
 
     def check(self) -> None:
@@ -191,7 +191,7 @@ class _Body:
         text = (
             node.args[0]
             if node.args
-            else next((one.value for one in node.keywords if one.arg == "asm"), None)
+            else next((keyword.value for keyword in node.keywords if keyword.arg == "asm"), None)
         )
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
             raise self._refuse(node, "assembly that is not written out")

@@ -208,8 +208,8 @@ class _TopLevel:
         if isinstance(value, ast.Constant):
             self._source.plain(value, is_path_free)
         elif isinstance(value, ast.Tuple | ast.List | ast.Set):
-            for one in value.elts:
-                self._literal(one, depth + 1, is_path_free)
+            for expression in value.elts:
+                self._literal(expression, depth + 1, is_path_free)
         elif isinstance(value, ast.Dict):
             self._dict(value, depth)
         elif (

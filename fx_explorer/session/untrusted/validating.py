@@ -238,7 +238,7 @@ def check_of(declared: Any, name: str = "") -> Check:
     if origin is Literal:
         return _one_of(frozenset(arguments))
     if origin in (Union, types.UnionType):
-        (inner,) = [one for one in arguments if one is not type(None)]
+        (inner,) = [argument for argument in arguments if argument is not type(None)]
         return _or_none(check_of(inner, name))
     if origin is tuple and arguments[0] is str:
         return _texts

@@ -53,7 +53,7 @@ def opened(path: Path) -> zipfile.ZipFile:
         raise UnreadableProgramError(f"{path} cannot be read: {error}") from error
     # Where the end of an archive is gone, zipfile finds that of one which lies in it, as example
     # inputs do.
-    if min((one.header_offset for one in archive.filelist), default=0):
+    if min((entry.header_offset for entry in archive.filelist), default=0):
         archive.close()
         raise cut_off
     return archive
@@ -67,26 +67,32 @@ def check_archive(path: Path) -> None:
 
 def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
     """Return the files in it. Raises UnreadableProgramError for names that no honest archive has."""
-    listed = [one for one in archive.infolist() if not one.is_dir()]
+    listed = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(listed) > MOST_MEMBERS:
         raise UnreadableProgramError(
             f"{path} has {len(listed):,} files in it, and at most {MOST_MEMBERS:,} are read"
         )
-    names = [one.filename for one in listed]
+    names = [entry.filename for entry in listed]
     if len(set(names)) != len(names):
         raise UnreadableProgramError(
             f"{path} has two files of one name in it, so it cannot be said what it is"
         )
-    for one in listed:
-        if one.filename.startswith("/") or ".." in one.filename.split("/") or "\\" in one.filename:
+    for entry in listed:
+        if (
+            entry.filename.startswith("/")
+            or ".." in entry.filename.split("/")
+            or "\\" in entry.filename
+        ):
             raise UnreadableProgramError(
-                f"{path} names a file outside itself, {one.filename!r}: it was not written by torch"
+                f"{path} names a file outside itself, {entry.filename!r}: it was not written by torch"
             )
     tops = {name.partition("/")[0] for name in names if "/" in name}
     top = f"{next(iter(tops))}/" if len(tops) == 1 and all("/" in name for name in names) else ""
     return tuple(
-        Member(one.filename.removeprefix(top), one.filename, one.file_size, one.compress_size)
-        for one in listed
+        Member(
+            entry.filename.removeprefix(top), entry.filename, entry.file_size, entry.compress_size
+        )
+        for entry in listed
     )
 
 

@@ -43,7 +43,10 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
             detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
         for document in (
-            graph_form(one, form) for one in documents if one.kind == "graph" for form in FORMS
+            graph_form(document, form)
+            for document in documents
+            if document.kind == "graph"
+            for form in FORMS
         ):
             detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))

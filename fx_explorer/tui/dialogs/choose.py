@@ -200,9 +200,9 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._wait_for(found), name="find", group="find", description="look for what was typed"
         )
 
-    async def _wait_for(self, found: Awaitable[Found[ValueT]]) -> None:
+    async def _wait_for(self, awaitable: Awaitable[Found[ValueT]]) -> None:
         try:
-            choices = await found
+            choices = await awaitable
         except Exception as error:  # noqa: BLE001 - told: a search that fails must not end the app
             if not tells(self, error):
                 survive(self.app, error, "look for what was typed")

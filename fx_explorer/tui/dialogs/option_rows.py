@@ -107,16 +107,16 @@ def _in_force(option: ExplainedOption) -> list[str]:
 
 def _choices(option: ExplainedOption) -> list[str]:
     """List the values there are words for, one per line; then the others."""
-    told = [value for value in choices_in_order(option) if meaning(option, value)]
-    others = [value for value in choices_in_order(option) if value not in told]
-    shown = as_python(told)
+    parts = [value for value in choices_in_order(option) if meaning(option, value)]
+    others = [value for value in choices_in_order(option) if value not in parts]
+    shown = as_python(parts)
     width = max(map(len, shown), default=0)
     lines = [
         f"{text:<{width}}  {meaning(option, value)}"
-        for text, value in zip(shown, told, strict=True)
+        for text, value in zip(shown, parts, strict=True)
     ]
     if others:
-        return [*lines, f"{'also' if told else 'allowed'}: {', '.join(as_python(others))}"]
+        return [*lines, f"{'also' if parts else 'allowed'}: {', '.join(as_python(others))}"]
     return lines
 
 
@@ -129,10 +129,10 @@ def trial_in_words(trial: OptionTrial) -> str:
         return "\n".join(lines)
     figures = figures_of(trial)
     lines += [
-        f"  {one.what:<28} {one.left:>10} → {one.right:<10} {one.change}"
-        for one in figures
-        if one.differs
+        f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}"
+        for figure in figures
+        if figure.differs
     ]
     return "\n".join(
-        [*lines, f"as before: {', '.join(one.what for one in figures if not one.differs)}"]
+        [*lines, f"as before: {', '.join(figure.what for figure in figures if not figure.differs)}"]
     )

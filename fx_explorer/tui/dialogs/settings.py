@@ -179,8 +179,8 @@ class SettingsDialog(TryingDialog):
     @property
     def _under_cursor(self) -> Setting | None:
         line = self._list.cursor - self._above
-        found = self._found[line] if 0 <= line < len(self._found) else None
-        return found if isinstance(found, Setting) else None
+        setting = self._found[line] if 0 <= line < len(self._found) else None
+        return setting if isinstance(setting, Setting) else None
 
     def _show_help(self) -> None:
         setting = self._edited or self._under_cursor

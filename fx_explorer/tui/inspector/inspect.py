@@ -90,8 +90,8 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 
 def _users_name(reader: SessionReader, node: model.Node) -> str:
     """Return what the user calls an input of a graph; empty for other nodes."""
-    found = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
-    return found.name if found and found.node else ""
+    input_name = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
+    return input_name.name if input_name and input_name.node else ""
 
 
 def _line_summary(selection: Selection) -> list[str]:
@@ -280,15 +280,23 @@ def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
 RELATIONS = {"from": "made from", "became": "became", "kernel": "kernel", "source": "source"}
 
 
-def _link_entries(reader: SessionReader, found: Sequence[Explanation]) -> list[Entry]:
+def _link_entries(reader: SessionReader, explanations: Sequence[Explanation]) -> list[Entry]:
     """Return where a place is linked to, nodes with the user's names."""
-    of_graphs = [one for one in found if one.place.document.kind == "graph"]
-    graphs = {one.place.document.id for one in of_graphs}
+    of_graphs = [
+        explanation for explanation in explanations if explanation.place.document.kind == "graph"
+    ]
+    graphs = {explanation.place.document.id for explanation in of_graphs}
     first = {graph.id: graph.first_node for graph in reader.by_ids(model.Graph, graphs)}
-    nodes = {first[one.place.document.id] + one.place.line: one for one in of_graphs}
-    told = _both_names(reader, {node: one.name for node, one in nodes.items()})
-    names = {id(one): told[node] for node, one in nodes.items()}
-    return [_link_entry(one, names.get(id(one), one.name)) for one in found]
+    nodes = {
+        first[explanation.place.document.id] + explanation.place.line: explanation
+        for explanation in of_graphs
+    }
+    told = _both_names(reader, {node: explanation.name for node, explanation in nodes.items()})
+    names = {id(explanation): told[node] for node, explanation in nodes.items()}
+    return [
+        _link_entry(explanation, names.get(id(explanation), explanation.name))
+        for explanation in explanations
+    ]
 
 
 def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
@@ -302,10 +310,16 @@ def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, st
     }
 
 
-def _link_entry(found: Explanation, name: str) -> Entry:
-    document = found.place.document
-    text = f"{name}   {document.title}" if found.relation in ("from", "became") else name
-    return Entry(RELATIONS[found.relation], text, found.place, found.text, found.is_certain)
+def _link_entry(explanation: Explanation, name: str) -> Entry:
+    document = explanation.place.document
+    text = f"{name}   {document.title}" if explanation.relation in ("from", "became") else name
+    return Entry(
+        RELATIONS[explanation.relation],
+        text,
+        explanation.place,
+        explanation.text,
+        explanation.is_certain,
+    )
 
 
 def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list[Entry]:

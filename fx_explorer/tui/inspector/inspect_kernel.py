@@ -58,9 +58,9 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     build = build_of_level(reader, place.document)
     if build is None:
         return []
-    here, told = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
+    here, parts = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
     made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
-    return [here, *told, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
+    return [here, *parts, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 
 
 def _is_instruction(reader: SessionReader, place: Place) -> bool:
@@ -161,8 +161,8 @@ def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
 
 
 def _why_none(reader: SessionReader) -> list[KernelFact]:
-    told = not_described(reader)
-    return [KernelFact("GPU", told)] if told else []
+    text = not_described(reader)
+    return [KernelFact("GPU", text)] if text else []
 
 
 def _fact_entries(fact: KernelFact) -> list[Entry]:
@@ -210,8 +210,8 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
     level, name = _instruction(reader, place)
     if not name or level not in EXPLAINED_LEVELS:
         return []
-    found = explained(level, name)
-    said = f"{name}: {found.sentence.removesuffix('.')}" if found else f"{name}: {NOT_EXPLAINED}"
+    opcode = explained(level, name)
+    said = f"{name}: {opcode.sentence.removesuffix('.')}" if opcode else f"{name}: {NOT_EXPLAINED}"
     word = _control(reader, place)
     return [said, *([", ".join(control_in_words(word))] if word else [])]
 
@@ -221,11 +221,12 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
     level, name = _instruction(reader, place)
     if not name or level not in EXPLAINED_LEVELS:
         return []
-    found = explained(level, name)
-    rows = wrapped(found.sentence if found else f"{NOT_EXPLAINED.capitalize()}.", ROW_CELLS)
+    opcode = explained(level, name)
+    rows = wrapped(opcode.sentence if opcode else f"{NOT_EXPLAINED.capitalize()}.", ROW_CELLS)
     told = [Entry("opcode", name), *(Entry("", row) for row in rows)]
     told += [
-        Entry("", f".{modifier}: {words}") for modifier, words in (found.modifiers if found else ())
+        Entry("", f".{modifier}: {words}")
+        for modifier, words in (opcode.modifiers if opcode else ())
     ]
     word = _control(reader, place)
     if word:

@@ -275,7 +275,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Give a shown pane more cells of its right neighbour, else of its left one; fewer where
         ``cells`` is negative.
         """
-        shown = [one for one in self.panes if one.display]
+        shown = [pane for pane in self.panes if pane.display]
         if len(shown) > 1:
             at = shown.index(pane)
             is_last = at == len(shown) - 1
@@ -288,7 +288,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        shown = [one for one in self.panes if one.display]
+        shown = [pane for pane in self.panes if pane.display]
         if self._dragged in shown[1:]:
             border = shown.index(self._dragged) - 1
             self._move_border(shown, border, int(event.screen_x) - _border_of(self._dragged))

@@ -182,7 +182,7 @@ class LinkedSelection:
         for pane, document in zip(panes, documents, strict=True):
             pane.fates = fates if fates and document.kind == "graph" else None
             self._show(pane, document)
-        graph = next((one for one in documents if one.kind == "graph"), None)
+        graph = next((document for document in documents if document.kind == "graph"), None)
         if self._reader and documents:
             if graph:
                 begins = Place(graph, first_marked(self._reader, graph, fates))

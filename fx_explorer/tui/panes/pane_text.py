@@ -213,7 +213,7 @@ class SourceMarks:
             return False
         self._events, self._heat = events, heat
         self._write()
-        kinds = {line: kernel_kind(one.most_expensive) for line, one in heat.items()}
+        kinds = {line: kernel_kind(line_heat.most_expensive) for line, line_heat in heat.items()}
         self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
         return True
 

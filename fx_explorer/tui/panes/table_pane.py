@@ -355,19 +355,19 @@ class TablePane(TellsUnreadable, Vertical):
         )
 
     async def _arrange(self, table: views.ViewTable, steps: Steps, line: int) -> None:
-        for found in steps:
+        for arrangement in steps:
             await asyncio.sleep(0)
-            if found:
-                self._show_arranged(table, found, line)
+            if arrangement:
+                self._show_arranged(table, arrangement, line)
 
-    def _show_arranged(self, table: views.ViewTable, found: Arrangement, line: int) -> None:
-        if found.order == self._arranged:
-            self._sums = found.totals
+    def _show_arranged(self, table: views.ViewTable, arrangement: Arrangement, line: int) -> None:
+        if arrangement.order == self._arranged:
+            self._sums = arrangement.totals
             self._totals.show(
-                Content(printable(found.totals))
+                Content(printable(arrangement.totals))
             )  # the cursor may have moved meanwhile
         else:
-            self._show_rows(table, found, line)
+            self._show_rows(table, arrangement, line)
 
     def _show_rows(self, table: views.ViewTable, arrangement: Arrangement, line: int) -> None:
         self._arranged, self._sums = arrangement.order, arrangement.totals

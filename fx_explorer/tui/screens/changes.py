@@ -46,7 +46,7 @@ class ChangesScreen(DifferenceScreen):
         heading: str,
         before: Path,
         after: Path,
-        found: Differences,
+        differences: Differences,
         aspect: str,
         keymap: Keymap | None = None,
     ) -> None:
@@ -58,8 +58,8 @@ class ChangesScreen(DifferenceScreen):
         )
         self._before = before
         self._after = after
-        self._found = found
-        self._first = found.first_of(aspect)
+        self._found = differences
+        self._first = differences.first_of(aspect)
 
     def on_mount(self) -> None:
         self._list.load(FigureRows(self._found.rows), line=self._first)
@@ -113,10 +113,10 @@ class ShownChange(NamedTuple):
     words: str
 
 
-def _behind(before: Path, found: Differences, row: Row, reader: SessionReader) -> ShownChange:
+def _behind(before: Path, differences: Differences, row: Row, reader: SessionReader) -> ShownChange:
     with SessionReader(before) as other:
-        rows = rows_behind(other, reader, found, row)
-    marks = frozenset(i for i, one in enumerate(rows) if one.sign != " ")
+        rows = rows_behind(other, reader, differences, row)
+    marks = frozenset(i for i, row in enumerate(rows) if row.sign != " ")
     return ShownChange(
         diff_rows(rows),
         marks,

@@ -89,10 +89,14 @@ class PassesScreen(DifferenceScreen):
         self._show_passes()
 
     def _show_passes(self) -> None:
-        first = next((i for i, one in enumerate(self._passes) if one.changed), 0)
+        first = next(
+            (i for i, compiler_pass in enumerate(self._passes) if compiler_pass.changed), 0
+        )
         self._list.placeholder = "MLIR printed no pass."
-        self._list.load(Rows([pass_row(one) for one in self._passes]), line=first)
-        changed = sum(one.changed for one in self._passes)
+        self._list.load(
+            Rows([pass_row(compiler_pass) for compiler_pass in self._passes]), line=first
+        )
+        changed = sum(compiler_pass.changed for compiler_pass in self._passes)
         self._show_hint(
             f"{changed} of {len(self._passes)} passes changed the IR. Locations are left out."
         )
@@ -111,20 +115,20 @@ class PassesScreen(DifferenceScreen):
         await asyncio.sleep(SHOW_DELAY_S)
         if line >= len(self._passes):
             return
-        one = self._passes[line]
-        rows: list[DiffRow[str]] = await asyncio.to_thread(pass_diff, one)
+        compiler_pass = self._passes[line]
+        rows: list[DiffRow[str]] = await asyncio.to_thread(pass_diff, compiler_pass)
         shown = diff_rows(rows) if self.size.width >= WIDE_CELLS else unified_rows(rows)
         marks = [i for i in range(len(shown)) if shown[i][0] != (" ", SIGN_KINDS[" "])]
         columns = DIFF_COLUMNS if self.size.width >= WIDE_CELLS else UNIFIED_COLUMNS
         self._difference.load(Rows(shown), columns, line=marks[0] if marks else 0)
         self._difference.marks = frozenset(marks)
-        if one.is_last:
+        if compiler_pass.is_last:
             what = LAST
-        elif one.changed:
+        elif compiler_pass.changed:
             what = difference_in_words(rows, "line")
         else:
             what = "changed nothing"
-        self._title.show(Content.styled(f"{one.name}: {what}", "bold"))
+        self._title.show(Content.styled(f"{compiler_pass.name}: {what}", "bold"))
 
 
 def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
@@ -141,13 +145,17 @@ def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
     return shown
 
 
-def pass_row(one: Pass) -> Row:
-    changed = "" if not one.changed else f"● {len(one.before):,} → {len(one.after):,} lines"
-    kind = "strong" if one.changed else "muted"
+def pass_row(compiler_pass: Pass) -> Row:
+    changed = (
+        ""
+        if not compiler_pass.changed
+        else f"● {len(compiler_pass.before):,} → {len(compiler_pass.after):,} lines"
+    )
+    kind = "strong" if compiler_pass.changed else "muted"
     return (
-        str(one.position),
-        (one.name, kind),
-        f"{len(one.before):,}",
-        LAST if one.is_last else changed,
-        one.argument,
+        str(compiler_pass.position),
+        (compiler_pass.name, kind),
+        f"{len(compiler_pass.before):,}",
+        LAST if compiler_pass.is_last else changed,
+        compiler_pass.argument,
     )

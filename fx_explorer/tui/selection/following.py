@@ -34,12 +34,15 @@ def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDo
     """Return everything of one compilation that a pane shows first; its own file is the first of
     the sources. Kernels that a selection leads to are looked up then: there may be 100,000.
     """
-    found = reader.by_ids(model.Compilation, [compilation_id])
+    compilations = reader.by_ids(model.Compilation, [compilation_id])
     sources, front_ends = source_documents(reader), front_end_documents(reader)
-    if not found:
+    if not compilations:
         return ShowableDocuments(sources, (), compilation_id, front_ends)
-    own = {file.id for file in reader.rows(model.SourceFile, path=found[0].file)}
-    documents = [*documents_but_kernels(reader, found[0]), *first_of_kernels(reader, found[0])]
+    own = {file.id for file in reader.rows(model.SourceFile, path=compilations[0].file)}
+    documents = [
+        *documents_but_kernels(reader, compilations[0]),
+        *first_of_kernels(reader, compilations[0]),
+    ]
     return ShowableDocuments(
         sorted(sources, key=lambda d: d.id not in own), documents, compilation_id, front_ends
     )
@@ -87,8 +90,8 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
     """
     if slot in model.FRONT_ENDS:
         return _why_refused(reader, slot)
-    found = reader.by_ids(model.Compilation, [compilation_id])
-    reasons = (found[0].missing_stages or {}) if found else {}
+    compilations = reader.by_ids(model.Compilation, [compilation_id])
+    reasons = (compilations[0].missing_stages or {}) if compilations else {}
     return next((reasons[stage] for stage in STAGES_OF_SLOT.get(slot, ()) if stage in reasons), "")
 
 

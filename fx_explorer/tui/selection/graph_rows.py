@@ -237,10 +237,10 @@ def _with_fate(row: Row, fate: Fate | None) -> Row:
 def folded_row(inputs: Sequence[model.Node], names: Mapping[int, InputName]) -> Row:
     """Return the one row that stands for the inputs of a graph: ``▸ 38 parameters, 2 inputs``."""
     kinds = Counter(input_kind(node, names[node.id]) for node in inputs)
-    told = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
+    parts = [counted(kinds[kind], kind) for kind in INPUT_KINDS if kinds[kind]]
     return (
-        (f"{FOLDED_SIGN} {told[0]}", "muted"),
-        (listed(told[1:]), "muted"),
+        (f"{FOLDED_SIGN} {parts[0]}", "muted"),
+        (listed(parts[1:]), "muted"),
         ("⏎ shows them", "muted"),
     )
 

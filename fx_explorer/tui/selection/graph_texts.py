@@ -28,7 +28,7 @@ def is_large(reader: SessionReader, document: Document) -> bool:
     beside = reader.rows(
         model.Graph, compilation=graph.compilation, stage=graph.stage, direction=graph.direction
     )
-    return sum(one.node_count for one in beside) > NODES_AT_ONCE
+    return sum(graph.node_count for graph in beside) > NODES_AT_ONCE
 
 
 def takes_long(reader: SessionReader, document: Document) -> bool:

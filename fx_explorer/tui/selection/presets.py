@@ -116,7 +116,12 @@ def document_for(
         return next(_graphs(showable.documents, ("dynamo",)), None)
     if slot in model.FRONT_ENDS:
         return next(
-            (one for one in showable.front_ends if one.title == model.FRONT_END_CALLS[slot]), None
+            (
+                front_end
+                for front_end in showable.front_ends
+                if front_end.title == model.FRONT_END_CALLS[slot]
+            ),
+            None,
         )
     if slot in OF_GRAPH_SLOTS:
         return _graph(showable.documents, direction)

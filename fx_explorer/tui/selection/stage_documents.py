@@ -27,7 +27,10 @@ def shown_parts(point: StagePoint) -> list[Document]:
     """Return the document before, and those after, each of the whole graph: one, but for the
     partition, which makes two.
     """
-    after = {(one.kind, one.stage, one.direction): one for one in reversed(point.after)}
+    after = {
+        (document.kind, document.stage, document.direction): document
+        for document in reversed(point.after)
+    }
     return [*point.before[:1], *reversed(after.values())]
 
 

@@ -31,14 +31,14 @@ class OldFiles:
     @property
     def in_words(self) -> str:
         """Return ``model.py has changed since``."""
-        names = listed(file_name(one.file.path) for one in self.changed)
+        names = listed(file_name(changed_file.file.path) for changed_file in self.changed)
         return f"{names} {'has' if len(self.changed) == 1 else 'have'} changed since"
 
     def holds(self, place: Place | None) -> bool:
         """Return whether a place is in a file that has changed."""
         if place is None or place.document.kind != "source":
             return False
-        return any(one.file.id == place.document.id for one in self.changed)
+        return any(changed_file.file.id == place.document.id for changed_file in self.changed)
 
     def fact(self, remedy: str) -> list[Fact]:
         """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what

@@ -132,20 +132,22 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
     """
     found: dict[str, list[ShownStage]] = {}
     stages = published_stages(reader)
-    for one in stages:
-        found.setdefault(one.stage.name, []).append(one)
+    for stage in stages:
+        found.setdefault(stage.stage.name, []).append(stage)
     if stages and is_at_gate:
-        waiting = max(stages, key=lambda one: one.stage.start_s).stage.name
+        waiting = max(stages, key=lambda stage: stage.stage.start_s).stage.name
     else:
         waiting = ""
     steps = [
         StepState(
-            _short(name), "paused" if name == waiting else "done", tuple(one.size for one in of[:3])
+            _short(name),
+            "paused" if name == waiting else "done",
+            tuple(stage.size for stage in of[:3]),
         )
         for name, of in found.items()
     ]
     if has_failed:
-        backends = dict.fromkeys(one.backend for one in reversed(stages))
+        backends = dict.fromkeys(stage.backend for stage in reversed(stages))
         steps.append(
             StepState(_short(next(iter(backends), "") or "backend"), "failed", ("failed",))
         )

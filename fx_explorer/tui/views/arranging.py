@@ -55,7 +55,9 @@ def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None
     with the first; chosen again it is turned round, and then it is the table's own order.
     """
     begins_descending = any(
-        one.is_number or one.is_bar for one in table.columns if one.title == column
+        table_column.is_number or table_column.is_bar
+        for table_column in table.columns
+        if table_column.title == column
     )
     if before is None or before.column != column:
         return Sort(column, begins_descending)
@@ -66,9 +68,9 @@ def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None
 
 def at_once(steps: Steps) -> Arrangement:
     """Do all steps now, for a table that is small."""
-    for found in steps:
-        if found:
-            return found
+    for arrangement in steps:
+        if arrangement:
+            return arrangement
     raise AssertionError("the last step has what was found")
 
 
@@ -129,7 +131,7 @@ Kind = tuple[int, bool]
 
 def _sorted(table: ViewTable, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
     """Sort in runs, then put the runs together."""
-    column = next(at for at, one in enumerate(table.columns) if one.title == sort.column)
+    column = next(at for at, column in enumerate(table.columns) if column.title == sort.column)
     is_number = table.columns[column].is_number or table.columns[column].is_bar
     keys: dict[int, float | str] = {}
     runs: dict[Kind, list[list[int]]] = {}
@@ -205,11 +207,11 @@ def number_in(text: str) -> float | None:
     """Return the first number of a cell in the base of its unit: ``1.2 MB`` is 1,200,000; None for
     a cell without one.
     """
-    found = _NUMBER.search(bounded(text))
-    digits = found[1].replace(",", "") if found else ""
-    if not found or not digits.strip("-"):
+    match = _NUMBER.search(bounded(text))
+    digits = match[1].replace(",", "") if match else ""
+    if not match or not digits.strip("-"):
         return None
-    return float(digits) * _UNITS.get(found[2] or "", 1.0)
+    return float(digits) * _UNITS.get(match[2] or "", 1.0)
 
 
 # sums
@@ -233,10 +235,10 @@ def _totals(
                 names.add(row.version)
         yield
     whole = len(table.rows) if is_narrowed and not table.searched else 0
-    told = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
-    told += _versions(table, names)
-    told += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
-    return " · ".join(told)
+    parts = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
+    parts += _versions(table, names)
+    parts += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
+    return " · ".join(parts)
 
 
 def _versions(table: ViewTable, names: set[str]) -> list[str]:

@@ -73,14 +73,14 @@ class ConsoleRows(Sequence[TableRow]):
         return rows
 
 
-def _failure_row(found: ExplainedFailure) -> TableRow:
-    failure = found.failure
+def _failure_row(explained_failure: ExplainedFailure) -> TableRow:
+    failure = explained_failure.failure
     where = WHERE_IN_WORDS.get(failure.where, failure.where)
     text = f"{failure.kind}: {first_line(failure.message)}"
     return TableRow(
         ("✗ failed", where, text),
-        found.place,
-        lambda: Detail(found.traceback or failure.message, "python"),
+        explained_failure.place,
+        lambda: Detail(explained_failure.traceback or failure.message, "python"),
         kind="bad",
     )
 

@@ -50,8 +50,11 @@ def _within(reader: SessionReader, region: RegionKey, graphs: list[model.Graph])
     """Return the rows of the graphs that have a node of a region."""
     nodes = sorted(nodes_in(reader, region))
     ends = [
-        (bisect_left(nodes, one.first_node), bisect_left(nodes, one.first_node + one.node_count))
-        for one in graphs
+        (
+            bisect_left(nodes, graph.first_node),
+            bisect_left(nodes, graph.first_node + graph.node_count),
+        )
+        for graph in graphs
     ]
     return [at for at, (first, end) in enumerate(ends) if first < end]
 

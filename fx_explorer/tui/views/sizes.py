@@ -38,44 +38,51 @@ def sizes_table(reader: SessionReader) -> ViewTable:
         notice=_notice(found, "" if is_log(reader) else f" {TRIES}"),
         origin="torch's ShapeEnv and its structured records",
         columns=COLUMNS,
-        rows=[_row(one) for one in found],
+        rows=[_row(symbol) for symbol in found],
         empty=_why_empty(reader),
     )
 
 
-def _row(one: ExplainedSymbol) -> TableRow:
-    symbol, fixed = one.symbol, one.specialized
-    decided = fixed or next((event for event in one.events if event.line), None)
+def _row(explained_symbol: ExplainedSymbol) -> TableRow:
+    symbol, fixed = explained_symbol.symbol, explained_symbol.specialized
+    decided = fixed or next((event for event in explained_symbol.events if event.line), None)
     cells = (
-        f"[{one.compilation}]",
-        _told(one),
+        f"[{explained_symbol.compilation}]",
+        _told(explained_symbol),
         symbol.hint or "–",
-        one.state,
+        explained_symbol.state,
         _where(decided.file, decided.line) if decided else "",
-        str(len(one.guards)),
-        _where(*one.made_at),
+        str(len(explained_symbol.guards)),
+        _where(*explained_symbol.made_at),
         symbol.name,
     )
     return TableRow(
-        cells, one.place, lambda: Detail(_text(one)), kind="warning" if symbol.became else ""
+        cells,
+        explained_symbol.place,
+        lambda: Detail(_text(explained_symbol)),
+        kind="warning" if symbol.became else "",
     )
 
 
-def _told(one: ExplainedSymbol) -> str:
+def _told(symbol: ExplainedSymbol) -> str:
     """Return ``size 0 of x``, or where the program computes it."""
-    return one.comes_from or one.name.strip("‹›")
+    return symbol.comes_from or symbol.name.strip("‹›")
 
 
 def _where(file: str, line: int) -> str:
     return in_file(file, line) if file else ""
 
 
-def _text(one: ExplainedSymbol) -> str:
-    symbol = one.symbol
-    file, line = one.made_at
-    others = [plain_code(source, one.of) for source in symbol.sources if source != symbol.source]
+def _text(explained_symbol: ExplainedSymbol) -> str:
+    symbol = explained_symbol.symbol
+    file, line = explained_symbol.made_at
+    others = [
+        plain_code(source, explained_symbol.of)
+        for source in symbol.sources
+        if source != symbol.source
+    ]
     lines = [
-        f"{_told(one)}: {one.state}",
+        f"{_told(explained_symbol)}: {explained_symbol.state}",
         f"made at {file}:{line}, {plain_range(symbol.range)}"
         if file
         else f"made with {plain_range(symbol.range)}",
@@ -83,21 +90,23 @@ def _text(one: ExplainedSymbol) -> str:
         "",
         "what was decided",
         *(
-            f"  {event_words(event, one.of)}   {_where(event.file, event.line)}"
-            for event in one.events
+            f"  {event_words(event, explained_symbol.of)}   {_where(event.file, event.line)}"
+            for event in explained_symbol.events
         ),
-        *(() if one.events else ("  nothing",)),
+        *(() if explained_symbol.events else ("  nothing",)),
         "",
         "guards that mention it",
-        *(f"  {plain_code(guard.code, one.of)}" for guard in one.guards),
-        *(() if one.guards else ("  none",)),
+        *(f"  {plain_code(guard.code, explained_symbol.of)}" for guard in explained_symbol.guards),
+        *(() if explained_symbol.guards else ("  none",)),
         "",
-        "your stack where it was fixed" if one.specialized else "your stack where it was made",
+        "your stack where it was fixed"
+        if explained_symbol.specialized
+        else "your stack where it was made",
         *(
             f"  {frame.file}:{frame.line} in {plain_function(frame.function)}"
-            for frame in one.stack
+            for frame in explained_symbol.stack
         ),
-        *(() if one.stack else ("  not known",)),
+        *(() if explained_symbol.stack else ("  not known",)),
         "",
         "torch's name for it",
         f"  {symbol.name}",
@@ -109,7 +118,7 @@ def _notice(found: list[ExplainedSymbol], tries: str) -> str:
     """Return how many there are; ``tries`` says what can be done about them."""
     if not found:
         return ""
-    fixed = [one for one in found if one.symbol.became]
+    fixed = [symbol for symbol in found if symbol.symbol.became]
     words = f"{counted(len(found) - len(fixed), 'size or number')} may differ from call to call"
     if not fixed:
         return f"{words}.{tries}"

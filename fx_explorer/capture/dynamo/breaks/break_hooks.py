@@ -40,7 +40,7 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
-            found = BreakContext()
+            context = BreakContext()
             with recording.noting("where a graph break is", "dynamo"):
                 # Not every caller hands over the error; else it is the one that is being handled.
                 raised = (
@@ -48,8 +48,8 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
                     for value in (*args, *kwargs.values(), sys.exc_info()[1])
                     if isinstance(value, BaseException)
                 )
-                found = _found(recording, self, next(raised, None))
-            token = breaking.set(found)
+                context = _found(recording, self, next(raised, None))
+            token = breaking.set(context)
             try:
                 return original(self, *args, **kwargs)
             finally:

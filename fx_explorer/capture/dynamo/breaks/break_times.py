@@ -59,19 +59,19 @@ class _Running:
 
 
 def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
-    found = CallSeconds()
+    seconds = CallSeconds()
     running: list[_Running] = []
     in_graph, last_s = False, 0.0
     for tick in ticks:
         passed_s, last_s = tick.time_s - last_s, tick.time_s
         _hear_of_rest(tick, frames[tick.frame], running)
         if in_graph:
-            found.graphs_s += passed_s
+            seconds.graphs_s += passed_s
         elif owner := _owner(running):
-            found.at_cuts_s[owner.frame] = found.at_cuts_s.get(owner.frame, 0.0) + passed_s
+            seconds.at_cuts_s[owner.frame] = seconds.at_cuts_s.get(owner.frame, 0.0) + passed_s
         in_graph = tick.kind == "begin"
         _follow(tick, frames[tick.frame], running)
-    return found
+    return seconds
 
 
 def _owner(running: Sequence[_Running]) -> _Running | None:

@@ -60,7 +60,7 @@ class PythonReferences:
         return max(0, references - self._ours - (owners > 1))
 
     def holds(self, references: Iterable[WeakTensor]) -> bool:
-        return any(self.count(one) > 0 for one in references)
+        return any(self.count(reference) > 0 for reference in references)
 
 
 def owners_in_cpp(reference: WeakTensor) -> int:
@@ -78,7 +78,7 @@ def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:
     """Return all tensors that Python knows of these storages (by the address of their C++ object):
     views, too. Every object there is is looked at, which takes some tens of milliseconds.
     """
-    found: dict[int, list[WeakTensor]] = {one: [] for one in storages}
+    found: dict[int, list[WeakTensor]] = {storage: [] for storage in storages}
     objects = gc.get_objects()
     # By their types: to ask some objects for their class runs code of the program's. There are more
     # than a million, and ``issubclass`` in a loop of Python takes twice as long.
@@ -157,7 +157,11 @@ class SavedByEager:
         that had run before.
         """
         tensors = results if isinstance(results, tuple | list) else (results,)
-        waiting = [one.grad_fn for one in tensors if isinstance(one, torch.Tensor) and one.grad_fn]
+        waiting = [
+            tensor.grad_fn
+            for tensor in tensors
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn
+        ]
         seen = set(waiting)
         while waiting and len(seen) < MOST_NODES:
             node = waiting.pop()

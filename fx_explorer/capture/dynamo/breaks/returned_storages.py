@@ -128,11 +128,13 @@ class _Forward:
         """Return what is still there. What has got another owner in C++ since it was returned was
         saved by an operator that ran in between, or is looked at by a view.
         """
-        self.there = [one for one in self.there if one.is_there]
-        for one in self.there:
-            if not one.is_looked_at:
-                one.is_looked_at = True
-                one.is_saved_between = sum(map(owners_in_cpp, one.tensors)) > one.owners
+        self.there = [returned for returned in self.there if returned.is_there]
+        for returned in self.there:
+            if not returned.is_looked_at:
+                returned.is_looked_at = True
+                returned.is_saved_between = (
+                    sum(map(owners_in_cpp, returned.tensors)) > returned.owners
+                )
         return self.there
 
 
@@ -214,18 +216,20 @@ class WatchedCalls:
             self._is_watching = False
             return
         taken = set(storages)
-        for one in forward.look():
-            if one.number not in taken and self._references.holds(one.tensors):
-                one.held_before = len(forward.calls)
+        for returned in forward.look():
+            if returned.number not in taken and self._references.holds(returned.tensors):
+                returned.held_before = len(forward.calls)
         forward.eager.graph_begins()
 
     def _after(self, compilation: int, args: Sequence[Any], results: Any) -> None:
         """Note what a graph has returned. What lies in an input's storage was there before it."""
         forward = self._forward
         forward.eager.graph_ended()
-        given = {forward.numbers.of(one) for one in args if isinstance(one, torch.Tensor)}
+        given = {forward.numbers.of(arg) for arg in args if isinstance(arg, torch.Tensor)}
         own: dict[int, _Returned] = {
-            one.number: one for one in forward.there if one.is_there and one.number in given
+            returned.number: returned
+            for returned in forward.there
+            if returned.is_there and returned.number in given
         }
         call = len(forward.calls)
         for position, value in enumerate(
@@ -262,13 +266,17 @@ class WatchedCalls:
 
     def _look_at_the_end(self) -> None:
         there = self._forward.look()
-        in_doubt = {one.number: one for one in there if not self._references.holds(one.tensors)}
-        addresses = {one.storage.cdata: one.number for one in in_doubt.values()}
+        in_doubt = {
+            returned.number: returned
+            for returned in there
+            if not self._references.holds(returned.tensors)
+        }
+        addresses = {returned.storage.cdata: returned.number for returned in in_doubt.values()}
         views = tensors_in(addresses) if addresses else {}
         held = {addresses[address] for address, own in views.items() if self._references.holds(own)}
-        for one in there:
-            is_held = one.number not in in_doubt or one.number in held
-            one.at_end = "held" if is_held else "dropped"
+        for returned in there:
+            is_held = returned.number not in in_doubt or returned.number in held
+            returned.at_end = "held" if is_held else "dropped"
 
     # what is written
 
@@ -284,8 +292,8 @@ class WatchedCalls:
         """Write a forward that has not been seen to end: it is the last one."""
         forward = self._forward
         if self._is_watching and forward.has_new_graph:
-            for one in forward.returned:
-                one.at_end = ""
+            for returned in forward.returned:
+                returned.at_end = ""
             self._write(is_whole=False, between=())
         self._begin()
 
@@ -300,19 +308,19 @@ class WatchedCalls:
         returned = [
             ReturnedStorage(
                 0,
-                one.compilation,
-                tuple(one.positions),
-                one.size_bytes,
+                returned.compilation,
+                tuple(returned.positions),
+                returned.size_bytes,
                 number,
-                one.call,
-                one.number,
-                one.held_before,
-                one.is_saved_between,
-                one.at_end,
+                returned.call,
+                returned.number,
+                returned.held_before,
+                returned.is_saved_between,
+                returned.at_end,
             )
-            for one in forward.returned
+            for returned in forward.returned
         ]
-        saved = [dataclasses.replace(one, forward=number) for one in between]
+        saved = [dataclasses.replace(saved_between, forward=number) for saved_between in between]
         for rows in (calls, returned, saved):
             self._recording.writer.add_all(rows)
         self._known.update(compilation for compilation, _, _ in forward.calls)

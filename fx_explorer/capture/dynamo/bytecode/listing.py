@@ -158,12 +158,14 @@ def listing(
     """
     shown = list(_with_lines(instructions(code)))
     row_of = {
-        one.offset: row for row, one in enumerate(shown) if isinstance(one, BytecodeInstruction)
+        instruction.offset: row
+        for row, instruction in enumerate(shown)
+        if isinstance(instruction, BytecodeInstruction)
     }
     jumps = [
-        (row_of[one.offset], row_of[one.target])
-        for one in shown
-        if isinstance(one, BytecodeInstruction) and one.target in row_of
+        (row_of[instruction.offset], row_of[instruction.target])
+        for instruction in shown
+        if isinstance(instruction, BytecodeInstruction) and instruction.target in row_of
     ]
     widths = _Widths(
         len(str(max(row_of))),
@@ -216,11 +218,11 @@ def _heading(code: types.CodeType) -> list[ListingRow]:
     )
 
 
-def _instruction_text(one: BytecodeInstruction, drawn: str, widths: _Widths, remarks: str) -> str:
-    argument = without_uuid(one.argument)
-    text = (
-        f"{one.offset:>{widths.offset}} {drawn} {one.opname:<{widths.opname}} {argument}".rstrip()
-    )
+def _instruction_text(
+    instruction: BytecodeInstruction, drawn: str, widths: _Widths, remarks: str
+) -> str:
+    argument = without_uuid(instruction.argument)
+    text = f"{instruction.offset:>{widths.offset}} {drawn} {instruction.opname:<{widths.opname}} {argument}".rstrip()
     return f"{text}  # {remarks}" if remarks else text
 
 
@@ -256,8 +258,8 @@ def remark(
     argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = ""
 ) -> str:
     """Say what a name that Dynamo made up stands for; empty for other names."""
-    found = _MADE_UP.search(argument)
-    name = found[0] if found and argument[:1] not in "'\"" else ""
+    match = _MADE_UP.search(argument)
+    name = match[0] if match and argument[:1] not in "'\"" else ""
     if name.startswith("__compiled_fn_"):
         return f"the compiled graph [{compilation}]{graph_lines and f': {graph_lines}'}"
     if name in resume_names:
@@ -286,7 +288,9 @@ def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None
     """Return Dynamo's graph that ``code``, just made, calls. None when it calls none, or several:
     then it is not known which is which.
     """
-    names = {one.argument for one in instructions(code) if _loads_graph(one)}
+    names = {
+        instruction.argument for instruction in instructions(code) if _loads_graph(instruction)
+    }
     segment = recording.of(recording.compilation_name()).segment
     return segment.dynamo if segment and len(names) == 1 else None
 
@@ -308,14 +312,19 @@ def call_offsets(code: types.CodeType) -> list[int]:
     found = list(instructions(code))
     depths = stack_depths(code)
     offsets = []
-    for position, one in enumerate(found):
-        if _loads_graph(one):
-            offsets += [one.offset, *itertools.islice(_calls_after(found, position, depths), 1)]
+    for position, instruction in enumerate(found):
+        if _loads_graph(instruction):
+            offsets += [
+                instruction.offset,
+                *itertools.islice(_calls_after(found, position, depths), 1),
+            ]
     return offsets
 
 
-def _loads_graph(one: BytecodeInstruction) -> bool:
-    return one.opname.startswith("LOAD_") and one.argument.startswith(COMPILED_GRAPH)
+def _loads_graph(instruction: BytecodeInstruction) -> bool:
+    return instruction.opname.startswith("LOAD_") and instruction.argument.startswith(
+        COMPILED_GRAPH
+    )
 
 
 def _calls_after(
@@ -324,14 +333,14 @@ def _calls_after(
     """Yield the offsets of the calls that may take what was loaded off the stack. The first is the
     one that does.
     """
-    for one, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
+    for instruction, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
         lowest = depths.get(found[loaded].offset)
         if (
             lowest is not None
-            and one.opname.startswith("CALL")
+            and instruction.opname.startswith("CALL")
             and depths.get(after.offset, lowest + 2) <= lowest + 1
         ):
-            yield one.offset
+            yield instruction.offset
 
 
 def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeType) -> list[int]:
@@ -354,5 +363,8 @@ def in_words(lines: Sequence[int]) -> str:
             stretches[-1].append(line)
         else:
             stretches.append([line])
-    said = ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in stretches)
+    said = ", ".join(
+        f"{stretch[0]}-{stretch[-1]}" if len(stretch) > 1 else str(stretch[0])
+        for stretch in stretches
+    )
     return f"line{'s' * (len(lines) > 1)} {said}" if said else ""

@@ -249,7 +249,7 @@ def _made_up_names(
         for name, v in list(globals_.items())
         if name.startswith("__compiled_fn_")
     }
-    resumes = {id(globals_[name]): told for name, told in resume_names.items() if name in globals_}
+    resumes = {id(globals_[name]): text for name, text in resume_names.items() if name in globals_}
     return {**resumes, **graphs}
 
 

@@ -52,12 +52,12 @@ def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> l
     would drop any. ``guards`` are in the order of their rows.
     """
     entries = [_entry(guard, values) for guard in guards]
-    found = []
+    filter_answers = []
     for name, guard_filter in known_filters().items():
         dropped = tuple(position for position, keep in enumerate(guard_filter(entries)) if not keep)
         if dropped:
-            found.append(FilterAnswer(0, compilation, name, len(guards), dropped))
-    return found
+            filter_answers.append(FilterAnswer(0, compilation, name, len(guards), dropped))
+    return filter_answers
 
 
 def _entry(guard: Any, values: ExampleValues) -> Any:

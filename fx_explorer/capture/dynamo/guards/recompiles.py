@@ -163,8 +163,8 @@ class GuardScope:
         """Return whether the guard fails. Of conditions on sizes, which torch checks and reports
         together, one failing is enough.
         """
-        found = self.value(part)
-        return not found.is_known or found.value is not True
+        guarded = self.value(part)
+        return not guarded.is_known or guarded.value is not True
 
 
 _GONE_ATTRIBUTE = re.compile(
@@ -194,14 +194,14 @@ _CHECK = re.compile(r"^___check_\w+\((?P<source>.+), \d+\)")
 
 def tensor_source(part: str) -> str:
     """Return ``L['x']`` for ``tensor 'L['x']' size mismatch …``; empty for other guards."""
-    found = _TENSOR.match(part)
-    return found["source"] if found else ""
+    match = _TENSOR.match(part)
+    return match["source"] if match else ""
 
 
-def _tensor_value(part: str, found: _GuardedNow) -> str:
-    if "dispatch key" in part and isinstance(found.value, torch.Tensor):
-        return str(found.value.device)
-    return found.described
+def _tensor_value(part: str, guarded: _GuardedNow) -> str:
+    if "dispatch key" in part and isinstance(guarded.value, torch.Tensor):
+        return str(guarded.value.device)
+    return guarded.described
 
 
 def looked_at(part: str) -> list[str]:
@@ -295,8 +295,8 @@ _WRITTEN_KEY = r"'[^']*'|\"[^\"]*\"|-?\d+"
 
 def dict_of(part: str) -> str:
     """Return ``L['d']`` for a guard about its keys; empty for another guard."""
-    found = _OF_A_DICT.match(bounded(part))
-    return next((source for source in found.groups() if source), "") if found else ""
+    match = _OF_A_DICT.match(bounded(part))
+    return next((source for source in match.groups() if source), "") if match else ""
 
 
 def keys_change(

@@ -50,8 +50,8 @@ def what_if(recording: Recording, expression: str) -> str:
     frame = _frame(recording, live.program.callable, args, kwargs)
     live.questions += 1
     answers = [
-        replace(one, question=live.questions, inputs=expression)
-        for one in _answers(recording, frame)
+        replace(guard_answer, question=live.questions, inputs=expression)
+        for guard_answer in _answers(recording, frame)
     ]
     recording.writer.add_all(answers)
     return _summary(recording, frame, answers)
@@ -229,7 +229,7 @@ def _answer(
         )
     if found.result:
         scope = GuardScope(manager, f_locals)
-        check = next((one for one in late if scope.fails(one.code)), None)
+        check = next((check for check in late if scope.fails(check.code)), None)
         if check is None:
             return answer
         failed = check.code
@@ -274,13 +274,13 @@ def check_keys(check: GuardCheck) -> tuple[str, ...]:
 
 def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswer]) -> str:
     names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
-    taken = next((one for one in answers if one.answer == "accepted"), None)
+    taken = next((answer for answer in answers if answer.answer == "accepted"), None)
     rejected = [
-        f"[{names[one.compilation]}] fails at {_short(one.reason)}"
-        for one in answers
-        if one.answer == "rejected"
+        f"[{names[answer.compilation]}] fails at {_short(answer.reason)}"
+        for answer in answers
+        if answer.answer == "rejected"
     ]
-    beyond = sum(one.reason == ONLY_BY_RUNNING for one in answers)
+    beyond = sum(answer.reason == ONLY_BY_RUNNING for answer in answers)
     if taken is not None:
         text = f"[{names[taken.compilation]}] would be used again: all its guards hold"
     elif rejected:

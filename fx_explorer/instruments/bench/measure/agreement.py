@@ -214,7 +214,8 @@ def path_while_compiling(
     except Exception:  # noqa: BLE001 - the program was not written to be told so in eager mode
         return ""
     is_explained = all(
-        _is_same(results[one.call].get(one.name), told[one.call].get(one.name)) for one in differing
+        _is_same(results[compared.call].get(compared.name), told[compared.call].get(compared.name))
+        for compared in differing
     )
     return in_words(lines) if lines and is_explained else ""
 
@@ -435,7 +436,7 @@ def _more_exact(caller: Caller) -> tuple[list[Results], str]:
         return results, _stays_narrow(results[0])
     problem = f"{NO_FLOAT64} ({why})"
     tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    if any(one.dtype in (torch.float16, torch.bfloat16) for one in tensors):
+    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in tensors):
         results, _ = _wider_run(caller, torch.float32)
     if results:
         return results, f"{problem}, so both are compared with one in float32"
@@ -450,7 +451,7 @@ def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
     try:
         wide = caller.in_dtype(dtype)
         state = NetworkState(wide.target.network, original=caller.target.network)
-        return [observed(one, state) for one in (wide, wide.with_other_values())], ""
+        return [observed(caller, state) for caller in (wide, wide.with_other_values())], ""
     except Exception as error:  # noqa: BLE001 - the program was not written for it: any error of its own
         why = one_line(error)
     if is_on_gpu(caller):
@@ -485,12 +486,12 @@ def _free_bytes(caller: Caller) -> int:
     if is_on_gpu(caller):
         return int(torch.cuda.mem_get_info()[0])
     try:
-        found = re.search(
+        match = re.search(
             r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE
         )
     except OSError:
-        found = None
-    return 1024 * int(found[1]) if found else sys.maxsize
+        match = None
+    return 1024 * int(match[1]) if match else sys.maxsize
 
 
 def _is_same_content(one: list[float], other: list[float]) -> bool:

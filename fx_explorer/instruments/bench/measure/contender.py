@@ -130,7 +130,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
     if task.threads:
         torch.set_num_threads(task.threads)
-    caller, told = _caller(task, say)
+    caller, parts = _caller(task, say)
     is_gpu = calls.is_on_gpu(caller)
     state = calls.NetworkState(caller.target.network)
     if not task.is_compiled:
@@ -178,7 +178,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "clock": timing.clock_of(is_gpu),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "notes": told,
+        "notes": parts,
     }
     send(BenchNews("ready", cell=fields, could_say_more=more))
     return ReadyCell(caller, task.round_s, warm_up.last_s, is_gpu, compare_again)
@@ -206,11 +206,11 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
             f"{target.name} is compiled by the target itself; it is measured as what it "
             "gave to torch.compile"
         )
-    target, told = with_sizes(on_device(target, request.device), task.sizes)
+    target, parts = with_sizes(on_device(target, request.device), task.sizes)
     target, trains = prepare_training(target, request.train)
     plain = uncompiled(target.callable)
     function = compiled(plain, request) if task.is_compiled else plain
-    return Caller(target, function, trains, has_grad=request.train is not False), [*told, *notes]
+    return Caller(target, function, trains, has_grad=request.train is not False), [*parts, *notes]
 
 
 def _apply(settings: dict[str, Any]) -> None:
@@ -250,6 +250,6 @@ def _failed(error: BaseException) -> BenchNews:
     is_ours = isinstance(error, FxExplorerError)
     words = str(error) if is_ours else one_line(error)
     error = error.with_traceback(without_our_frames(error.__traceback__))
-    told = "" if is_ours else whole_text(error)
+    text = "" if is_ours else whole_text(error)
     state: CellState = "out_of_memory" if ran_out_of_memory(error) else "failed"
-    return BenchNews("failed", words, is_ours, told, {"state": state, "message": words})
+    return BenchNews("failed", words, is_ours, text, {"state": state, "message": words})

@@ -21,7 +21,7 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
     """Return the target with inputs of these sizes, and which dimensions each of them is, in words.
     Raises TargetError for a dimension that is not there.
     """
-    named, told = named_inputs(target), []
+    named, parts = named_inputs(target), []
     changes: dict[int, dict[int, int]] = {}
     for size in sizes:
         dims = size.dims or batch_dims(named)
@@ -33,11 +33,11 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
                         f"dimension {dim.dim} of {dim.input} would be {already:,} and "
                         f"{size.value:,} at once"
                     )
-        told.append(f"{size.name} is dimension {_in_words(dims)}")
+        parts.append(f"{size.name} is dimension {_in_words(dims)}")
     arguments = target.arguments.changed(
         lambda tensor: resized(tensor, changes.get(id(tensor), {}))
     )
-    return target.with_arguments(arguments), told
+    return target.with_arguments(arguments), parts
 
 
 def named_inputs(target: Target) -> dict[str, Any]:
@@ -116,9 +116,9 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [
-        one.name
-        for one in parameters
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
 
 

@@ -56,13 +56,17 @@ def _first_what_differs(rows: list[DiffRow[str]]) -> list[DiffRow[str]]:
 
 def _break_row(before: DistinctBreak | None, after: DistinctBreak | None) -> DiffRow[str]:
     """Return a break with the line number that it has on either side."""
-    sides = [_break(one) if one else None for one in (before, after)]
+    sides = [_break(graph_break) if graph_break else None for graph_break in (before, after)]
     return DiffRow("-" if after is None else "+" if before is None else " ", *sides)
 
 
-def _break(one: DistinctBreak) -> str:
-    where = f"{in_file(one.file, one.line)}  {one.code}  " if one.file else ""
-    return f"{where}{first_line(one.in_words)}"
+def _break(graph_break: DistinctBreak) -> str:
+    where = (
+        f"{in_file(graph_break.file, graph_break.line)}  {graph_break.code}  "
+        if graph_break.file
+        else ""
+    )
+    return f"{where}{first_line(graph_break.in_words)}"
 
 
 _SIGNS: dict[Difference, Sign] = {
@@ -110,17 +114,20 @@ def _graphs(reader: SessionReader) -> list[str]:
 
 
 def _recompiles(reader: SessionReader) -> list[str]:
-    return [f"{plain_function(one.function)}: {first_line(one.in_words)}" for one in causes(reader)]
+    return [
+        f"{plain_function(recompile.function)}: {first_line(recompile.in_words)}"
+        for recompile in causes(reader)
+    ]
 
 
 def _saved(reader: SessionReader) -> list[str]:
     values = saved_values(reader)
     names = user_names(reader, values)
     return [
-        f"{names.get(one.saved.id) or one.producer or one.saved.name}  "
-        f"{tensor(one.saved.dtype, one.saved.shape)}  "
-        f"{size(kept_bytes(one.saved) or 0)}"
-        for one in values
+        f"{names.get(value.saved.id) or value.producer or value.saved.name}  "
+        f"{tensor(value.saved.dtype, value.saved.shape)}  "
+        f"{size(kept_bytes(value.saved) or 0)}"
+        for value in values
     ]
 
 

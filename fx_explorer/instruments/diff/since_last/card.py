@@ -69,17 +69,17 @@ def since(
     not_compared = "" if extent == "all" else STILL_AHEAD if now == "graphs" else NOT_COMPILED_THEN
     sources = changed_sources(before, after)
     figures = _figures(before, after)
-    found = list(_dynamo_lines(before, after, figures, extent))
+    facts = list(_dynamo_lines(before, after, figures, extent))
     if extent == "all":
-        found += _later_lines(before, after, figures)
-    if found and extent == "all":
-        found.append(_time(figures[COMPILE_TIME]))
+        facts += _later_lines(before, after, figures)
+    if facts and extent == "all":
+        facts.append(_time(figures[COMPILE_TIME]))
     if extent == "all" and _ended(before) != _ended(after):
-        found = [
-            replace(one, severity="changed") for one in found
+        facts = [
+            replace(fact, severity="changed") for fact in facts
         ]  # one of them ended early: neither is better
-    heading = _heading(before, after, sources, extent, is_same=not found)
-    return [replace(heading, detail=not_compared), *found]
+    heading = _heading(before, after, sources, extent, is_same=not facts)
+    return [replace(heading, detail=not_compared), *facts]
 
 
 def extent_of(reader: SessionReader, *, is_through: bool) -> Extent:
@@ -133,8 +133,8 @@ def _heading(
 ) -> Fact:
     """Return what was changed by the user, and whether anything came of it."""
     options = changed_options(before, after)
-    names = told_apart(one.path for one in sources)
-    edited = [f"{names[one.path]} ({_lines(one)})" for one in sources]
+    names = told_apart(source.path for source in sources)
+    edited = [f"{names[source.path]} ({_lines(source)})" for source in sources]
     done = [*edited, *(f"the option {name}" for name in options)]
     same = "the same graph breaks, recompiles and graphs" + (
         ", kernels and memory" if extent == "all" else ""
@@ -159,8 +159,10 @@ def _heading(
     )
 
 
-def _lines(one: ChangedSource) -> str:
-    return difference_in_words(text_diff(one.before.splitlines(), one.after.splitlines()), "line")
+def _lines(source: ChangedSource) -> str:
+    return difference_in_words(
+        text_diff(source.before.splitlines(), source.after.splitlines()), "line"
+    )
 
 
 # the lines below it
@@ -175,7 +177,7 @@ _SEVERITIES: dict[Verdict, Severity] = {
 
 def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
     """Return the figures of ``diff``, by their name without what is added to it."""
-    return {one.what.partition(",")[0]: one for one in figures_of_both(before, after)}
+    return {figure.what.partition(",")[0]: figure for figure in figures_of_both(before, after)}
 
 
 def _dynamo_lines(
@@ -187,18 +189,18 @@ def _dynamo_lines(
         yield _line("Graph breaks", breaks, "breaks", _told(map(_break, gone), map(_break, new)))
     causes_before, causes_now = _causes(before), _causes(after)
     if recompiles.differs or causes_before.keys() != causes_now.keys():
-        told = _told(_only(causes_before, causes_now), _only(causes_now, causes_before))
-        yield _line("Recompiles", recompiles, "recompiles", told)
+        text = _told(_only(causes_before, causes_now), _only(causes_now, causes_before))
+        yield _line("Recompiles", recompiles, "recompiles", text)
     if figures["graphs"].differs:
         yield _line("Graphs", figures["graphs"], "graphs")
     others = [
-        one
-        for name, one in figures.items()
-        if one.differs and name not in HAVE_A_LINE and not name.startswith(" ")
+        figure
+        for name, figure in figures.items()
+        if figure.differs and name not in HAVE_A_LINE and not name.startswith(" ")
     ]
-    others = [one for one in others if extent == "all" or one.what in OF_DYNAMO]
+    others = [figure for figure in others if extent == "all" or figure.what in OF_DYNAMO]
     if others:
-        words = listed((f"{one.what} {_arrow(one)}" for one in others), len(others))
+        words = listed((f"{figure.what} {_arrow(figure)}" for figure in others), len(others))
         yield Fact("since", "changed", f"Also: {words}.", difference="others")
 
 
@@ -228,9 +230,9 @@ def _time(figure: Figure) -> Fact:
     return Fact("since", "changed", f"Compiling took {_arrow(figure)}.", words, difference="time")
 
 
-def _line(what: str, figure: Figure, aspect: Aspect, told: str = "") -> Fact:
+def _line(what: str, figure: Figure, aspect: Aspect, text: str = "") -> Fact:
     return Fact(
-        "since", _SEVERITIES[figure.verdict], f"{what}: {_arrow(figure)}.", told, difference=aspect
+        "since", _SEVERITIES[figure.verdict], f"{what}: {_arrow(figure)}.", text, difference=aspect
     )
 
 
@@ -244,10 +246,10 @@ def _told(gone: Iterable[str], new: Iterable[str]) -> str:
     return "; ".join(f"{word}: {words}" for word, words in sides if words)
 
 
-def _break(one: DistinctBreak) -> str:
-    if one.file:
-        return f"{in_file(one.file, one.line)} {one.code}".strip()
-    return first_line(one.in_words)
+def _break(graph_break: DistinctBreak) -> str:
+    if graph_break.file:
+        return f"{in_file(graph_break.file, graph_break.line)} {graph_break.code}".strip()
+    return first_line(graph_break.in_words)
 
 
 def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
@@ -257,7 +259,8 @@ def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
 def _causes(reader: SessionReader) -> dict[str, str]:
     """Return what tells the causes of recompiles apart → the cause."""
     return {
-        cause_alone(words): words for words in (first_line(one.in_words) for one in causes(reader))
+        cause_alone(words): words
+        for words in (first_line(recompile.in_words) for recompile in causes(reader))
     }
 
 

@@ -72,10 +72,13 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     pairs = kernel_pairs(before, after) if extent != "graphs" else []
     figures = figures_of_both(before, after)
     if extent == "graphs":
-        figures = [one for one in figures if one.what in OF_DYNAMO]
+        figures = [figure for figure in figures if figure.what in OF_DYNAMO]
     return Differences(
         (
-            *(Row(ASPECTS.get(one.what.partition(",")[0], "others"), one) for one in figures),
+            *(
+                Row(ASPECTS.get(figure.what.partition(",")[0], "others"), figure)
+                for figure in figures
+            ),
             *(_option_row(name, before, after) for name in changed_options(before, after)),
             *map(source_row, changed_sources(before, after)),
             *(_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE),
@@ -89,14 +92,14 @@ def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
     return Row("others", text_figure(f"option {name}", *sides))
 
 
-def source_row(one: ChangedSource) -> Row:
+def source_row(source: ChangedSource) -> Row:
     """Return the row of a file that has another text."""
-    before, after = one.before.splitlines(), one.after.splitlines()
+    before, after = source.before.splitlines(), source.after.splitlines()
     changed = difference_in_words(text_diff(before, after), "line")
     return Row(
         "source",
-        Figure(f"→ {file_name(one.path)}", counted(len(before), "line"), changed, "", "other"),
-        one,
+        Figure(f"→ {file_name(source.path)}", counted(len(before), "line"), changed, "", "other"),
+        source,
     )
 
 

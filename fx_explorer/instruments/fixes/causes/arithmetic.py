@@ -156,7 +156,7 @@ class NumberUses:
         sides = (
             side
             for node in comparisons
-            for side in (node.left, *(one.comparator for one in node.comparisons))
+            for side in (node.left, *(comparison.comparator for comparison in node.comparisons))
         )
         return any(self._holds(side) and self._is_number(side) for side in sides)
 
@@ -180,7 +180,7 @@ class NumberUses:
             for node in self._nodes
             if isinstance(node, cst.Call) and self._code.source(node.func) == function
         )
-        return any(self._holds(one) for node in calls for one in node.args)
+        return any(self._holds(arg) for node in calls for arg in node.args)
 
     def _holds(self, value: cst.CSTNode) -> bool:
         return any(
@@ -211,7 +211,7 @@ class NumberUses:
         if not isinstance(value, cst.Name) or value.value in asked:
             return isinstance(value, cst.Name)
         values = [given for name, given in self._given if name == value.value]
-        return bool(values) and all(self._is_number(one, asked | {value.value}) for one in values)
+        return bool(values) and all(self._is_number(node, asked | {value.value}) for node in values)
 
 
 def _given(code: Code, node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:

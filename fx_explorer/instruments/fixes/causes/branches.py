@@ -82,28 +82,28 @@ class _WhereChoice:
 
 
 def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
-    found = _assigned(site.code, statement) or _returned(site.code, statement)
+    choice = _assigned(site.code, statement) or _returned(site.code, statement)
     are_of_tensors = all(
         is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test
     )
     if (
-        found
+        choice
         and site.code.line_of(statement) is not None
         and is_pure(statement.test)
         and are_of_tensors
     ):
         start = site.code.line_start(site.code.lines(statement)[0])
-        stop = site.code.line_start(site.code.lines(found.last)[1] + 1)
+        stop = site.code.line_start(site.code.lines(choice.last)[1] + 1)
         indent = site.code.indent(statement)
         splice = Splice(
-            start, stop, "".join(f"{indent}{line}\n" for line in found.text.split("\n"))
+            start, stop, "".join(f"{indent}{line}\n" for line in choice.text.split("\n"))
         )
         targets = {
             target
             for _, body in branches_of(statement)
             for target in _values(site.code, body) or ()
         }
-        yield _where(site, splice, NumberUses(site.code, statement, targets), found.sides)
+        yield _where(site, splice, NumberUses(site.code, statement, targets), choice.sides)
 
 
 def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
@@ -246,8 +246,8 @@ def _is_pythons(code: Code, node: cst.CSTNode) -> bool:
         return code.name_of(node.func) in _PYTHONS
     if isinstance(node, cst.Comparison):
         return any(
-            isinstance(one.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
-            for one in node.comparisons
+            isinstance(comparison.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
+            for comparison in node.comparisons
         )
     return isinstance(node, cst.Attribute) and node.attr.value == "training"
 

@@ -55,7 +55,11 @@ def _text(code: Code, statement: cst.If) -> str:
     if any(body is None for body in bodies):
         return ""
     pairs = [
-        [assignment(code, one) for one in body or () if not isinstance(one, cst.Pass)]
+        [
+            assignment(code, statement)
+            for statement in body or ()
+            if not isinstance(statement, cst.Pass)
+        ]
         for body in bodies
     ]
     # A branch of torch.cond may not change what is outside of it, as an assignment to an attribute

@@ -222,7 +222,7 @@ class Constancy:
             return f"{written}() may give something else at each call"
         if isinstance(call.func, cst.Attribute) and _READS.match(call.func.attr.value):
             return f"{written}() may give something else at each call"
-        reason = self._first(code, [one.value for one in call.args], bound)
+        reason = self._first(code, [arg.value for arg in call.args], bound)
         if reason or is_own:
             return reason
         if function := self._function(code, name):
@@ -315,7 +315,7 @@ def _is_known(code: Code, name: str) -> bool:
     return (
         hasattr(builtins, name)
         or name in code.imported
-        or any(isinstance(one, cst.ClassDef | cst.FunctionDef) for one in _bindings(code, name))
+        or any(isinstance(node, cst.ClassDef | cst.FunctionDef) for node in _bindings(code, name))
     )
 
 
@@ -328,25 +328,25 @@ def _is_of_module(code: Code, node: cst.Attribute) -> bool:
 
 def _bindings(code: Code, name: str) -> list[cst.CSTNode]:
     """Return what the module binds the name to, at its own level, conditions and loops included."""
-    found: list[cst.CSTNode] = []
+    nodes: list[cst.CSTNode] = []
     waiting: list[cst.CSTNode] = [code.module]
     while waiting:
         node = waiting.pop()
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
-            found += [node] if node.name.value == name else []
+            nodes += [node] if node.name.value == name else []
             continue
         if isinstance(node, cst.Assign):
             targets = [bound_by(target.target) for target in node.targets]
-            found += [node.value for names in targets if name in names]
+            nodes += [node.value for names in targets if name in names]
         elif isinstance(node, cst.AugAssign | cst.AnnAssign | cst.For | cst.NamedExpr):
             value = getattr(node, "value", None) or node
-            found += [value] if name in bound_by(node.target) else []
+            nodes += [value] if name in bound_by(node.target) else []
             # ``n += 1`` binds what was bound before: it is another value by then.
-            found += (
+            nodes += (
                 [value] if isinstance(node, cst.AugAssign) and name in bound_by(node.target) else []
             )
         waiting += node.children
-    return found
+    return nodes
 
 
 def _is_assigned_in_functions(code: Code, name: str) -> bool:

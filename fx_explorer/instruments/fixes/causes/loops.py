@@ -60,7 +60,10 @@ def why_not(stack: list[Site]) -> str:
     there is none.
     """
     loops = [
-        (site, one) for site in stack[:1] for one in site.statements if isinstance(one, cst.While)
+        (site, statement)
+        for site in stack[:1]
+        for statement in site.statements
+        if isinstance(statement, cst.While)
     ]
     reasons = [_obstacle(site.code, loop) for site, loop in loops]
     return next(

@@ -126,7 +126,7 @@ def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
     """Return what the print takes from the function: whole arguments, and the fields of formatted
     text.
     """
-    found: list[cst.BaseExpression] = []
+    expressions: list[cst.BaseExpression] = []
     for argument in call.args:
         fields = [
             node for node in walk(argument.value) if isinstance(node, cst.FormattedStringExpression)
@@ -135,8 +135,8 @@ def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
             given = [field.expression for field in fields]
         else:
             given = [argument.value]
-        found += [value for value in given if locals_read(code, value)]
-    return found
+        expressions += [value for value in given if locals_read(code, value)]
+    return expressions
 
 
 def _names(code: Code, count: int) -> list[str]:

@@ -80,7 +80,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
             untried="; ".join(
-                dict.fromkeys(words for one in uses for words in one.untried_in_a_graph())
+                dict.fromkeys(words for use in uses for words in use.untried_in_a_graph())
             ),
         )
 

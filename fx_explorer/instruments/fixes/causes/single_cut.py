@@ -20,7 +20,7 @@ _RISK = "What was compiled of it no longer is. Good only where the breaks cost m
 
 
 def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
-    lines = [_lines(one) for one in distinct_breaks(reader)] if stack else []
+    lines = [_lines(graph_break) for graph_break in distinct_breaks(reader)] if stack else []
     for site in stack[:1]:
         function = site.code.function(site.statements[0]) if site.statements else None
         # With one frame the function is the one given to torch.compile: kept out, nothing would be
@@ -48,7 +48,9 @@ def _breaks_in(site: Site, function: cst.FunctionDef, lines: list[set[tuple[str,
 
 def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:
     code = site.code
-    first = min([code.lines(function)[0], *(code.lines(one)[0] for one in function.decorators)])
+    first = min(
+        [code.lines(function)[0], *(code.lines(decorator)[0] for decorator in function.decorators)]
+    )
     start = code.line_start(first)
     return site.edit(
         f"keep {function.name.value}() out of compilation as a whole",

@@ -100,5 +100,5 @@ def asks_for_its_mode(kind: type) -> bool:
 
 def _names_training(code: CodeType) -> bool:
     return "training" in code.co_names or any(
-        _names_training(one) for one in code.co_consts if isinstance(one, CodeType)
+        _names_training(co_const) for co_const in code.co_consts if isinstance(co_const, CodeType)
     )

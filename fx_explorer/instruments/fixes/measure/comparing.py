@@ -98,9 +98,9 @@ class Comparison:
         before, after = _all_facts(original), _all_facts(changed)
         both = before.keys() & after.keys()
         compared = {name for name in both if not self._is_ignored(name)}
-        for name, told in identity.differences(original, changed, compared):
+        for name, text in identity.differences(original, changed, compared):
             self.different.add(name)
-            self.differences.append(f"{told}, {call}")
+            self.differences.append(f"{text}, {call}")
         self._add_facts(before, after)
         for name in before.keys() ^ after.keys():
             if inside := holder(name, both):
@@ -114,11 +114,11 @@ class Comparison:
         """How the changed program ran."""
         return IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
 
-    def place_of(self, told: str) -> str:
+    def place_of(self, text: str) -> str:
         """Return the value and the call that a difference is about: "the output, with zeros" for
         "the output, with zeros in the built code: differs by up to 3".
         """
-        return self._places.get(told) or told.partition(IN_BUILT_CODE)[0]
+        return self._places.get(text) or text.partition(IN_BUILT_CODE)[0]
 
     @property
     def is_all_equal(self) -> bool:
@@ -150,7 +150,7 @@ class Comparison:
         for what in other.not_compared:
             self._leave_out(what)
         self.other_messages += [
-            told for told in other.other_messages if told not in self.other_messages
+            text for text in other.other_messages if text not in self.other_messages
         ]
 
     def _leave_out(self, what: str) -> None:
@@ -171,11 +171,11 @@ class Comparison:
         # type nor their message says anything about the change.
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
             if not self.is_built and _is_refused_by_graph(changed):
-                told = (
+                text = (
                     f"{original['raised']} said {_told_of(original)} and {changed['raised']} "
                     f"says {_told_of(changed)}"
                 )
-                self.other_messages.append(told)
+                self.other_messages.append(text)
             return False
         if original["raised"] != changed["raised"]:
             self.unlike_ends.add(self._call)
@@ -185,8 +185,8 @@ class Comparison:
             self.varying.messages.masked([seen["message"]]) for seen in (original, changed)
         )
         if original["message"] and changed["message"] and one != other:
-            told = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
-            self.other_messages.append(told)
+            text = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
+            self.other_messages.append(text)
         return True
 
     def _add_values(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -199,15 +199,15 @@ class Comparison:
             if name not in others or _form(value) != _form(others[name][1]):
                 self.unlike.add(name)
             self.compared[kind] += value is not None
-            told = self._told(name, kind)
+            text = self._told(name, kind)
             if name not in others:
-                self._differs(name, f"{told} is missing")
+                self._differs(name, f"{text} is missing")
                 continue
             said = self._value_told(
-                self._content(name, value), self._content(name, others[name][1]), self._place(told)
+                self._content(name, value), self._content(name, others[name][1]), self._place(text)
             )
             if said:
-                self._differs(name, told, said)
+                self._differs(name, text, said)
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
                 self._differs(name, f"{self._told(name, kind)} is new")
@@ -226,10 +226,10 @@ class Comparison:
         of it.
         """
         place = self._place(what)
-        told = f"{place}{self._how}{f': {said}' if said else ''}"
+        text = f"{place}{self._how}{f': {said}' if said else ''}"
         self.different.add(name)
-        self.differences.append(told)
-        self._places[told] = place
+        self.differences.append(text)
+        self._places[text] = place
 
     def _place(self, what: str) -> str:
         return f"{what}, {self._call}"
@@ -270,11 +270,11 @@ class Comparison:
     def _may_be_new(self, name: str) -> bool:
         if name in _SET_BY_INDUCTOR or name.startswith(OF_PROCESS):
             return True
-        found = _GLOBAL.match(name.removeprefix("the gradient of "))
+        match = _GLOBAL.match(name.removeprefix("the gradient of "))
         return (
             self.known is not None
-            and found is not None
-            and not self.known & {found[0], found["of_main"]}
+            and match is not None
+            and not self.known & {match[0], match["of_main"]}
         )
 
     def _add_effects(self, before: Sequence[str], after: Sequence[str], call: str) -> None:
@@ -291,19 +291,19 @@ class Comparison:
                 "in each call"
             )
         before, after = (
-            [one for one in effects if not _only_reads(one)] for effects in (before, after)
+            [effect for effect in effects if not _only_reads(effect)] for effects in (before, after)
         )
         if before != after:
             gone, new = (
                 next(iter((one - other).elements()), "") for one, other in _both_ways(before, after)
             )
             if gone:
-                told = f"it no longer {gone}"
+                text = f"it no longer {gone}"
             elif new:
-                told = f"it {new} in addition"
+                text = f"it {new} in addition"
             else:
-                told = "it reaches outside in another order"
-            self.differences.append(f"{told}, {call}")
+                text = "it reaches outside in another order"
+            self.differences.append(f"{text}, {call}")
         for effect in dict.fromkeys(before):
             self._leave_out(f"what follows when the program {effect}")
 

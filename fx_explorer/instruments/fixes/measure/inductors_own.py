@@ -38,16 +38,18 @@ def may_be_compilings(captured: Comparison) -> bool:
     A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an
     exception that it catches.
     """
-    apart = [captured.apart.get(captured.place_of(told)) for told in captured.differences]
-    are_near = all(one is None or one.largest <= MOST_ROUNDED * one.size for one in apart)
+    apart = [captured.apart.get(captured.place_of(text)) for text in captured.differences]
+    are_near = all(
+        distance is None or distance.largest <= MOST_ROUNDED * distance.size for distance in apart
+    )
     return are_near and (bool(apart) or bool(captured.lost and captured.new))
 
 
 def explain(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
     """Take out of the captured run's differences what compiling changes in the original too."""
-    found = replace(captured)
+    comparison = replace(captured)
     captured.differences = []
-    add_differences(captured, found, of_original, between)
+    add_differences(captured, comparison, of_original, between)
     _explain_prints(captured, of_original)
 
 
@@ -61,9 +63,9 @@ def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
     )
     if lost and new:
         captured.lost, captured.new = _without(captured.lost, lost), _without(captured.new, new)
-        told = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
+        text = f"{next(iter(new))!r} in place of {next(iter(lost))!r}"
         captured.not_compared.append(
-            f"what is printed otherwise once it is compiled, by the original too ({told})"
+            f"what is printed otherwise once it is compiled, by the original too ({text})"
         )
 
 
@@ -81,11 +83,11 @@ def add_differences(
     ``of_original`` the original's own built code, and ``between`` both that are built.
     """
     by_inductor, by_change = (
-        {other.place_of(told) for told in other.differences} for other in (of_original, between)
+        {other.place_of(text) for text in other.differences} for other in (of_original, between)
     )
     by_inductor_alone = []
-    for told in built.differences:
-        place = built.place_of(told)
+    for text in built.differences:
+        place = built.place_of(text)
         if place in comparison.by_compiling and place not in by_change:
             comparison.is_run_built = False
             continue
@@ -94,18 +96,18 @@ def add_differences(
         )
         figure = f" by up to {original.largest:.3g}" if original else " too"
         if place in by_inductor and place not in by_change:
-            by_inductor_alone.append(f"{told}, and that of the original{figure}")
+            by_inductor_alone.append(f"{text}, and that of the original{figure}")
             comparison.by_compiling.add(place)
         elif changed and original and _is_as_far(changed, original, apart):
             by_inductor_alone.append(
-                f"{told}, and that of the original{figure}{_part(original, apart)}"
+                f"{text}, and that of the original{figure}{_part(original, apart)}"
             )
         elif place in by_inductor:
             comparison.differences.append(
-                f"{told}; that of the original differs{figure}, in another way"
+                f"{text}; that of the original differs{figure}, in another way"
             )
         else:
-            comparison.differences.append(f"{told}; that of the original does not")
+            comparison.differences.append(f"{text}; that of the original does not")
     if by_inductor_alone:
         comparison.is_run_built = False  # the built code was run, but what it computes is not equal
         first, *others = by_inductor_alone
@@ -127,10 +129,10 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
         )
         return
     if built.lost:
-        told = f"no longer prints {built.lost[0]!r}"
+        text = f"no longer prints {built.lost[0]!r}"
     else:
-        told = f"prints {built.new[0]!r} in addition"
-    comparison.differences.append(f"it {told}{IN_BUILT_CODE}; that of the original does not differ")
+        text = f"prints {built.new[0]!r} in addition"
+    comparison.differences.append(f"it {text}{IN_BUILT_CODE}; that of the original does not differ")
 
 
 def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
@@ -174,7 +176,7 @@ def add_unknown(comparison: Comparison, built: Comparison, why: str) -> None:
     """Add what differs in the changed program's built code, where nothing is known of the
     original's.
     """
-    comparison.differences += [f"{told}{_not_known(why)}" for told in built.differences]
+    comparison.differences += [f"{text}{_not_known(why)}" for text in built.differences]
 
 
 def _not_known(why: str) -> str:

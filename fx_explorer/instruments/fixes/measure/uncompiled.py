@@ -240,8 +240,8 @@ def _called(
             observer.leave_out()
             seen.append(None)
         else:
-            one = _unless_endless(observer, target, call, limit_s)
-            seen.append(one.plain() if one else None)
+            observation = _unless_endless(observer, target, call, limit_s)
+            seen.append(observation.plain() if observation else None)
     return seen
 
 

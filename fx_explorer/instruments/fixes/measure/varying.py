@@ -161,7 +161,7 @@ class Varying:
     def told(self) -> list[str]:
         """Say what is not compared for it."""
         kinds = (self.printed, self.errors, self.effects, self.messages)
-        lines = [told for of_kind in kinds for told in of_kind.told()]
+        lines = [text for of_kind in kinds for text in of_kind.told()]
         lines += [
             f"what the call {call} comes to, which does not end alike in each run"
             for call in sorted(self.calls)

@@ -98,7 +98,7 @@ def call_and_verify(
             seen.append(observer.again(compiled, call))
     words = [call.unlike_example or call.words for call in (first, *others)]
     kinds = [call.compiled_anew_for for call in (first, *others)]
-    observed = [one.plain() if one else None for one in seen]
+    observed = [observation.plain() if observation else None for observation in seen]
     original = CallsOfTheOriginal(before, words, [again.result for again in programs.again])
     comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
@@ -114,7 +114,7 @@ def call_and_verify(
             lambda: _begun(job, programs.built_original),
         )
     comparison.not_tried[:0] = never_tried(target, request.train is not False)
-    return comparison.row([one.call for one in seen if one])
+    return comparison.row([observation.call for observation in seen if observation])
 
 
 def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:

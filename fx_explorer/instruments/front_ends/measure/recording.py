@@ -158,8 +158,8 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> FrontEnd:
     frames = tuple(
-        Frame(one.filename, one.lineno or 0, one.name, one.line or "")
-        for one in traceback.extract_tb(error.__traceback__)
+        Frame(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
+        for frame in traceback.extract_tb(error.__traceback__)
     )
     outside = [frame for frame in frames if not recording.sources.is_torch(frame.file)]
     user = recording.sources.user_frame(tuple(outside)) if outside else None

@@ -80,8 +80,8 @@ def _barrier(bits: int) -> int | None:
 
 def architecture_of(sass: str) -> int:
     """Return 90 for sm_90; 0 where the text does not say it."""
-    found = _ARCHITECTURE.search(sass)
-    return int(found[1] or found[2]) if found else 0
+    match = _ARCHITECTURE.search(sass)
+    return int(match[1] or match[2]) if match else 0
 
 
 @lru_cache(maxsize=8)
@@ -127,15 +127,15 @@ def control_in_words(control: Control) -> list[str]:
     """Say what the control word asks for, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
     if barriers:
-        told = [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
+        parts = [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
     else:
-        told = []
+        parts = []
     if control.write_barrier is not None:
-        told.append(f"sets barrier {control.write_barrier} until its result is there")
+        parts.append(f"sets barrier {control.write_barrier} until its result is there")
     if control.read_barrier is not None:
-        told.append(f"sets barrier {control.read_barrier} until its operands are read")
-    told.append(f"stalls {control.stall} cycle{'' if control.stall == 1 else 's'}")
-    return told + ["yields to another warp"] * control.yields
+        parts.append(f"sets barrier {control.read_barrier} until its operands are read")
+    parts.append(f"stalls {control.stall} cycle{'' if control.stall == 1 else 's'}")
+    return parts + ["yields to another warp"] * control.yields
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,14 @@ class LineCost:
 
     @property
     def words(self) -> str:
-        told = [
+        parts = [
             counted(self.instructions, "instruction"),
             f"stalls of {counted(self.stall_cycles, 'cycle')} in all",
             f"{self.waiting} of them wait for a barrier"
             if self.waiting
             else "none waits for a barrier",
         ]
-        return ", ".join(told + [f"up to {self.most_live} registers live"] * bool(self.most_live))
+        return ", ".join(parts + [f"up to {self.most_live} registers live"] * bool(self.most_live))
 
 
 def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:

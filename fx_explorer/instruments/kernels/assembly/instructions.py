@@ -214,8 +214,8 @@ def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
     lines = text.split("\n")
     pattern = _SASS_NAME if level == "sass" else _NAME
     for number in range(1, len(lines) + 1) if level == "sass" else instruction_lines(text):
-        if found := pattern.match(bounded(lines[number - 1])):
-            yield number, found[1], lines[number - 1]
+        if match := pattern.match(bounded(lines[number - 1])):
+            yield number, match[1], lines[number - 1]
 
 
 # how much a thread's part of one instruction loads or stores
@@ -229,27 +229,29 @@ def _ptx_bits(name: str, whole: str) -> int:
     if name.startswith("cp."):
         sizes = re.findall(r",\s*(?:0x)?(\d+)\s*[,;]", whole)
         return 8 * int(sizes[0], 16 if "0x" in whole else 10) if sizes else 0
-    found = _PTX_WIDTH.search(name)
-    return int(found[1] or 1) * int(found[2]) if found else 0
+    match = _PTX_WIDTH.search(name)
+    return int(match[1] or 1) * int(match[2]) if match else 0
 
 
 def _sass_bits(name: str, _: str) -> int:
     modifiers = name.split(".")[1:]
     if name.startswith(("LDSM", "STSM")):
-        return 32 * next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
+        return 32 * next(
+            (int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1
+        )
     if name.startswith(("UTMA", "UBLK")):
         return 0
-    return next((_SASS_WIDTHS[one] for one in modifiers if one in _SASS_WIDTHS), 32)
+    return next((_SASS_WIDTHS[modifier] for modifier in modifiers if modifier in _SASS_WIDTHS), 32)
 
 
 def _amd_bits(name: str, _: str) -> int:
     if dwords := _DWORDS.search(name):
         return 32 * int(dwords[1] or 1)
-    found = re.search(r"_[ub](\d+)", name)
+    match = re.search(r"_[ub](\d+)", name)
     pair = 2 if re.search(r"ds_(read|write|load|store)2", name) else 1
     if "ubyte" in name or "sbyte" in name or name.endswith("_byte"):
         return 8
-    return pair * int(found[1]) if found else 16 if "short" in name else 32
+    return pair * int(match[1]) if match else 16 if "short" in name else 32
 
 
 _BITS: dict[Level, Callable[[str, str], int]] = {
@@ -272,18 +274,20 @@ def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
     )
 
 
-def mix_in_words(found: InstructionMix) -> str:
+def mix_in_words(instruction_mix: InstructionMix) -> str:
     """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
     does not have spills yet.
     """
     notable = [
-        f"{found.by_kind[kind]} {kind}"
+        f"{instruction_mix.by_kind[kind]} {kind}"
         for kind in ("tensor core", "async copy")
-        if kind in found.by_kind
+        if kind in instruction_mix.by_kind
     ]
-    loads = [bits for kind, bits in found.by_width if kind == "global load"]
+    loads = [bits for kind, bits in instruction_mix.by_width if kind == "global load"]
     if loads:
         notable.append(f"global loads of {' and '.join(map(str, loads))} bits")
-    if spills := found.by_kind.get("spill", 0):
+    if spills := instruction_mix.by_kind.get("spill", 0):
         notable.append(f"{spills} to spill registers")
-    return f"{found.total:,} instructions" + (f": {', '.join(notable)}" if notable else "")
+    return f"{instruction_mix.total:,} instructions" + (
+        f": {', '.join(notable)}" if notable else ""
+    )

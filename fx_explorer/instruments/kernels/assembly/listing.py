@@ -51,12 +51,12 @@ def is_assembly(level: str) -> bool:
 
 def parts_of(level: Level, line: str) -> Parts | None:
     """Find the parts of a line; None for a line that is no instruction."""
-    found = _PATTERNS[level].match(bounded(line))
-    if found is None:
+    match = _PATTERNS[level].match(bounded(line))
+    if match is None:
         return None
-    groups = found.re.groupindex
+    groups = match.re.groupindex
     spans = (
-        found.span(name) if name in groups and found[name] else NOWHERE for name in Parts._fields
+        match.span(name) if name in groups and match[name] else NOWHERE for name in Parts._fields
     )
     return Parts(*spans)
 
@@ -177,15 +177,15 @@ def _names_the_kernel(line: str) -> bool:
 
 def _directives(lines: Iterable[str]) -> Counter[str]:
     return Counter(
-        found[1] for line in lines if (found := _DIRECTIVE.match(line)) and not _LABEL.match(line)
+        match[1] for line in lines if (match := _DIRECTIVE.match(line)) and not _LABEL.match(line)
     )
 
 
 def _words(lines: Sequence[str], named: Counter[str]) -> str:
-    told = [_quoted(line) for line in lines if line.strip().startswith(TELLING)]
+    parts = [_quoted(line) for line in lines if line.strip().startswith(TELLING)]
     others = [name for name in named if not name.startswith(TELLING)]
-    shown = [*told, *others][:MOST_NAMED]
-    more = "" if len(told) + len(others) <= MOST_NAMED else ", …"
+    shown = [*parts, *others][:MOST_NAMED]
+    more = "" if len(parts) + len(others) <= MOST_NAMED else ", …"
     return f"{counted(sum(named.values()), 'directive')}: {', '.join(shown)}{more}"
 
 
@@ -196,6 +196,6 @@ def _quoted(line: str) -> str:
     """Return a telling directive in short: of SASS's flags only the architecture."""
     name, _, rest = " ".join(line.split()).partition(" ")
     if name == ".headerflags":
-        found = _ARCHITECTURE.search(rest)
-        return f"{name} {found[0]}" if found else name
+        match = _ARCHITECTURE.search(rest)
+        return f"{name} {match[0]}" if match else name
     return f"{name} {rest}".strip()

@@ -98,8 +98,8 @@ def live_registers(sass: str) -> dict[int, int]:
     for number, line in enumerate(lines, 1):
         if parts_of("sass", line):
             at.append(number)
-        elif found := _LABEL.match(line):
-            labels[found["name"]] = len(at)
+        elif match := _LABEL.match(line):
+            labels[match["name"]] = len(at)
     flows = [_flow(lines[number - 1], place, len(at), labels) for place, number in enumerate(at)]
     known = [flow for flow in flows if flow]
     if len(known) < len(flows):
@@ -149,7 +149,7 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
         if target is None or target["name"] not in labels:
             return None
         to = labels[target["name"]]
-        is_conditional = not is_sure or any(_PREDICATE.match(one) for one in operands)
+        is_conditional = not is_sure or any(_PREDICATE.match(operand) for operand in operands)
         following = [to] * (to < count) + (following if is_conditional else [])
     elif opcode == "EXIT" and is_sure:
         following = []
@@ -182,7 +182,9 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
     if opcode in _PAIRED:
         return 2, (2,)
     if opcode == "LDSM":
-        return next((int(one) for one in modifiers if one in ("1", "2", "4")), 1), (1,)
+        return next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1), (
+            1,
+        )
     if opcode not in _ONE_RESULT or "F64" in modifiers:
         return 0, ()
     if opcode == "IMAD" and "WIDE" in modifiers:
@@ -191,7 +193,7 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
         return (1 if "32" in modifiers else 2), (1,)
     if opcode in ("IADD", "MOV", "SEL") and "64" in modifiers:
         return 2, (2,)
-    width = next((_LOADED[one] for one in modifiers if one in _LOADED), 1)
+    width = next((_LOADED[modifier] for modifier in modifiers if modifier in _LOADED), 1)
     return width, (1, width) if opcode.startswith("ATOM") else (1,)
 
 
@@ -202,10 +204,10 @@ def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
     if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
         return (2,)
     if opcode == "STSM":
-        return 1, next((int(one) for one in modifiers if one in ("1", "2", "4")), 1)
-    return 1, next((_LOADED[one] for one in modifiers if one in _LOADED), 1) if opcode.startswith(
-        ("ST", "RED")
-    ) else 1
+        return 1, next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1)
+    return 1, next(
+        (_LOADED[modifier] for modifier in modifiers if modifier in _LOADED), 1
+    ) if opcode.startswith(("ST", "RED")) else 1
 
 
 def _matrix(

@@ -50,12 +50,12 @@ class Pass:
 def passes(dump: str) -> list[Pass]:
     """Return every pass in the order it ran; empty when the dump holds none."""
     stretches = list(_stretches(dump))
-    found = []
+    compiler_passes = []
     for position, (heading, text) in enumerate(stretches):
         is_last = position + 1 == len(stretches)
         after = () if is_last else stretches[position + 1][1]
         function = _FUNCTION.search(heading[4])
-        found.append(
+        compiler_passes.append(
             Pass(
                 position,
                 heading[2],
@@ -66,14 +66,14 @@ def passes(dump: str) -> list[Pass]:
                 is_last,
             )
         )
-    return found
+    return compiler_passes
 
 
-def pass_diff(one: Pass) -> list[DiffRow[str]]:
+def pass_diff(compiler_pass: Pass) -> list[DiffRow[str]]:
     """Return what the pass changed, line by line."""
-    if not one.is_last:
-        return text_diff(one.before, one.after)
-    return [DiffRow(" ", line, line) for line in one.before]
+    if not compiler_pass.is_last:
+        return text_diff(compiler_pass.before, compiler_pass.after)
+    return [DiffRow(" ", line, line) for line in compiler_pass.before]
 
 
 def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:

@@ -46,12 +46,12 @@ def check_gpu() -> str:
 def ceilings_of(device: str, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
     """Measure all ceilings, which takes about two seconds."""
     say(f"measuring what {device} can do: copies")
-    found = [_memory(device)]
+    ceilings = [_memory(device)]
     for kind, (dtype, precision) in PRODUCTS.items():
         say(f"measuring what {device} can do: {kind} matrix products")
         with _precision(precision):
-            found.append(_product(device, kind, dtype))
-    return tuple(found)
+            ceilings.append(_product(device, kind, dtype))
+    return tuple(ceilings)
 
 
 def _memory(device: str) -> CardCeiling:

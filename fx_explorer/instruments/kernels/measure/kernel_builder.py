@@ -230,8 +230,10 @@ class _Work:
         return rows[position]
 
     def _rows(self) -> list[KernelBuild]:
-        found = self._reader.rows(KernelBuild, kernel=self._kernel.id, gpu=self._toolchain.gpu.name)
-        return sorted(found, key=lambda row: row.position)
+        builds = self._reader.rows(
+            KernelBuild, kernel=self._kernel.id, gpu=self._toolchain.gpu.name
+        )
+        return sorted(builds, key=lambda row: row.position)
 
     def _candidates(self) -> list[KernelBuild]:
         """Return the rows of the configurations, made once per session. Another builder may have

@@ -38,18 +38,18 @@ def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
             marked_call(caller, clocks.frames.add, True)
             calls.append(clocks.frames.take_raw())
     events = profiled.profiler.kineto_results.events() if profiled.profiler else []
-    work = [_work(one, zero_ns) for one in events if _is_work(one)]
-    return assigned(calls[WARM_UP_CALLS:], sorted(work, key=lambda one: one.begin_s))
+    work = [_work(event, zero_ns) for event in events if _is_work(event)]
+    return assigned(calls[WARM_UP_CALLS:], sorted(work, key=lambda work: work.begin_s))
 
 
 def assigned(calls: list[list[RawTick]], work: list[DeviceWork]) -> list[DeviceCall]:
     """Give each work to the call in which it begins: a call ends when the GPU has finished."""
     begins = [ticks[0][0] for ticks in calls]
     of_call: list[list[DeviceWork]] = [[] for _ in calls]
-    for one in work:
-        at = bisect_right(begins, one.begin_s) - 1
-        if at >= 0 and one.begin_s < calls[at][-1][0]:
-            of_call[at].append(one)
+    for device_work in work:
+        at = bisect_right(begins, device_work.begin_s) - 1
+        if at >= 0 and device_work.begin_s < calls[at][-1][0]:
+            of_call[at].append(device_work)
     return [DeviceCall(ticks, own) for ticks, own in zip(calls, of_call, strict=True)]
 
 

@@ -91,9 +91,9 @@ def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperato
     """Return the operators, made shorter alike where they would take longer than the whole call:
     what it takes to be profiled is known on the average only.
     """
-    whole_s = sum(one.host_s for one in operators)
+    whole_s = sum(operator.host_s for operator in operators)
     part = min(1.0, call_s / whole_s) if whole_s else 1.0
-    return [replace(one, host_s=one.host_s * part) for one in operators]
+    return [replace(operator, host_s=operator.host_s * part) for operator in operators]
 
 
 def _profiled(call: Call, calls: int, is_gpu: bool) -> tuple[list[Any], float]:
@@ -148,17 +148,17 @@ def _by_call(roots: list[Any]) -> list[list[Any]]:
     roots = sorted(roots, key=lambda event: event.time_range.start)
     each = len(roots) // CALLS
     calls = [roots[i * each : (i + 1) * each] for i in range(CALLS)] if each else []
-    names = [[event.name for event in one] for one in calls]
+    names = [[event.name for event in call] for call in calls]
     return [one for one, own in zip(calls, names, strict=True) if own == names[0]]
 
 
 def _operators(roots: list[Any], called: list[_CalledFrom], cost_s: float) -> list[EagerOperator]:
-    found = _Lines(called)
+    lines = _Lines(called)
     of_forward: dict[int, tuple[str, int]] = {}
     operators = []
     for root in roots:
         is_backward = root.name.startswith(EVALUATES)
-        place = found.of(root, of_forward)
+        place = lines.of(root, of_forward)
         if is_backward:
             numbers = [event.sequence_nr for event in _subtree(root) if event.sequence_nr >= 0]
             place = next(
@@ -193,7 +193,7 @@ class _Lines:
         place = self._of_itself(event.name)
         if place is None:
             places = [self.of(child, by_number) for child in event.cpu_children]
-            place = next((one for one in places if one[1]), ("", 0))
+            place = next((place for place in places if place[1]), ("", 0))
         if place[1] and event.sequence_nr >= 0:
             by_number.setdefault(event.sequence_nr, place)
         return place
@@ -202,10 +202,10 @@ class _Lines:
         """Return the line of the next operator of this name, and leave out the few before it:
         autograd calls some under a dispatch mode that it does not call without one.
         """
-        for i, one in enumerate(self._called[self._next : self._next + LOOK_AHEAD]):
-            if one.name == name:
+        for i, called_from in enumerate(self._called[self._next : self._next + LOOK_AHEAD]):
+            if called_from.name == name:
                 self._next += i + 1
-                return one.file, one.line
+                return called_from.file, called_from.line
         return None
 
 

@@ -59,14 +59,14 @@ def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> lis
     if not alike:
         return []
     found = map(_mean, zip(*map(_between, alike), strict=True))
-    return [one for one in found if one.seconds >= LEAST_S]
+    return [gap for gap in found if gap.seconds >= LEAST_S]
 
 
 def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
     """Return the calls that ran what most of them ran."""
-    paths = Counter(tuple(one.name for one in call.work) for call in calls)
+    paths = Counter(tuple(work.name for work in call.work) for call in calls)
     usual = paths.most_common(1)[0][0] if paths else ()
-    return [call for call in calls if tuple(one.name for one in call.work) == usual]
+    return [call for call in calls if tuple(work.name for work in call.work) == usual]
 
 
 def _between(call: DeviceCall) -> Iterator[IdleGap]:
@@ -74,10 +74,10 @@ def _between(call: DeviceCall) -> Iterator[IdleGap]:
     another stream, has a gap of no length before it.
     """
     last, until = "", call.ticks[0][0]
-    for one in call.work:
-        yield _gap(call.ticks, last, one.name, until, one.begin_s)
-        if one.end_s > until:
-            last, until = one.name, one.end_s
+    for work in call.work:
+        yield _gap(call.ticks, last, work.name, until, work.begin_s)
+        if work.end_s > until:
+            last, until = work.name, work.end_s
     yield _gap(call.ticks, last, "", until, call.ticks[-1][0])
 
 
@@ -94,12 +94,12 @@ def _gap(
 
 def _mean(of_calls: Sequence[IdleGap]) -> IdleGap:
     """Return the mean of the same gap in several calls."""
-    steps = sorted({at for one in of_calls for at in one.of_steps})
-    of_steps = {at: middle_mean([one.of_steps.get(at, 0.0) for one in of_calls]) for at in steps}
+    steps = sorted({at for gap in of_calls for at in gap.of_steps})
+    of_steps = {at: middle_mean([gap.of_steps.get(at, 0.0) for gap in of_calls]) for at in steps}
     return IdleGap(
         of_calls[0].before,
         of_calls[0].after,
-        middle_mean([one.seconds for one in of_calls]),
+        middle_mean([gap.seconds for gap in of_calls]),
         of_steps,
     )
 

@@ -143,12 +143,12 @@ class _Ledger:
         ]
         steps_of_call = list(step_rows(measured, session, 0))
         self._notes += self._cuda_graphs(
-            built, {_graph_of(one) for one in steps_of_call if one.line and one.compilation}
+            built, {_graph_of(step) for step in steps_of_call if step.line and step.compilation}
         )
         row = self._row(rounds, measured, costs)
         with recording.writer.transaction():
             number = recording.writer.add(row)
-            recording.writer.add_all(replace(one, call=number) for one in steps_of_call)
+            recording.writer.add_all(replace(step, call=number) for step in steps_of_call)
             recording.writer.add_all(operator_rows(operators, number))
             recording.writer.add_all(gap_rows(measured, number))
             recording.writer.add_all(ceilings)

@@ -171,7 +171,7 @@ class _Rows:
         part, work = self._part(step), self._measured.work.get(step.part)
         known = self._codes.get(part.file, [])
         code = next(
-            (one for one in known if one.compilation == row.compilation),
+            (code for code in known if code.compilation == row.compilation),
             known[0] if known else None,
         )
         if code:
@@ -216,7 +216,15 @@ def _codes(wrappers: WrapperClock, session: Path) -> dict[str, list[GeneratedCod
 
 
 def operator_rows(operators: Iterable[EagerOperator], call: int) -> Iterator[LedgerOperator]:
-    for position, one in enumerate(operators):
+    for position, operator in enumerate(operators):
         yield LedgerOperator(
-            0, call, position, one.name, one.direction, one.file, one.line, one.host_s, one.device_s
+            0,
+            call,
+            position,
+            operator.name,
+            operator.direction,
+            operator.file,
+            operator.line,
+            operator.host_s,
+            operator.device_s,
         )

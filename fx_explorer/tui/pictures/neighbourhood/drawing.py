@@ -90,10 +90,10 @@ class Canvas:
         return [("".join(character for character, _ in run), kind) for kind, run in runs]
 
 
-def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
+def drawn(neighbourhood: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
     """Draw everything, with the box under the cursor standing out."""
     canvas = Canvas(picture.width, picture.height)
-    titles = frame_titles(found)
+    titles = frame_titles(neighbourhood)
     for kernel, frame in picture.frames.items():
         canvas.border(frame, DOTTED, kernel_kind(kernel))
     _draw_lines(canvas, picture)
@@ -105,15 +105,15 @@ def drawn(found: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
             title = titles[kernel].partition(" · ")[0]
         canvas.write(frame.x + 2, frame.y, f" {cut_in_middle(title, room)} ", kernel_kind(kernel))
     for key, box in picture.boxes.items():
-        _draw_box(canvas, found, key, box, key == cursor)
+        _draw_box(canvas, neighbourhood, key, box, key == cursor)
     return canvas
 
 
-def frame_titles(found: Neighbourhood) -> dict[int, str]:
+def frame_titles(neighbourhood: Neighbourhood) -> dict[int, str]:
     """Return what stands in a kernel's frame: its name, and how much of it is not in the picture."""
     titles = {}
-    for kernel in {row.id: row for row in found.kernels.values()}.values():
-        size = found.sizes.get(kernel.id, 0)
+    for kernel in {row.id: row for row in neighbourhood.kernels.values()}.values():
+        size = neighbourhood.sizes.get(kernel.id, 0)
         titles[kernel.id] = printable(
             f"{kernel.name} · {counted(size, 'operation')}" if size > 1 else kernel.name
         )
@@ -149,25 +149,27 @@ def _down(bits: dict[tuple[int, int], int], x: int, start: int, stop: int) -> No
         bits[x, y] = bits.get((x, y), 0) | (NORTH if y > top else 0) | (SOUTH if y < bottom else 0)
 
 
-def _draw_box(canvas: Canvas, found: Neighbourhood, key: Key, box: Box, is_here: bool) -> None:
-    is_centre = key == ("node", found.centre.id)
+def _draw_box(
+    canvas: Canvas, neighbourhood: Neighbourhood, key: Key, box: Box, is_here: bool
+) -> None:
+    is_centre = key == ("node", neighbourhood.centre.id)
     is_more = key[0] == "more"
     canvas.clear(box)
     look = HEAVY if is_here else DOUBLE if is_centre else DOTTED if is_more else PLAIN
     canvas.border(box, look, "pointer" if is_here else "strong" if is_centre else "muted")
     inside = box.width - 4
-    for at, (text, kind) in enumerate(box_lines(found, key)):
+    for at, (text, kind) in enumerate(box_lines(neighbourhood, key)):
         is_result = text.startswith(RESULT) and cell_len(text) > inside
         shown = cut_cells(text, 0, inside - 1) + "…" if is_result else cut_in_middle(text, inside)
         canvas.write(box.x + 2, box.y + 1 + at, shown, kind)
 
 
-def box_lines(found: Neighbourhood, key: Key) -> Sequence[Piece]:
+def box_lines(neighbourhood: Neighbourhood, key: Key) -> Sequence[Piece]:
     """Return what a box says: a node's name and value, or how many nodes it stands for."""
     if key[0] == "more":
-        return ((f"and {found.more[key[1]]:,} more", "strong"), ("⏎ shows some", "muted"))
-    node = found.nodes[key[1]]
-    name = found.names.get(node.id) or result_name(node)
+        return ((f"and {neighbourhood.more[key[1]]:,} more", "strong"), ("⏎ shows some", "muted"))
+    node = neighbourhood.nodes[key[1]]
+    name = neighbourhood.names.get(node.id) or result_name(node)
     is_computed = node.op.startswith("call_")
     value = value_text(node) or operation(node)
     return (

@@ -34,13 +34,13 @@ class Columns:
     """From one thing to another in the next column."""
 
 
-def columns_of(found: Neighbourhood) -> Columns:
+def columns_of(neighbourhood: Neighbourhood) -> Columns:
     """Give every node a column, and every edge over several columns a place in each between."""
-    column = _node_columns(found)
+    column = _node_columns(neighbourhood)
     placed: dict[Key, int] = {("node", node): at for node, at in column.items()}
     lines: list[tuple[Key, Key]] = []
     ways = 0
-    for producer, consumer in found.edges:
+    for producer, consumer in neighbourhood.edges:
         here: Key = ("node", producer)
         for between in range(column[producer] + 1, column[consumer]):
             way: Key = ("way", ways)
@@ -49,8 +49,8 @@ def columns_of(found: Neighbourhood) -> Columns:
             lines.append((here, way))
             here = way
         lines.append((here, ("node", consumer)))
-    centre: Key = ("node", found.centre.id)
-    for step in found.more:
+    centre: Key = ("node", neighbourhood.centre.id)
+    for step in neighbourhood.more:
         rest: Key = ("more", step)
         placed[rest] = step
         if abs(step) == 1:
@@ -58,15 +58,17 @@ def columns_of(found: Neighbourhood) -> Columns:
     return Columns(placed, lines)
 
 
-def _node_columns(found: Neighbourhood) -> dict[int, int]:
+def _node_columns(neighbourhood: Neighbourhood) -> dict[int, int]:
     """Return node → column. Ids of a graph grow from producers to consumers."""
     consumers: dict[int, list[int]] = {}
     producers: dict[int, list[int]] = {}
-    for producer, consumer in found.edges:
+    for producer, consumer in neighbourhood.edges:
         consumers.setdefault(producer, []).append(consumer)
         producers.setdefault(consumer, []).append(producer)
-    column = {found.centre.id: 0}
-    for node in sorted((one for one, step in found.steps.items() if step < 0), reverse=True):
+    column = {neighbourhood.centre.id: 0}
+    for node in sorted(
+        (one for one, step in neighbourhood.steps.items() if step < 0), reverse=True
+    ):
         column[node] = (
             min(
                 (column[one] for one in consumers.get(node, ()) if column.get(one, 1) <= 0),
@@ -74,7 +76,7 @@ def _node_columns(found: Neighbourhood) -> dict[int, int]:
             )
             - 1
         )
-    for node in sorted(one for one, step in found.steps.items() if step > 0):
+    for node in sorted(one for one, step in neighbourhood.steps.items() if step > 0):
         column[node] = (
             max((column[one] for one in producers.get(node, ()) if one in column), default=0) + 1
         )
@@ -161,10 +163,10 @@ def _rows(key: Key) -> int:
     return WAY_ROWS if key[0] == "way" else BOX_ROWS
 
 
-def laid_out(found: Neighbourhood, room: int) -> Picture:
+def laid_out(neighbourhood: Neighbourhood, room: int) -> Picture:
     """Lay a neighbourhood out for a pane of ``room`` cells. It may be wider: panes scroll."""
-    columns = columns_of(found)
-    groups = _groups(found, columns)
+    columns = columns_of(neighbourhood)
+    groups = _groups(neighbourhood, columns)
     top = _stacked(groups, columns)
     lanes = _lanes(columns)
     lefts, width = _across(columns, lanes, room)
@@ -200,10 +202,10 @@ def _across(
     return lefts, width
 
 
-def _groups(found: Neighbourhood, columns: Columns) -> list[_Group]:
+def _groups(neighbourhood: Neighbourhood, columns: Columns) -> list[_Group]:
     """Return what stands together. An edge within one kernel stays in its frame."""
     kernel_of: dict[Key, int] = {
-        ("node", node): kernel.id for node, kernel in found.kernels.items()
+        ("node", node): kernel.id for node, kernel in neighbourhood.kernels.items()
     }
     before = {other: one for one, other in columns.lines if other[0] == "way"}
     after = {one: other for one, other in columns.lines if one[0] == "way"}
@@ -245,7 +247,7 @@ def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
     wanted = {id(group): float(at) for at, group in enumerate(groups)}
     for _ in range(ROUNDS):
         bottom: dict[int, int] = defaultdict(int)
-        for group in sorted(groups, key=lambda one: wanted[id(one)]):
+        for group in sorted(groups, key=lambda group: wanted[id(group)]):
             free = max(bottom[column] for column in group.span)
             _place(group, max(free, round(wanted[id(group)])), top)
             bottom.update(dict.fromkeys(group.span, group.y + group.height))

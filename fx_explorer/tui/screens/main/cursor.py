@@ -90,7 +90,7 @@ class Cursor:
         """Return the regions of what is under the cursor."""
         table = self._views.table
         if self._views.name_shown == "regions" and table and not self._outline.has_focus:
-            return [(one.key, one.value) for one in regions(reader)[table.position :][:1]]
+            return [(region.key, region.value) for region in regions(reader)[table.position :][:1]]
         return regions_at(reader, self.place) if self.place else []
 
     def row_of_breaks(self) -> int:

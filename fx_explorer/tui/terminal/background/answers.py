@@ -70,10 +70,10 @@ def is_light(colour: str) -> bool | None:
     """Return whether a colour as X11 writes it (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to
     white than to black; None for what is no colour.
     """
-    found = _CHANNELS.match(colour) or _HEX.fullmatch(colour)
-    if found is None:
+    match = _CHANNELS.match(colour) or _HEX.fullmatch(colour)
+    if match is None:
         return None
-    red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in found.groups())
+    red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in match.groups())
     return bool(
         0.2126 * red + 0.7152 * green + 0.0722 * blue > MIDDLE_GREY
     )  # weights of ITU-R BT.709

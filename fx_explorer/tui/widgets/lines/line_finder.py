@@ -88,7 +88,7 @@ class LineFinder:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         if self._expression:
-            return [found.span() for found in self._expression.finditer(text)]
+            return [match.span() for match in self._expression.finditer(text)]
         return []
 
     def after(self, line: int) -> int | None:

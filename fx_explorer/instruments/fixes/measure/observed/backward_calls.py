@@ -61,9 +61,9 @@ class BackwardCalls:
                 found[f"the gradient of {name} {at}"] = gradient
             else:
                 nameless[f"the gradient of a tensor {list(leaf.shape)} {at}"].append(gradient)
-        for told, gradients in nameless.items():
+        for text, gradients in nameless.items():
             for rank, gradient in enumerate(sorted(gradients, key=_size), 1):
-                found[told if len(gradients) == 1 else f"{told}, {rank} of {len(gradients)}"] = (
+                found[text if len(gradients) == 1 else f"{text}, {rank} of {len(gradients)}"] = (
                     gradient
                 )
         return found
@@ -100,8 +100,10 @@ def _leaves(outputs: Sequence[Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors that a backward from these outputs (tensors, or ``GradientEdge``) leaves
     gradients in, each once.
     """
-    yield from (one for one in outputs if isinstance(one, torch.Tensor) and one.is_leaf)
-    waiting = [one.grad_fn if isinstance(one, torch.Tensor) else one.node for one in outputs]
+    yield from (output for output in outputs if isinstance(output, torch.Tensor) and output.is_leaf)
+    waiting = [
+        output.grad_fn if isinstance(output, torch.Tensor) else output.node for output in outputs
+    ]
     seen = set()
     while waiting:
         node = waiting.pop()

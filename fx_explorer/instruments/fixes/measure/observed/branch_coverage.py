@@ -97,10 +97,10 @@ class BranchCoverage:
 
     def _nothing_raised(self) -> Iterator[str]:
         for path, tries in self._tries.items():
-            for one in tries:
-                if not any((path, line) in self._raised for line in one.body):
+            for block in tries:
+                if not any((path, line) in self._raised for line in block.body):
                     yield (
-                        f"an exception inside the try in line {one.line} of "
+                        f"an exception inside the try in line {block.line} of "
                         f"{Path(path).name}, which no input raised"
                     )
 
@@ -234,9 +234,9 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
     """
     instructions = list(dis.get_instructions(code))
     line, lines = code.co_firstlineno, {}
-    for one in instructions:
-        line = _line_of(one) or line
-        lines[one.offset] = line
+    for instruction in instructions:
+        line = _line_of(instruction) or line
+        lines[instruction.offset] = line
     position = {one.offset: index for index, one in enumerate(instructions)}
     found: dict[int, Jump] = {}
     waiting, seen = [0], set()
@@ -245,17 +245,19 @@ def conditional_jumps(code: CodeType) -> dict[int, Jump]:
         if index in seen or index >= len(instructions):
             continue
         seen.add(index)
-        one = instructions[index]
-        is_jump = one.opcode in dis.hasjrel or one.opcode in dis.hasjabs
+        instruction = instructions[index]
+        is_jump = instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
         # In Python 3.10, SETUP_… names a handler and does not jump.
-        if is_jump and not one.opname.startswith("SETUP_"):
-            waiting.append(position[one.argval])
-            if "_IF_" in one.opname:
-                when_true = "IF_TRUE" in one.opname or "NOT_NONE" in one.opname
-                found[one.offset] = Jump(
-                    _condition(code, one, lines[one.offset]), one.argval, when_true
+        if is_jump and not instruction.opname.startswith("SETUP_"):
+            waiting.append(position[instruction.argval])
+            if "_IF_" in instruction.opname:
+                when_true = "IF_TRUE" in instruction.opname or "NOT_NONE" in instruction.opname
+                found[instruction.offset] = Jump(
+                    _condition(code, instruction, lines[instruction.offset]),
+                    instruction.argval,
+                    when_true,
                 )
-        if not one.opname.startswith(
+        if not instruction.opname.startswith(
             ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN", "RAISE", "RERAISE")
         ):
             waiting.append(index + 1)

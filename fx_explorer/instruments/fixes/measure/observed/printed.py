@@ -158,7 +158,7 @@ class _Heard:
         """Return whether a line on stderr was written by a log handler or by ``warnings``, and so
         is in ``lines`` already. Handlers write the message last.
         """
-        return any(line.endswith(told) for told in self._told if told)
+        return any(line.endswith(text) for text in self._told if text)
 
     def _warned(
         self, message: Any, category: Any, filename: str, lineno: int, *rest: Any, **named: Any

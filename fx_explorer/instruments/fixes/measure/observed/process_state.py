@@ -90,9 +90,9 @@ def _facts() -> Iterator[tuple[str, Any]]:
     yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
     yield from _of_logging()
     yield from (
-        (f"handler of {one.name}", _name(signal.getsignal(one)))
-        for one in signal.Signals
-        if one not in _NOT_THEIRS
+        (f"handler of {Signal.name}", _name(signal.getsignal(Signal)))
+        for Signal in signal.Signals
+        if Signal not in _NOT_THEIRS
     )
     yield from ((f"sys.path with {one!r}", True) for one in sys.path)
     yield "tracing of memory", tracemalloc.is_tracing()
@@ -110,9 +110,13 @@ _NOT_THEIRS = frozenset([signal.SIGALRM, signal.SIGCHLD])
 def _of_logging() -> Iterator[tuple[str, Any]]:
     yield "logging.disable", logging.root.manager.disable
     loggers = {"root": logging.root, **logging.root.manager.loggerDict}
-    for name, one in list(loggers.items()):
-        if isinstance(one, logging.Logger) and name.partition(".")[0] != "torch" and one.level:
-            yield f"level of the logger {name}", one.level
+    for name, logger in list(loggers.items()):
+        if (
+            isinstance(logger, logging.Logger)
+            and name.partition(".")[0] != "torch"
+            and logger.level
+        ):
+            yield f"level of the logger {name}", logger.level
 
 
 def _of_libraries() -> Iterator[tuple[str, Any]]:

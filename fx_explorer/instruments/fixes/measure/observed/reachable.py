@@ -253,8 +253,10 @@ def _overlapping(tensors: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str,
     open_ones: list[tuple[str, int, int, str]] = []
     for extent in extents:
         device, first, _, name = extent
-        open_ones = [one for one in open_ones if one[0] == device and one[2] >= first]
-        yield from ((min(one[3], name), max(one[3], name)) for one in open_ones)
+        open_ones = [
+            open_one for open_one in open_ones if open_one[0] == device and open_one[2] >= first
+        ]
+        yield from ((min(open_one[3], name), max(open_one[3], name)) for open_one in open_ones)
         open_ones.append(extent)
 
 

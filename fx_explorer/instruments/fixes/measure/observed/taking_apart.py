@@ -303,8 +303,8 @@ def _sequence(value: Any) -> ObjectParts:
 def _set(value: Any) -> ObjectParts:
     kind = set if isinstance(value, set) else frozenset
     elements = list(kind.__iter__(value))
-    simple = sorted(repr(one) for one in elements if _is_simple(one))
-    hidden = [one for one in elements if not _is_simple(one)]
+    simple = sorted(repr(element) for element in elements if _is_simple(element))
+    hidden = [element for element in elements if not _is_simple(element)]
     facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
     unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
     return ObjectParts(

@@ -155,7 +155,7 @@ class ScriptRun:
 
 def _merged(*values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return kind → name → value of all of them."""
-    kinds = dict.fromkeys(kind for one in values for kind in one)
+    kinds = dict.fromkeys(kind for value in values for kind in value)
     return {
         kind: {name: value for one in values for name, value in one.get(kind, {}).items()}
         for kind in kinds

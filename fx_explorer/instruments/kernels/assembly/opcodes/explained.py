@@ -38,8 +38,8 @@ class ExplainedOpcode:
     @property
     def words(self) -> str:
         """Return all of it in one line: ``Loads from global memory (v4: 4 values at once).``."""
-        told = "; ".join(f"{name}: {words}" for name, words in self.modifiers)
-        return f"{self.sentence.removesuffix('.')} ({told})." if told else self.sentence
+        text = "; ".join(f"{name}: {words}" for name, words in self.modifiers)
+        return f"{self.sentence.removesuffix('.')} ({text})." if text else self.sentence
 
 
 def explained(level: Level, name: str) -> ExplainedOpcode | None:

@@ -13,13 +13,13 @@ from fx_explorer.torch_texts import LONGEST_LINE
 from tests.bad_input.patterns import LONG, Attack, Pattern, ends_in_time, patterns, slowest
 
 GIVEN_ONE_LINE = (
-    "instruments/caches/bypasses _REASONS",
+    "instruments/caches/figures _REASONS",
     "instruments/guards/guard_tree _KEYS",
     "instruments/guards/guard_tree _STRIDE",
     "instruments/guards/guard_tree _TENSOR",
     "instruments/kernels/assembly/instructions _CONSTANT",
-    "instruments/kernels/assembly/instruction_parts _PTX",
-    "instruments/kernels/assembly/instruction_parts _SASS",
+    "instruments/kernels/assembly/listing _PTX",
+    "instruments/kernels/assembly/listing _SASS",
     "instruments/kernels/assembly/live_registers _OPERANDS",
     "instruments/kernels/assembly/live_registers _TARGET",
     "instruments/memory/sizes _ITEM",

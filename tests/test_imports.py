@@ -72,3 +72,8 @@ def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_mu
         f"sys.exit({modules!r} in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
+def test_what_sets_up_a_virtual_gpu_does_not_load_torch_which_it_must_precede() -> None:
+    program = "import sys, fx_explorer.worker.virtual_gpu\nsys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.model import Gpu
 
 EmulationMode = Literal["transplant", "fake"]
@@ -189,6 +188,9 @@ def listen_to_dynamo(emulation: Emulation) -> None:
     (torch/_dynamo/variables/tensor.py); ``ConstantVariable.const_getattr`` (constant.py), which is
     asked for the ``type`` of a device that was kept.
     """
+    # It imports torch, for which this module is too early in a worker.
+    from fx_explorer.capture.torch_compat.versions import require
+
     variable = require("torch._dynamo.variables.tensor", "TensorVariable")
     for attribute in ("is_cuda", "device"):
         name = f"method_attr_{attribute}"

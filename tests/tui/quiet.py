@@ -20,6 +20,7 @@ from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.timer import Timer
+from textual.worker import Worker
 
 LONGEST_S = 1.0
 """As long as Textual's pilot waits for an app that goes on working."""
@@ -73,7 +74,9 @@ async def until_quiet(_min_sleep: float = 0, max_sleep: float = LONGEST_S) -> No
         elif app is not None and _is_to_paint(app):
             app.screen._on_timer_update()
             turns = 0
-        elif _is_due(loop) or (app is not None and any(_timers_soon(app))):
+        elif _is_due(loop) or (
+            app is not None and (any(_timers_soon(app)) or _has_worker_about_to_begin(app, loop))
+        ):
             await asyncio.sleep(LOOK_S)
             turns = 0
         else:
@@ -113,6 +116,27 @@ def _timers_soon(app: App[Any]) -> Iterator[Timer]:
             is_once = timer._repeat is not None and timer._interval <= SOON_S
             if is_once and timer._task is not None and not timer._task.done():
                 yield timer
+
+
+SEEN_S: WeakKeyDictionary[Worker[Any], float] = WeakKeyDictionary()
+"""Background task of an app → when it was seen first."""
+
+
+def _has_worker_about_to_begin(app: App[Any], loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether a new background task sleeps for a moment before it does something: a
+    difference is shown when the cursor has rested for 0.08 s.
+    """
+    now_s = loop.time()
+    soon = {
+        id(handle._args[0])
+        for handle in loop._scheduled  # type: ignore[attr-defined]
+        if handle._args and not handle.cancelled() and handle.when() < now_s + SOON_S
+    }
+    for worker in app.workers:
+        is_new = now_s - SEEN_S.setdefault(worker, now_s) < 2 * SOON_S
+        if is_new and worker._task is not None and id(worker._task._fut_waiter) in soon:  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 def wait_by_event_loop(patch: pytest.MonkeyPatch) -> None:

@@ -112,23 +112,6 @@ def warm_python_for_gpus(shared_folder: Path, capture_environment: dict[str, str
         yield python
 
 
-@pytest.fixture(scope="session")
-def warm_python_for_h100(
-    shared_folder: Path, warm_python_for_gpus: str, capture_environment: dict[str, str]
-) -> Iterator[str]:
-    """The same, with the compiler imported, for programs that are compiled for the virtual H100."""
-    if warm_python_for_gpus == sys.executable:
-        yield sys.executable
-        return
-    environment = {**capture_environment, "XDG_CACHE_HOME": str(shared_folder / "cache")}
-    with served(shared_folder / "warm-h100", environment, "gpu", "h100") as python:
-        yield python
-
-
-WARM_FOR = {"h100": "warm_python_for_h100"}
-"""GPU → the fixture that gives a Python that has installed it; the others have one for all."""
-
-
 @pytest.fixture
 def warm_workers(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that the test starts run in the warm Python, where no other one is named. Not for
@@ -168,10 +151,9 @@ def captured(
     """
 
     def capture(target: str | Path, *extra: str, exit_code: int = 0, **options: object) -> Path:
-        python = warm_python
-        if "gpu" in options:
-            fixture = WARM_FOR.get(str(options["gpu"]), "warm_python_for_gpus")
-            python = request.getfixturevalue(fixture)
+        python = (
+            request.getfixturevalue("warm_python_for_gpus") if "gpu" in options else warm_python
+        )
         arguments = (_target(target), *_flags({"python": python, **options}), *extra)
         path = shared_folder / f"{Path(str(target)).stem}-{digest(target, options, extra)}.fxs"
         with locked(path.with_suffix(".lock")):

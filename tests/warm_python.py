@@ -5,8 +5,7 @@
 write; ``warm_python.py start NAME FILE …`` then stands for ``python FILE …``, with the arguments,
 variables, directory and descriptors that it was given. ``serve NAME FIFO gpu`` is for virtual GPUs:
 it loads the C++ part before torch, and imports nothing of torch's compiler, which must find the GPU
-when it is imported. ``serve NAME FIFO gpu h100`` is for that GPU alone: it installs the GPU and
-imports the compiler then, in the order of a worker. What a test claims of a process itself (what it imports and when, how it dies),
+when it is imported. What a test claims of a process itself (what it imports and when, how it dies),
 or of variables that torch reads when it is imported, is to be seen with a real Python.
 """
 
@@ -58,12 +57,10 @@ FOR_VIRTUAL_GPUS = (
 LONGEST_MESSAGE, MOST_DESCRIPTORS = 1 << 18, 64
 
 
-def serve(name: str, fifo: str, kind: str = "", gpu: str = "") -> None:
+def serve(name: str, fifo: str, kind: str = "") -> None:
     """Until nobody has the FIFO open to write."""
     alive = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    if gpu:
-        _import_with_gpu(gpu)
-    elif kind == "gpu":
+    if kind == "gpu":
         _import_for_virtual_gpus()
     else:
         _import_with_compiler()
@@ -110,23 +107,6 @@ def _import_with_compiler() -> None:
     importlib.import_module(
         "fx_explorer.capture.options.catalogue"
     ).list_settings()  # reads the sources of torch's options, once
-
-
-def _import_with_gpu(name: str) -> None:
-    """The compiler too, which finds the GPU. A worker is given the GPU that was installed here."""
-    gpu = importlib.import_module("fx_explorer.gpus").find_gpu(name)
-    workers = importlib.import_module("fx_explorer.worker.virtual_gpu")
-    workers.before_torch(gpu)
-    for module in FOR_VIRTUAL_GPUS:
-        importlib.import_module(module)
-    installed = workers.install(gpu)
-
-    def install(asked: object) -> object:
-        assert asked == gpu, f"this Python is for {name} alone"
-        return installed
-
-    workers.install = install
-    _import_with_compiler()
 
 
 def _import_for_virtual_gpus() -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.session import SessionReader
-from tests.conftest import WARM_FOR
 from tests.shared_files import digest, locked
 from tests.worker.capturing import Ended, capture
 
@@ -42,13 +41,13 @@ def own_cache(shared_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def for_gpu(own_cache: Path, shared_folder: Path, request: pytest.FixtureRequest) -> ForGpu:
+def for_gpu(own_cache: Path, shared_folder: Path, warm_python_for_gpus: str) -> ForGpu:
     """``for_gpu(target, "h100", …)``: a capture with the backend inductor; further arguments are
     those of CaptureRequest.
     """
 
-    def run(target: Path | str, gpu: str, **options: Any) -> Ended:
-        output = shared_folder / f"{gpu}-{digest(target, sorted(options.items()))}.fxs"
+    def run(target: Path | str, gpu: str, **request: Any) -> Ended:
+        output = shared_folder / f"{gpu}-{digest(target, sorted(request.items()))}.fxs"
         kept = output.with_suffix(".pickle")
         with locked(output.with_suffix(".lock")):
             if not kept.exists():
@@ -57,9 +56,9 @@ def for_gpu(own_cache: Path, shared_folder: Path, request: pytest.FixtureRequest
                     "gpu": find_gpu(gpu),
                     "timeout": 600,
                     "output": output,
-                    "python": request.getfixturevalue(WARM_FOR.get(gpu, "warm_python_for_gpus")),
+                    "python": warm_python_for_gpus,
                 }
-                asked |= options
+                asked |= request
                 kept.write_bytes(pickle.dumps(asyncio.run(capture(target, **asked))))
         ended: Ended = pickle.loads(kept.read_bytes())
         return ended

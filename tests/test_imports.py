@@ -77,3 +77,27 @@ def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_mu
 def test_what_sets_up_a_virtual_gpu_does_not_load_torch_which_it_must_precede() -> None:
     program = "import sys, fx_explorer.worker.virtual_gpu\nsys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
+LACKING = ("textual", "rich", "pygments", "libcst", "tomli")
+
+
+def test_what_runs_in_the_users_interpreter_imports_torch_and_the_standard_library_alone() -> None:
+    """A contract cannot see what the ``__init__`` of a package around imports."""
+    program = f"""
+import importlib, pkgutil, sys
+sys.modules.update(dict.fromkeys({LACKING!r}))  # None: an import of it fails
+import fx_explorer
+for package in ("worker", "program", "instruments", "capture"):
+    folder = [f"{{path}}/{{package}}" for path in fx_explorer.__path__]
+    names = [module.name for module in pkgutil.walk_packages(folder, f"fx_explorer.{{package}}.", onerror=print)]
+    for name in names:
+        if package != "instruments" or ".measure" in name:
+            importlib.import_module(name)
+            print(name)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "fx_explorer.instruments.ledger.measure.measuring" in ended.stdout

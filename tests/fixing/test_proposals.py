@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments import fixes as fixing
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.fixes import api as fixing
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import after
 

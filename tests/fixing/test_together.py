@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.fixes import Fix, Trial, accept, next_to_try, together
+from fx_explorer.instruments.fixes.api import Fix, Trial, accept, next_to_try, together
 from fx_explorer.instruments.fixes.fix import distinct
 from fx_explorer.instruments.fixes.printed import SessionFixes, trial
 from fx_explorer.model import CaptureRequest
@@ -191,7 +191,7 @@ async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.M
         tried.append(fix)
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 
-    monkeypatch.setattr("fx_explorer.instruments.fixes.try_fix", try_fix)
+    monkeypatch.setattr("fx_explorer.instruments.fixes.api.try_fix", try_fix)
     monkeypatch.setattr(
         "fx_explorer.instruments.fixes.printed.check_program", lambda arguments: None
     )

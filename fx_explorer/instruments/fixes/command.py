@@ -97,7 +97,7 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     from fx_explorer.analysis.whole_session import session_figures, tells_breaks
     from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
     from fx_explorer.instruments.breaks.grouped import distinct_breaks
-    from fx_explorer.instruments.fixes import proposals, why_none
+    from fx_explorer.instruments.fixes.api import proposals, why_none
     from fx_explorer.instruments.fixes.offers import as_break, why_not_tried
 
     session_fixes.request = reader.request()

@@ -24,7 +24,7 @@ from fx_explorer.trials import TrialWorker
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.instruments.breaks.grouped import DistinctBreak
-    from fx_explorer.instruments.fixes import Fix, Together, Trial
+    from fx_explorer.instruments.fixes.api import Fix, Together, Trial
 
 
 # Recompiles: what caused each, what avoids it, and, with ``--try``, whether it did.
@@ -113,7 +113,7 @@ async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namesp
     """Try what decides which of them are good, then all of these; a single good one is written
     alone. Returns 1 when nothing is written.
     """
-    from fx_explorer.instruments.fixes import next_to_try
+    from fx_explorer.instruments.fixes.api import next_to_try
 
     breaks = [fixes for _, fixes, _ in session_fixes.breaks]
     while fix := next_to_try(breaks, session_fixes.trials):
@@ -133,7 +133,7 @@ async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namesp
 
 
 def _together(session_fixes: SessionFixes) -> Together | None:
-    from fx_explorer.instruments.fixes import together
+    from fx_explorer.instruments.fixes.api import together
 
     return together([fixes for _, fixes, _ in session_fixes.breaks], session_fixes.trials)
 
@@ -174,7 +174,7 @@ class SessionFixes:
 
 
 async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
-    from fx_explorer.instruments.fixes import try_fix
+    from fx_explorer.instruments.fixes.api import try_fix
     from fx_explorer.trials import TrialWorker
 
     if session_fixes.request is None or session_fixes.before is None or session_fixes.why_not_tried:
@@ -220,7 +220,7 @@ def written(fix: Fix, tried: Trial) -> int:
     """Write a fix after asking. Returns 1 when it is not written."""
     if not fix.edits:
         return _set_by_hand(fix)
-    from fx_explorer.instruments.fixes import accept
+    from fx_explorer.instruments.fixes.api import accept
     from fx_explorer.source_edit.user_files import relative
 
     if tried.verdict == "refused":
@@ -249,7 +249,7 @@ def written(fix: Fix, tried: Trial) -> int:
 
 def _cannot_be_written(fix: Fix) -> bool:
     """Return whether a fix cannot be written, and print why."""
-    from fx_explorer.instruments.fixes import why_not_accepted
+    from fx_explorer.instruments.fixes.api import why_not_accepted
 
     reason = why_not_accepted(fix)
     if reason:

@@ -20,7 +20,7 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes import (
+from fx_explorer.instruments.fixes.api import (
     Fix,
     FixOffer,
     Trial,

@@ -4,7 +4,7 @@ changes, how its trial went.
 
 from __future__ import annotations
 
-from fx_explorer.instruments.fixes import Fix, FixOffer, Trial, Verdict
+from fx_explorer.instruments.fixes.api import Fix, FixOffer, Trial, Verdict
 from fx_explorer.session.file_names import file_name, in_file
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 

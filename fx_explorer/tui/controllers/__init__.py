@@ -31,7 +31,7 @@ from fx_explorer.tui.controllers.variants import Variants
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.dynamic.screen import TryDynamic
-    from fx_explorer.instruments.fixes import TryFix
+    from fx_explorer.instruments.fixes.api import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
     from fx_explorer.tui.tour.walk import GuidedTour
 

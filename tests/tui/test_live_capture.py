@@ -371,7 +371,7 @@ async def test_saving_the_watched_file_captures_again(open_app: OpenApp, tmp_pat
         captures[0].end()
         await driver.until(lambda: "✓ captured" in driver.header)
         await driver.press("w")
-        assert "watching" in driver.header
+        await driver.until(lambda: "watching" in driver.header)
         file.write_text("a = 2222\n")
         await driver.until(lambda: captures[1].session_path.exists())
         captures[1].end()

@@ -4,6 +4,7 @@ parts are up to date.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -101,3 +102,17 @@ def test_the_readme_names_exactly_two_set_up_commands() -> None:
         "make demo",
         "make test",
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_imports_of_ours_is_there(page: Path) -> None:
+    lacking = []
+    for module, names in re.findall(r"from (fx_explorer[\w.]*) import ([\w, ]+)", page.read_text()):
+        imported_from = importlib.import_module(module)
+        # The package itself resolves its names when they are used.
+        there = {*dir(imported_from), *getattr(imported_from, "__all__", ())}
+        for name in names.split(","):
+            imported = name.split()[0]
+            if imported not in there and importlib.util.find_spec(f"{module}.{imported}") is None:
+                lacking.append(f"{module}.{imported}")
+    assert lacking == []

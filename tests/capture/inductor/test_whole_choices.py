@@ -34,7 +34,7 @@ def wanted_first(candidates):
 get_algorithm_selector_cache().preprocessing_fns.insert(0, wanted_first)
 
 if {is_left_out}:
-    from fx_explorer.capture.inductor.kernels import generated as kernels
+    from fx_explorer.capture.inductor import generated as kernels
     kernels.write_choices = lambda *_: None
 
 def model(a, b, c):

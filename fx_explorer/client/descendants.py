@@ -131,6 +131,8 @@ class Descendants:
         self._worker = 0
         self._images: set[str] = set()
         """Starts of programs that were the worker."""
+        self._own_image = ""
+        """The start of this program, which what it forks has too until that runs its own."""
         self._marks = ""
         self._processes: dict[int, _Process] = {}
         self._others: set[int] = set()
@@ -148,6 +150,9 @@ class Descendants:
         if not can_follow_processes():
             return
         os.environ.setdefault(OWN_MARK, "1")
+        own_status = status_of()
+        assert own_status is not None
+        self._own_image = own_status.image
         for pid in _all_processes():  # those that there were before are none of the program's
             status = status_of(pid)
             if status and worker not in (status.pid, status.session):
@@ -279,9 +284,12 @@ class Descendants:
             return not parent.is_certain
         if status.parent != os.getpid() or status.state in "ZX":
             return False
+        if status.image in ("0", self._own_image):
+            # 0: we may not look at it. Our own: we are starting it, and its variables are not
+            # there yet. Who started it waits for its end: it is not for us to bury.
+            return False
         environment = _words(status.pid, "environ")
-        is_marked = any(word.startswith((MARK + "=", OWN_MARK + "=")) for word in environment)
-        return status.image != "0" and not is_marked  # of what we may not look at, it is 0
+        return not any(word.startswith((MARK + "=", OWN_MARK + "=")) for word in environment)
 
     def _see(self, process: _Process, status: ProcessStatus) -> None:
         if status.state in "ZX":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -152,6 +154,18 @@ def test_what_varies_by_itself_is_named_and_refuses_nothing(
     assert any(named in what for what in same.not_compared), same.not_compared
     changed = without_what_varies(tmp_path, original, STORES.format(line=line, factor=3))
     assert any("the output" in told for told in changed.differences), "another factor is still seen"
+
+
+@pytest.mark.parametrize("kind", ["a list of no fixed length", "a key of a dict"])
+def test_a_container_may_grow_or_shrink_in_any_run(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, _ = BY_ITSELF[kind]
+    original = STORES.format(line=line, factor=2)
+    for seed in range(20):
+        monkeypatch.setattr(os, "urandom", random.Random(seed).randbytes)
+        same = without_what_varies(tmp_path, original, original)
+        assert same.is_all_equal, (seed, same.differences[:3])
 
 
 def test_what_is_no_longer_stored_is_a_difference_though_it_varies(tmp_path: Path) -> None:

@@ -173,8 +173,8 @@ async def test_a_capture_that_is_stopped_before_it_found_anything_takes_nothing_
         await driver.until(lambda: driver.app.captures.is_running)
         await driver.press("escape", "escape")
         await driver.until(lambda: second.was_discarded)
+        await driver.until(lambda: "✓ captured" in driver.header)
         assert driver.explorer.reader.path == first.session_path
-        assert "✓ captured" in driver.header
         assert not first.was_discarded
         assert driver.app.captures.last_session == first.session_path
         assert any("what was on screen stays" in note.message for note in driver.app._notifications)

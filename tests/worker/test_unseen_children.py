@@ -1,11 +1,15 @@
-"""What keeps a Python that the program starts from being seen, told by its command."""
+"""What keeps a Python that the program starts from being seen, and what is taken for one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
 
 import pytest
 
+from fx_explorer.client.descendants import LOOK_S, Descendants
 from fx_explorer.program.child_processes.children import _why_unseen
 
 
@@ -31,3 +35,19 @@ def test_an_option_that_keeps_python_from_its_environment_is_named(
     assert told == (
         f"it was started with {named}, which keeps Python from its environment" if named else ""
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells who started what")
+def test_the_end_of_a_process_that_we_are_just_starting_is_left_to_who_starts_it() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as worker:
+        following = Descendants("a mark of its own", "/a/hook")
+        following.begin(worker.pid, None)
+        ours = os.fork()
+        if ours == 0:
+            time.sleep(3 * LOOK_S)
+            os._exit(7)
+        time.sleep(8 * LOOK_S)
+        following.stop()
+        worker.kill()
+        _, status = os.waitpid(ours, 0)
+    assert os.waitstatus_to_exitcode(status) == 7

@@ -193,7 +193,7 @@ class Comparison:
         found, others = _by_name(before), _by_name(after)
         for name, (kind, value) in found.items():
             if self._is_ignored(name):
-                if name in self.varying.names - self.varying.unlike:
+                if self.varying.keeps_form(name):
                     self._add_form(name, value, others)
                 continue
             if name not in others or _form(value) != _form(others[name][1]):
@@ -210,6 +210,7 @@ class Comparison:
                 self._differs(name, text, said)
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
+                self.unlike.add(name)
                 self._differs(name, f"{self._told(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:

@@ -158,6 +158,11 @@ class Varying:
         """Return whether the value of this name is not compared."""
         return name in self.names or is_within(name, self.holders)
 
+    def keeps_form(self, name: str) -> bool:
+        """Return whether a value that varies is there in each run, of one type, dtype and shape."""
+        is_there = name not in self.unlike and not is_within(name, self.holders)
+        return name in self.names and is_there
+
     def told(self) -> list[str]:
         """Say what is not compared for it."""
         kinds = (self.printed, self.errors, self.effects, self.messages)

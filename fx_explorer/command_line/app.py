@@ -136,7 +136,7 @@ def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
 
 def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
     """Return what ``fx-explorer diff`` says of two sessions or logs."""
-    from fx_explorer.instruments.diff.text import text_of_both
+    from fx_explorer.instruments.diff.report import text_of_both
     from fx_explorer.instruments.ranks.reading import opened
 
     with opened(left) as one, opened(right) as two:

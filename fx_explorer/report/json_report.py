@@ -19,9 +19,8 @@ from fx_explorer.analysis.stages.work import FATES, StageWork
 from fx_explorer.analysis.step_record import COMPILED_GRAPH, read_record
 from fx_explorer.analysis.whole_session import not_in_text
 from fx_explorer.instruments.backends.amounts import summaries
-from fx_explorer.instruments.backends.section import backends_of_report
+from fx_explorer.instruments.backends.report import backends_of_report, support_object
 from fx_explorer.instruments.backends.support import backend_support
-from fx_explorer.instruments.backends.support_report import support_object
 from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.report import bench_object
 from fx_explorer.instruments.breaks.call_tree import call_trees, distinct_fallbacks

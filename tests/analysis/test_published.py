@@ -14,8 +14,7 @@ import pytest
 
 from fx_explorer.analysis.documents import Place, documents_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.instruments.diff.published_pairs import stage_pairs
-from fx_explorer.instruments.diff.report import two_sessions_report
+from fx_explorer.instruments.diff.report import stage_pairs, two_sessions_report
 from fx_explorer.model import (
     Artifact,
     BackendInstruction,

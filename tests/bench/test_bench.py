@@ -22,9 +22,9 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench import driving
-from fx_explorer.instruments.bench.arguments import typed_plan
 from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.driving import Bench, BenchProgress
+from fx_explorer.instruments.bench.plan import typed_plan
 from fx_explorer.model import BenchCell, BenchRound, BenchTask, CaptureRequest
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.worker.capturing import processes_with

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 
-from fx_explorer.instruments.bench.measure.held_tensors import held_by_line
-from fx_explorer.instruments.bench.measure.timing import peak_bytes
+from fx_explorer.instruments.bench.measure.timing import held_by_line, peak_bytes
 
 
 def here() -> int:

@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     """Print the support; say on stderr why there is none, and return False."""
     from fx_explorer.instruments.backends.amounts import reports_to_show, summaries_of
+    from fx_explorer.instruments.backends.report import FORMATS, support_text
     from fx_explorer.instruments.backends.support import support_of
-    from fx_explorer.instruments.backends.support_report import FORMATS, support_text
     from fx_explorer.instruments.backends.verdict import of_other_variants, why_unknown
 
     reports = reports_to_show(reader)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from fx_explorer.instruments.bench.disturbed import Paces
 from fx_explorer.instruments.bench.interval import Interval, median_interval, ratios_by_round
+from fx_explorer.instruments.bench.machine import Paces
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader
 from fx_explorer.spread import interquartile_range

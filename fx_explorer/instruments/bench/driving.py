@@ -18,10 +18,8 @@ from typing import Any, Protocol
 from fx_explorer.client import leftovers
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
-from fx_explorer.instruments.bench.disturbed import Paces
 from fx_explorer.instruments.bench.interval import median_interval, ratios_by_round
-from fx_explorer.instruments.bench.least_sharing import LeastSharing
-from fx_explorer.instruments.bench.machine import machine
+from fx_explorer.instruments.bench.machine import LeastSharing, Paces, machine
 from fx_explorer.instruments.bench.plan import BenchPlan, Contender
 from fx_explorer.instruments.bench.verdict import ENOUGH_ROUNDS, MOST_ROUNDS
 from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failure, InputSize

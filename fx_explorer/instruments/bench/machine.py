@@ -1,14 +1,27 @@
-"""What the machine was like when a bench began: its processor, how fast that runs, what else it
-did.
+"""A bench asks this module what the machine is like, and whether something disturbed the measurement.
+
+``machine`` describes the processor, its speed and its load when a bench begins. A round is disturbed
+where the processors took longer than in others to share an operation: what was measured in it says
+more of the machine than of the program (``Paces``). A bench that was disturbed from beginning to end
+cannot see that in its own rounds, so the least time is kept from one bench to the next
+(``LeastSharing``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
+
+from fx_explorer.model import BenchCell, BenchRound
+from fx_explorer.outside_file import read_outside
+from fx_explorer.state_folder import state_folder
 
 LOOK_S = 0.3
 """How long the processors are watched for what else runs."""
@@ -68,3 +81,94 @@ def _cpuinfo() -> str:
         return Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
         return ""
+
+
+DISTURBED = 1.2
+"""How many times as long as they can the threads take to share an operation, from which on a round
+is disturbed.
+"""
+
+
+class Paces:
+    """How fast the threads shared an operation in the rounds of a bench, and in earlier ones on the
+    same machine.
+    """
+
+    def __init__(self, rounds: Sequence[BenchRound], known_s: float = 0.0) -> None:
+        """``known_s``: the least that they took in earlier benches; 0 when that is not known."""
+        seconds = [known_s, *(row.sharing_s for row in rounds)]
+        self._least_s = min((second for second in seconds if second > 0), default=0.0)
+
+    def is_disturbed(self, row: BenchRound) -> bool:
+        return row.sharing_s > DISTURBED * self._least_s
+
+    def undisturbed_part(self, rows: Sequence[BenchRound]) -> float:
+        """Return which part of their time rounds would have taken at least, had the threads not
+        taken longer to share operations: no call consists of more than that.
+        """
+        taken = [row.sharing_s for row in rows if row.sharing_s > 0]
+        return min(1.0, self._least_s / median(taken)) if taken else 1.0
+
+
+MOST_KEPT = 1 << 20
+"""Bytes."""
+
+FORGOTTEN_AFTER_S = 7 * 24 * 3600
+"""A virtual machine may be moved for good to a host where sharing takes longer."""
+
+
+class LeastSharing:
+    """What is known of one machine with one number of threads and one torch."""
+
+    def __init__(self, processor: str, path: Path | None = None) -> None:
+        self._processor = processor
+        self._path = path or state_folder() / "sharing.json"
+        self._key = ""
+        self.least_s = 0.0
+        """Seconds; 0 when nothing is known."""
+
+    def begin(self, cell: BenchCell) -> None:
+        """Look up what earlier benches measured with the same threads and torch as ``cell``."""
+        self._key = f"{self._processor}, {cell.threads} threads, torch {cell.torch}"
+        seconds, _ = self._kept().get(self._key, (0.0, 0.0))
+        self.hear(seconds)
+
+    def hear(self, sharing_s: float) -> None:
+        if sharing_s > 0:
+            self.least_s = min(sharing_s, self.least_s or sharing_s)
+
+    def keep(self) -> None:
+        """Keep the least for the next bench. Where nothing can be written, the next one knows less."""
+        if not self.least_s:
+            return
+        kept = self._kept()
+        if self._key in kept and kept[self._key][0] <= self.least_s:
+            return
+        kept[self._key] = (self.least_s, time.time())
+        written = self._path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            written.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+            os.replace(written, self._path)
+
+    def _kept(self) -> dict[str, tuple[float, float]]:
+        """Return (seconds, when they were measured) by machine, without what is old or damaged."""
+        try:
+            told = json.loads(read_outside(self._path, MOST_KEPT))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        rows = told.items() if isinstance(told, dict) else ()
+        oldest = time.time() - FORGOTTEN_AFTER_S
+        return {
+            key: (row[0], row[1])
+            for key, row in rows
+            if _is_row(row) and row[0] > 0 and row[1] >= oldest
+        }
+
+
+def _is_row(row: object) -> bool:
+    return (
+        isinstance(row, list)
+        and len(row) == 2
+        and all(type(value) in (int, float) for value in row)
+    )

@@ -24,8 +24,7 @@ from fx_explorer.errors import ProgramError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
-from fx_explorer.instruments.diff.report import two_sessions_report
-from fx_explorer.instruments.diff.text import text_of_both
+from fx_explorer.instruments.diff.report import text_of_both, two_sessions_report
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.session import SessionReader

@@ -1,20 +1,174 @@
-"""Two sessions compared, as JSON: ``fx-explorer/diff/1``. The facts are those that
-``fx-explorer diff`` prints.
+"""The comparison of two sessions is written here as text and as JSON (``fx-explorer/diff/1``): what
+``fx-explorer diff`` prints, and the view of a job's ranks shows. Both state the same facts.
+Beside the figures it has the stages that backends published in both, paired by their names, and for
+each pair of kernels the estimated times and what every configuration uses of its GPU.
 """
 
 from __future__ import annotations
 
-from fx_explorer.analysis.compared_figure import Figure
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from fx_explorer import model
+from fx_explorer.analysis.compared_figure import DIFFERS, Figure
+from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words, graph_diff, text_diff
+from fx_explorer.analysis.documents import lines_of, rows_of
+from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.analysis.published import ShownStage, published_stages
+from fx_explorer.analysis.words import counted
+from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.caches.differences import key_pairs
-from fx_explorer.instruments.caches.report import key_pair
-from fx_explorer.instruments.diff.kernel_pairs import KernelPair, code_diff, kernel_pairs
-from fx_explorer.instruments.diff.kernel_resources import configuration_pairs, estimated
-from fx_explorer.instruments.diff.published_pairs import StagePair, stage_pairs
-from fx_explorer.instruments.diff.two_sessions import breaks_of_one, figures_of_both
-from fx_explorer.instruments.kernels.candidates import Candidate
+from fx_explorer.instruments.caches.report import difference_sentences, key_pair
+from fx_explorer.instruments.diff.kernel_pairs import (
+    ARROW,
+    IN_WORDS,
+    KernelPair,
+    code_diff,
+    kernel_pairs,
+    pair_counts,
+)
+from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
+from fx_explorer.instruments.kernels.candidates import Candidate, candidates, estimate
 from fx_explorer.instruments.kernels.counts import KernelUse
+from fx_explorer.instruments.kernels.roofline import bound_in_words, microseconds
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+
+LEAST_NAME_CELLS = MIN_COLUMN = 16
+MIN_FIGURE = 24
+
+
+def text_of_both(
+    left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None
+) -> Iterator[str]:
+    """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where
+    a program reads; sentences may be longer.
+    """
+    yield from _figures(left, right, names, width)
+    yield from _breaks(left, right, names)
+    yield from _published(stage_pairs(left, right))
+    yield from _caches(list(difference_sentences(left, right, names)))
+    yield ""
+    pairs = kernel_pairs(left, right)
+    yield from _kernels(pairs, width)
+    yield from _resources(left, right, pairs, names, width)
+
+
+def _figures(
+    left: SessionReader, right: SessionReader, names: tuple[str, str], room: int | None
+) -> Iterator[str]:
+    figures = figures_of_both(left, right)
+    if room:
+        most = max(MIN_COLUMN, (room - MIN_FIGURE) // 3)
+        names = cut_in_middle(names[0], most), cut_in_middle(names[1], most)
+    column = max(MIN_COLUMN, *(cell_len(name) + 2 for name in names))
+    # A long name of a figure takes from the column beside it, whose numbers stand to the right.
+    width = max(
+        MIN_FIGURE, *(len(figure.what) + 2 + len(figure.left) - column for figure in figures)
+    )
+    yield f"{'':<{width}}{names[0]:>{column}}{names[1]:>{column}}"
+    for figure in figures:
+        mark = " " if figure.what == COMPILE_TIME else "≠"
+        words = "" if figure.change == DIFFERS else figure.change
+        change = f"  {mark} {words}".rstrip() if figure.differs else ""
+        left_part = figure.what + f"{figure.left:>{width + column - len(figure.what)}}"
+        row = f"{left_part}{figure.right:>{column}}"
+        has_room = room is None or len(row) + len(change) <= room
+        yield from [row + change] if has_room else [row, f"{change.strip():>{room}}"]
+
+
+def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
+    for name, reader, other in ((names[0], left, right), (names[1], right, left)):
+        for graph_break in breaks_of_one(reader, other):
+            yield f"only {name} breaks at {in_file(graph_break.file, graph_break.line)}: {graph_break.in_words}"
+
+
+def _caches(sentences: list[str]) -> Iterator[str]:
+    """Yield why torch's caches answered one side and not the other."""
+    if sentences:
+        yield ""
+        yield "torch's compile caches:"
+        yield from (f"  {sentence}" for sentence in sentences)
+
+
+def _published(pairs: list[StagePair]) -> Iterator[str]:
+    """Yield what differs in the stages that backends of the user's own published."""
+    if not pairs:
+        return
+    yield ""
+    yield "stages published by the backend, by their names:"
+    for pair in pairs:
+        yield f"  [{pair.compilation}] {pair.direction:<9} {pair.name}: {pair.difference}"
+
+
+def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
+    counts = ", ".join(
+        f"{count:,} {IN_WORDS[kind]}" for kind, count in pair_counts(pairs).items() if count
+    )
+    yield f"kernels, by what they compute: {counts or 'none'}"
+    for pair in pairs:
+        if pair.difference not in ("same", "device"):
+            is_code = pair.difference == "code" and pair.changed_lines
+            if is_code:
+                said = f"{counted(pair.changed_lines, 'changed line')}"
+            else:
+                said = IN_WORDS[pair.difference]
+            if pair.is_library_call and pair.difference == "code":
+                said = "another library call"
+            if pair.is_cut:
+                said += f"; {CUT_IN_WORDS}"
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield f"{head}{_name(pair, width and width - len(head) - len(said) - 2)}: {said}"
+
+
+def _name(pair: KernelPair, room: int | None) -> str:
+    """Return the name of the kernel, or the names on either side, cut in the middle where there is
+    no room.
+    """
+    if room is None or cell_len(pair.name) <= room:
+        return pair.name
+    names = pair.name.split(ARROW)
+    each = (room - len(ARROW) * (len(names) - 1)) // len(names)
+    return ARROW.join(cut_in_middle(name, max(LEAST_NAME_CELLS, each)) for name in names)
+
+
+def _resources(
+    left: SessionReader,
+    right: SessionReader,
+    pairs: list[KernelPair],
+    names: tuple[str, str],
+    width: int | None,
+) -> Iterator[str]:
+    """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
+    rows = [
+        (
+            pair,
+            [
+                estimated(r, u.kernel if u else None)
+                for r, u in ((left, pair.left), (right, pair.right))
+            ],
+        )
+        for pair in pairs
+    ]
+    if not any(any(said) for _, said in rows):
+        return
+    yield ""
+    yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
+    for pair, said in rows:
+        if any(said):
+            head = f"  [{pair.compilation}] {pair.direction:<9} "
+            yield head + _name(pair, width and width - len(head))
+            yield "      " + "  ·  ".join(words or "not known" for words in said)
+        for configuration_pair in configuration_pairs(left, right, pair):
+            yield (
+                f"      {configuration_pair.name}: {resources_in_words(configuration_pair.left)}  ·  "
+                f"{resources_in_words(configuration_pair.right)}"
+            )
+
 
 SCHEMA = "fx-explorer/diff/1"
 
@@ -82,8 +236,8 @@ def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
         "configurations": [
             {
                 "options": configuration_pair.options,
-                "left": _resources(configuration_pair.left),
-                "right": _resources(configuration_pair.right),
+                "left": _resources_object(configuration_pair.left),
+                "right": _resources_object(configuration_pair.right),
             }
             for configuration_pair in configuration_pairs(left, right, pair)
         ],
@@ -97,7 +251,7 @@ def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
     return {**kernel, "estimate": estimated(reader, use.kernel) or None}
 
 
-def _resources(candidate: Candidate | None) -> Json | None:
+def _resources_object(candidate: Candidate | None) -> Json | None:
     """Return the resources; None for what is not tried there. A number below 0 is not known."""
     if candidate is None:
         return None
@@ -117,3 +271,139 @@ def _resources(candidate: Candidate | None) -> Json | None:
 def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[Json]:
     rows = code_diff(left, right, pair)
     return [{"left": row.before, "right": row.after} for row in rows if row.sign != " "]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationPair:
+    """One set of options. A side is None where the autotuner would not try them."""
+
+    options: dict[str, object]
+    left: Candidate | None
+    right: Candidate | None
+
+    @property
+    def name(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.options.items())
+
+
+def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
+    """Return ``3.8 µs, bound by memory``; empty for a missing kernel, or one of which nothing is
+    known.
+    """
+    gpu = session_gpu(reader)
+    if kernel is None or gpu is None:
+        return ""
+    roofline = estimate(reader, kernel, gpu)
+    if roofline.bound == "unknown":
+        return ""
+    return f"{microseconds(roofline.estimated_s)}, {bound_in_words(roofline)}"
+
+
+def configuration_pairs(
+    left: SessionReader, right: SessionReader, pair: KernelPair
+) -> list[ConfigurationPair]:
+    """Pair the configurations that were built: those of both sides and those of one, in the order
+    of the first.
+    """
+    sides = [
+        _by_options(reader, use.kernel) if use else {}
+        for reader, use in ((left, pair.left), (right, pair.right))
+    ]
+    every = dict.fromkeys([*sides[0], *sides[1]])
+    return [ConfigurationPair(dict(key), sides[0].get(key), sides[1].get(key)) for key in every]
+
+
+def _by_options(
+    reader: SessionReader, kernel: model.Kernel
+) -> dict[tuple[tuple[str, object], ...], Candidate]:
+    gpu = session_gpu(reader)
+    found = candidates(reader, kernel, gpu) if gpu else []
+    return {
+        tuple(candidate.build.options.items()): candidate
+        for candidate in found
+        if candidate.build.state == "failed" or candidate.build.has_resources
+    }
+
+
+def resources_in_words(candidate: Candidate | None) -> str:
+    """Return ``27 registers, 100 % occupied``, with spills and shared memory where there are
+    any.
+    """
+    if candidate is None:
+        return "not tried"
+    build = candidate.build
+    if build.error:
+        return "cannot be built"
+    said = [f"{build.registers} registers" if build.registers >= 0 else "registers not known"]
+    said += [f"{build.spill_bytes} B spilled"] if build.spill_bytes > 0 else []
+    said += [f"{build.shared_bytes:,} B shared"] if build.shared_bytes > 0 else []
+    said += [f"{candidate.occupancy.share:.0%} occupied"] if candidate.occupancy else []
+    return ", ".join(said)
+
+
+_Key = tuple[str, str, str, int]
+"""(compilation, name, direction, how many of these were published before)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagePair:
+    """A stage of the same name, compilation and direction of each side; None where a side has
+    none.
+    """
+
+    compilation: str
+    name: str
+    direction: str
+    left: ShownStage | None
+    right: ShownStage | None
+    difference: str
+    """``2 lines changed``, ``no difference``, ``only in the first``."""
+
+    @property
+    def differs(self) -> bool:
+        return self.difference != "no difference"
+
+
+def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
+    """Return every stage that either session has, in the order of publishing."""
+    sides = _by_key(left), _by_key(right)
+    pairs = []
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        compilation, name, direction, _ = key
+        stage, other = sides[0].get(key), sides[1].get(key)
+        pairs.append(
+            StagePair(
+                compilation, name, direction, stage, other, _difference(left, right, stage, other)
+            )
+        )
+    return pairs
+
+
+def _by_key(reader: SessionReader) -> dict[_Key, ShownStage]:
+    seen: Counter[tuple[str, str, str]] = Counter()
+    found: dict[_Key, ShownStage] = {}
+    for stage in published_stages(reader):
+        key = stage.document.owner, stage.stage.name, stage.stage.direction
+        found[key[0], key[1], key[2], seen[key]] = stage
+        seen[key] += 1
+    return found
+
+
+def _difference(
+    left: SessionReader, right: SessionReader, stage: ShownStage | None, other: ShownStage | None
+) -> str:
+    if stage is None or other is None:
+        return "only in the second" if stage is None else "only in the first"
+    if stage.document.kind != other.document.kind:
+        return f"a {_kind(stage)} in the first, a {_kind(other)} in the second"
+    if stage.document.kind == "graph":
+        return difference_in_words(
+            graph_diff(rows_of(left, stage.document), rows_of(right, other.document))
+        )
+    return difference_in_words(
+        text_diff(lines_of(left, stage.document), lines_of(right, other.document)), "line"
+    )
+
+
+def _kind(stage: ShownStage) -> str:
+    return "graph" if stage.document.kind == "graph" else "text"

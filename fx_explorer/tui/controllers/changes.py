@@ -30,7 +30,7 @@ from fx_explorer.tui.tasks.conversation import ask, conversation
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.diff.since_last.differences import Differences
+    from fx_explorer.instruments.diff.since_last_rows import Differences
 
 NO_OTHER = (
     "There is only one variant so far. Go again from a stage (c a) to have another one to "
@@ -144,15 +144,15 @@ class Comparisons:
 
 
 def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:
-    from fx_explorer.instruments.diff.since_last.card import since  # not needed for the first paint
+    from fx_explorer.instruments.diff.since_last_card import since  # not needed for the first paint
 
     with SessionReader(earlier.session) as before:
         return since(before, reader, was_through=earlier.is_through, is_through=is_through)
 
 
 def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
-    from fx_explorer.instruments.diff.since_last.card import extent_of, extent_of_both
-    from fx_explorer.instruments.diff.since_last.differences import differences
+    from fx_explorer.instruments.diff.since_last_card import extent_of, extent_of_both
+    from fx_explorer.instruments.diff.since_last_rows import differences
 
     with SessionReader(earlier.session) as before:
         then, now = (
@@ -164,8 +164,8 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     """Return the user's files, as they were captured beside as they are now."""
-    from fx_explorer.instruments.diff.since_last.changes import ChangedSource
-    from fx_explorer.instruments.diff.since_last.differences import Differences, source_row
+    from fx_explorer.instruments.diff.since_last_card import ChangedSource
+    from fx_explorer.instruments.diff.since_last_rows import Differences, source_row
 
     rows = []
     for change in changed:

@@ -159,7 +159,7 @@ class Measurements:
 
     async def _ask_plan(self, request: CaptureRequest) -> BenchPlan | None:
         """Ask until it is a plan, or nothing. What was typed last is suggested the next time."""
-        from fx_explorer.instruments.bench.arguments import typed_plan  # not for the first paint
+        from fx_explorer.instruments.bench.plan import typed_plan  # not for the first paint
 
         is_typed = False
         while typed := await ask(

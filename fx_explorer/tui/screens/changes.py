@@ -22,8 +22,7 @@ from fx_explorer.instruments.diff.screen import (
     figure_columns,
     figure_row,
 )
-from fx_explorer.instruments.diff.since_last.behind import rows_behind
-from fx_explorer.instruments.diff.since_last.differences import Differences, Row
+from fx_explorer.instruments.diff.since_last_rows import Differences, Row, rows_behind
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.tasks.beside import read_beside

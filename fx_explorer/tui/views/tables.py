@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fx_explorer.drawing.view_table import ViewTable
-from fx_explorer.instruments.backends.support_view import support_table
-from fx_explorer.instruments.backends.view import backend_table
+from fx_explorer.instruments.backends.view import backend_table, support_table
 from fx_explorer.instruments.bench.view import bench_table
 from fx_explorer.instruments.breaks.view import breaks_table
+from fx_explorer.instruments.compile_time.flame_view import flame_table
 from fx_explorer.instruments.compile_time.view import time_table
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.kernels.roofline_view import roofline_table
 from fx_explorer.instruments.kernels.view import kernels_table
-from fx_explorer.instruments.ledger.flame_view import flame_table
 from fx_explorer.instruments.ledger.view import ledger_table
 from fx_explorer.instruments.memory.step_view import step_memory_table
 from fx_explorer.instruments.memory.view import memory_table

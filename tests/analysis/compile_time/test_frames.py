@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from fx_explorer import model
+from fx_explorer.instruments.compile_time.flame_view import SVG_COLOURS, TONES, compile_svg
 from fx_explorer.instruments.compile_time.frames import CompileTime, compile_time
-from fx_explorer.instruments.compile_time.picture import COLOURS, compile_svg
-from fx_explorer.instruments.ledger.flame_view import TONES
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import compile_seconds
 from tests.conftest import Captured, OpenedReader
@@ -232,8 +231,8 @@ def test_the_picture_is_xml_with_a_colour_and_a_tone_for_every_kind(
         )
     ]
     assert any(title.startswith("fc1\n") for title in titles)
-    assert set(TONES) == set(COLOURS)
-    assert {frame.kind for frame in found.root.frames()} <= set(COLOURS)
+    assert set(TONES) == set(SVG_COLOURS)
+    assert {frame.kind for frame in found.root.frames()} <= set(SVG_COLOURS)
 
 
 def test_a_session_in_which_nothing_was_timed_has_no_frames(written: Written) -> None:

@@ -20,8 +20,8 @@ from torch.fx.passes.operator_support import create_op_support
 import fx_explorer
 from fx_explorer import publish, publish_run
 from fx_explorer.capture.recorder import recording
+from fx_explorer.instruments.backends.report import FORMATS
 from fx_explorer.instruments.backends.support import backend_support
-from fx_explorer.instruments.backends.support_report import FORMATS
 from fx_explorer.model import (
     Artifact,
     BackendEntry,

@@ -1,5 +1,5 @@
-"""One call of the program as a bench makes it: its state and random numbers before, its results
-after.
+"""A bench calls the program through this module: with its state and random numbers set before the
+call, and its results noted after it; uncompiled, or compiled as the contender's request says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from fx_explorer.capture.recorder import compile_arguments
 from fx_explorer.errors import TargetError
+from fx_explorer.model import CaptureRequest
+from fx_explorer.program import calling
+from fx_explorer.program.backends import use_backend
+from fx_explorer.program.guard_filters import with_guard_filter
 from fx_explorer.program.inputs import tensors
 from fx_explorer.program.loss import find_loss
 from fx_explorer.program.other_calls.fresh_inputs import copied
@@ -237,3 +242,26 @@ def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if tensor.is_complex():
         dtype = dtype.to_complex()
     return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what the target gave to torch.compile, where the target itself is compiled already."""
+    if not calling.is_compiled(function):
+        return function
+    if isinstance(function, torch._dynamo.OptimizedModule):
+        original: Callable[..., Any] = function._orig_mod
+        return original
+    if isinstance(function, torch.nn.Module):
+        function._compiled_call_impl = None
+        return function
+    return getattr(function, "_torchdynamo_orig_callable", function)
+
+
+def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[..., Any]:
+    """Return the compiled program; nothing is compiled before it is called. Raises TargetError for
+    a backend or a guard filter that is not there.
+    """
+    use_backend(request.backend, "--backends")
+    arguments = with_guard_filter(compile_arguments(request))
+    result: Callable[..., Any] = torch.compile(function, **arguments)
+    return result

@@ -83,7 +83,7 @@ class ReadyCell:
         if command == "peak":
             return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
         if command == "work":
-            from fx_explorer.instruments.bench.measure.kernel_seconds import kernel_seconds
+            from fx_explorer.instruments.bench.measure.work import kernel_seconds
 
             return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu, self._last_s))
         if command == "step":
@@ -92,13 +92,13 @@ class ReadyCell:
         if command == "compare":
             return BenchNews("compared", cell=self._compare_again())
         if command == "held":
-            from fx_explorer.instruments.bench.measure.held_tensors import held_by_line
+            from fx_explorer.instruments.bench.measure.timing import held_by_line
 
             self._caller.clear()
             return BenchNews("held", held=tuple(held_by_line(call)))
         if self._is_gpu:
             return self._round()
-        from fx_explorer.instruments.bench.measure.pace import sharing_s
+        from fx_explorer.instruments.bench.measure.timing import sharing_s
 
         before_s = sharing_s()
         measured = self._round()
@@ -126,7 +126,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     import torch
 
     from fx_explorer.instruments.bench.measure import agreement, calls, timing
-    from fx_explorer.instruments.bench.measure.compiling import uncompiled
+    from fx_explorer.instruments.bench.measure.calls import uncompiled
 
     if task.threads:
         torch.set_num_threads(task.threads)
@@ -186,8 +186,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
 def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
     """Return the program as it is called, and what is to be told of it."""
-    from fx_explorer.instruments.bench.measure.calls import Caller, seed
-    from fx_explorer.instruments.bench.measure.compiling import compiled, uncompiled
+    from fx_explorer.instruments.bench.measure.calls import Caller, compiled, seed, uncompiled
     from fx_explorer.instruments.bench.measure.sizes import with_sizes
     from fx_explorer.program.any_target import find_any_target
     from fx_explorer.program.calling import is_compiled, on_device, prepare_training

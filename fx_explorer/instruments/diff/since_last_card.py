@@ -1,5 +1,5 @@
-"""What changed from one capture of a program to the next, as facts: the card "since the last
-capture".
+"""The card "since the last capture" says what changed from one capture of a program to the next: what
+the user changed in source files and options, and what came of it.
 
 Its figures are those that ``fx-explorer diff`` prints of the two sessions, as far as both of them
 know them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from fx_explorer.analysis.compared_figure import MINUS, Figure, Verdict
@@ -18,11 +18,6 @@ from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.words import first_line, listed
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs, pair_counts
-from fx_explorer.instruments.diff.since_last.changes import (
-    ChangedSource,
-    changed_options,
-    changed_sources,
-)
 from fx_explorer.instruments.diff.two_sessions import (
     COMPILE_TIME,
     KEPT,
@@ -30,9 +25,10 @@ from fx_explorer.instruments.diff.two_sessions import (
     figures_of_both,
 )
 from fx_explorer.instruments.recompiles.causes import causes
-from fx_explorer.model import Outcome
+from fx_explorer.model import Outcome, SourceFile
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file, told_apart
+from fx_explorer.session.queries.compilations import sources_to_read
 
 Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
 """What a line of the card is about; each has its rows among the differences (differences.py)."""
@@ -274,3 +270,42 @@ def cause_alone(words: str) -> str:
     when something is written above it, and without a computed value, which is another in each run.
     """
     return _OF_ONE_RUN.sub("…", words)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSource:
+    """A source file that has another text now."""
+
+    path: str
+    before: str
+    after: str
+
+
+def changed_sources(before: SessionReader, after: SessionReader) -> list[ChangedSource]:
+    """Return the files with other text. A file that only one of the sessions read is none of them."""
+    old, new = (_texts(reader) for reader in (before, after))
+    return [
+        ChangedSource(path, old[path], new[path])
+        for path in sorted({*old} & {*new})
+        if old[path] != new[path]
+    ]
+
+
+def _texts(reader: SessionReader) -> dict[str, str]:
+    rows = reader.by_ids(SourceFile, sources_to_read(reader))
+    return {row.path: reader.text(row.text) for row in rows if row.text}
+
+
+NO_OPTIONS = ("session", "pause", "stay", "trusts_target", "raised_inspecting")
+"""Fields of a request that change nothing of what is compiled: where the session is written, where
+the compiler pauses.
+"""
+
+
+def changed_options(before: SessionReader, after: SessionReader) -> list[str]:
+    """Return the names of what was asked for otherwise, ``no_weights``."""
+    old, new = before.request(), after.request()
+    if old is None or new is None:
+        return []
+    names = (field.name for field in fields(old) if field.name not in NO_OPTIONS)
+    return [name for name in names if getattr(old, name) != getattr(new, name)]

@@ -1,1 +1,0 @@
-"""What changed from one capture of a program to the next."""

@@ -43,7 +43,8 @@ print(json.dumps({"recorded": recorded, "skips": skips}))
 
 
 def output_of(command: Sequence[str]) -> tuple[str, str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     ended = subprocess.run(
         command,
         cwd=ROOT,

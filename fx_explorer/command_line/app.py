@@ -27,7 +27,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.model import Pause
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.terminal.splash import add_to_splash, splash
+from fx_explorer.tui.terminal.beginning import add_to_splash, splash
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.ranks.screen import RanksApp, RanksState
@@ -334,7 +334,7 @@ def made_app(
     Its modules are imported here: textual costs 180 ms that nothing else needs.
     """
     from fx_explorer.tui.config import config_path, load_config
-    from fx_explorer.tui.terminal.background.question import asked
+    from fx_explorer.tui.terminal.beginning import asked
 
     gc.disable()  # until the first paint: collecting while importing costs a tenth of the start
     with splash(f"fx-explorer  {title}  ▷ starting"):

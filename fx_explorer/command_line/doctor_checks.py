@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from fx_explorer.client.asked_python import ask_python
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.tui.terminal.clipboard import native_tool
-from fx_explorer.tui.terminal.editor import editor_command
+from fx_explorer.tui.terminal.other_programs import editor_command, native_tool
 
 State = Literal["ok", "warning", "problem"]
 

@@ -18,7 +18,7 @@ NumberPiece = tuple[str, str]
 """A text and the kind it is written in."""
 
 KERNEL_COLOURS = 8
-"""Kinds ``kernel-0`` … of palette.py; every eighth kernel has the same."""
+"""Kinds ``kernel-0`` … of theme.py; every eighth kernel has the same."""
 
 MORE = "+"
 """Stands behind the number of the first of several kernels."""
@@ -44,7 +44,7 @@ def kernel_numbers(kernels: Sequence[int]) -> NumberPiece:
 
 
 REGION_COLOURS = 10
-"""Kinds ``region-0`` … of palette.py; of more regions some share one."""
+"""Kinds ``region-0`` … of theme.py; of more regions some share one."""
 
 SEGMENT = "segment "
 

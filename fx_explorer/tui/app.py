@@ -30,13 +30,10 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.changes import LOOK_S
 from fx_explorer.tui.controllers.services import Consents
-from fx_explorer.tui.failures import TellsUnreadable, explained, why
+from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
-from fx_explorer.tui.keys import KeyTable, bindings_of, clashes, textual_keymap
-from fx_explorer.tui.looks import corner_message
-from fx_explorer.tui.looks.corner_message import CornerMessage
-from fx_explorer.tui.looks.theme import THEMES, default_theme
+from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.main.asked_of_app import (
@@ -46,13 +43,9 @@ from fx_explorer.tui.screens.main.asked_of_app import (
     ViewShown,
 )
 from fx_explorer.tui.screens.menu import MenuScreen
-from fx_explorer.tui.terminal.background.answers import Answers
-from fx_explorer.tui.terminal.background.driver import (
-    AskedDriver,
-    BackgroundHeard,
-    UndecodableInput,
-)
-from fx_explorer.tui.terminal.late_keys import KeysUnderWay
+from fx_explorer.tui.terminal.beginning import Answers
+from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard, UndecodableInput
+from fx_explorer.tui.theme import THEMES, default_theme
 
 if TYPE_CHECKING:
     from fx_explorer.tui.tour.panel import TourPanel
@@ -83,7 +76,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     TITLE = "fx-explorer"
     BINDINGS = bindings_of("app")
-    CSS = corner_message.STYLE
+    CSS = CORNER_STYLE
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(

@@ -13,8 +13,8 @@ from itertools import islice
 
 from fx_explorer.instruments.kernels.assembly.listing import Parts, parts_of
 from fx_explorer.model import LEVELS, Level
-from fx_explorer.tui.widgets.lines.line_painter import Piece
-from fx_explorer.tui.widgets.lines.text_layout import LineLayout
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.text_layout import LineLayout
 
 LINES_MEASURED = 2_000
 NEARLY_ALL = 0.9

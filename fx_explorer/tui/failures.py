@@ -1,7 +1,7 @@
-"""What goes wrong without ending the app: a part of a session that cannot be read, and faults of
-our own.
+"""What goes wrong does not end the app: a part of a session that cannot be read, and faults of our
+own.
 
-Each is shown once, and everything else stays on screen.
+Each is shown once, in a message in the corner, and everything else stays on screen.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from textual.app import App
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.notifications import Notification
 from textual.timer import Timer
 
 from fx_explorer.errors import FxExplorerError, SessionError
@@ -119,3 +120,31 @@ def survive(app: App[Any], error: Exception, doing: str) -> None:
 def faults_of(app: App[Any]) -> list[str]:
     """Return the tracebacks of what was survived, oldest first."""
     return _faults.get(app, [])
+
+
+SHORTEST_S = 0.05
+
+CORNER_STYLE = """
+ToastRack { margin-bottom: 3; }
+Toast { padding: 0 1; }
+"""
+"""Messages stand above the footer's keys, which take two rows of a narrow terminal, and the line on
+the selection.
+"""
+
+
+class CornerMessage(Notification):
+    """A notification whose timer never has a negative time.
+
+    Textual asks whether a notification has expired, and a moment later how long it still has, for
+    the timer that takes it away. Where it expires in between, as the second of two that were raised
+    together does, that timer never ends and the app stands still (Textual 8.2, textual/timer.py).
+    """
+
+    @property
+    def time_left(self) -> float:
+        return max(SHORTEST_S, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        return super().time_left <= 0

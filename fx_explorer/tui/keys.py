@@ -1,14 +1,21 @@
-"""Keys and what they do: commands as Textual's bindings, and a table of the keys that Textual does
-not bind. These open menus, or were given by the user to commands that have none by themselves.
+"""Keys are looked up here: commands as Textual's bindings, and a table of the keys that Textual
+does not bind. These open menus, or were given by the user to commands that have none by themselves.
+
+Textual hands a key to the widget that has the focus when the key arrives, and looks for its binding
+when it has come up from there. Typed ahead, the second key starts for the main screen before the
+first one has opened its dialog; it is for the dialog, as ``KeysUnderWay`` knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from textual import events
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
 from fx_explorer.tui.commands import (
     AppCommand,
@@ -153,3 +160,32 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
         if command.scope in ("app", "explorer") and not singles(command.keys)
     ]
     return {key: command for command in wanted for key in singles(keys_of(command, keymap))}
+
+
+class KeysUnderWay:
+    """Remembers the screen that each key was sent to, until the key comes up again or one that was
+    sent later does.
+    """
+
+    def __init__(self) -> None:
+        self._sent: deque[tuple[events.Key, Screen[object]]] = deque()
+
+    def sent(self, key: events.Key, screen: Screen[object]) -> None:
+        """Note that this key has just arrived, and goes to this screen."""
+        self._sent.append((key, screen))
+
+    def has_one_of(self, keys: Collection[str], screen: Screen[object]) -> bool:
+        """Return whether one of ``keys`` is under way to this screen."""
+        return any(
+            to is screen and (key.key in keys or key.character in keys) for key, to in self._sent
+        )
+
+    def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
+        """Return whether a key that comes up was sent to another screen than this one, which is on
+        top now.
+        """
+        while self._sent:
+            sent, to = self._sent.popleft()
+            if sent is key:
+                return to is not screen
+        return False

@@ -16,7 +16,7 @@ from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers import TrialRunners
 from fx_explorer.tui.failures import faults_of
-from fx_explorer.tui.terminal.clipboard import CopyDestination
+from fx_explorer.tui.terminal.other_programs import CopyDestination
 from tests.sessions import Hand, write_training_step
 from tests.tui.quiet import share_parsed_styles, wait_by_event_loop
 

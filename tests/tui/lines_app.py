@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from fx_explorer.tui.looks.theme import THEMES
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.theme import THEMES
+from fx_explorer.tui.widgets.line_view import LineView
 
 
 class LinesApp(App[None]):

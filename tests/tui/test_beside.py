@@ -17,8 +17,8 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import made_beside
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.tasks.beside import made_beside
 from fx_explorer.tui.views import reads
 from fx_explorer.tui.views.tables import TABLES
 from tests.sessions import Hand, write_training_step

@@ -37,9 +37,8 @@ from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
 from fx_explorer.tui.screens.step_record import StepScreen
-from fx_explorer.tui.widgets.footer_line import footer_commands
-from fx_explorer.tui.widgets.lines.find_bar import FindBar
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.footer import FindBar, footer_commands
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.outline import Outline
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.tui.screens.main.outline_side import LEAST_OUTLINE_CELLS
-from fx_explorer.tui.widgets.borders.shares import LEAST_CELLS, moved
+from fx_explorer.tui.widgets.dragged_edge import LEAST_CELLS, move_border
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 
@@ -29,14 +29,14 @@ def border_of(driver: Driver) -> int:
 
 
 def test_a_border_takes_from_one_side_what_it_gives_to_the_other() -> None:
-    assert moved([40, 40, 40], 0, 7) == [47, 33, 40]
-    assert moved([40, 40, 40], 1, -7) == [40, 33, 47]
+    assert move_border([40, 40, 40], 0, 7) == [47, 33, 40]
+    assert move_border([40, 40, 40], 1, -7) == [40, 33, 47]
 
 
 @pytest.mark.parametrize("by", [-1000, 1000])
 def test_no_pane_is_dragged_to_nothing_and_a_narrow_one_stays_as_it_is(by: int) -> None:
-    assert sorted(moved([40, 40], 0, by)) == [LEAST_CELLS, 80 - LEAST_CELLS]
-    assert min(moved([5, 40], 0, by)) >= 5
+    assert sorted(move_border([40, 40], 0, by)) == [LEAST_CELLS, 80 - LEAST_CELLS]
+    assert min(move_border([5, 40], 0, by)) >= 5
 
 
 async def test_the_border_between_two_panes_is_dragged(hand: Hand, open_app: OpenApp) -> None:

@@ -20,7 +20,7 @@ from fx_explorer.instruments.fixes.screen import FixScreen
 from fx_explorer.instruments.fixes.screen_rows import measured, why_not_written
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.widgets.lines.diff_view import DiffView
+from fx_explorer.tui.widgets.code_view import DiffView
 from tests.figures import figures
 from tests.fixes import after
 from tests.fixing.test_dynamic_marks import VARYING

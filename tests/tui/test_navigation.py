@@ -186,7 +186,7 @@ async def test_the_palette_runs_our_commands(hand: Hand, open_app: OpenApp) -> N
 async def test_copying_says_how_it_was_copied(
     hand: Hand, open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fx_explorer.tui.terminal.clipboard.native_tool", lambda environ: ())
+    monkeypatch.setattr("fx_explorer.tui.terminal.other_programs.native_tool", lambda environ: ())
     async with open_app(hand.path) as driver:
         await driver.press("2", "g", "y")
         assert any(
@@ -200,7 +200,8 @@ async def test_edit_opens_the_users_line_in_their_editor(
 ) -> None:
     opened: list[tuple[str, int]] = []
     monkeypatch.setattr(
-        "fx_explorer.tui.terminal.editing.edit", lambda app, path, line: opened.append((path, line))
+        "fx_explorer.tui.controllers.navigation.open_in_editor",
+        lambda app, path, line: opened.append((path, line)),
     )
     async with open_app(hand.path) as driver:
         await driver.press("2", "tab", "g", "j", "j", "e")

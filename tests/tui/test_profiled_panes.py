@@ -21,7 +21,7 @@ from fx_explorer.instruments.profile.places import (
 from fx_explorer.tui import kernel_marks as shown_marks
 from fx_explorer.tui.panes import pane_times as panes
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.row_list import RowList
 from tests.conftest import Captured
 from tests.profiles import profiled_session

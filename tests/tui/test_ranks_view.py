@@ -13,7 +13,7 @@ from fx_explorer.errors import SessionError
 from fx_explorer.instruments.ranks.compared import compare
 from fx_explorer.instruments.ranks.screen import CompareTwo, RanksApp, RanksState
 from fx_explorer.instruments.ranks.text import group_text
-from fx_explorer.tui.widgets.lines.code_view import CodeView
+from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, with_texts, write_rank

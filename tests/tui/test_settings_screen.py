@@ -20,7 +20,7 @@ from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, Chosen
-from fx_explorer.tui.looks.theme import THEMES
+from fx_explorer.tui.theme import THEMES
 from tests.figures import figures
 
 POOLS = ('"none"', '"intermediates"', '"outputs"')

@@ -11,7 +11,7 @@ from fx_explorer import model
 from fx_explorer.model import Changes, Mark, Notice
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
-from fx_explorer.tui.widgets.lines.diff_view import DiffView
+from fx_explorer.tui.widgets.code_view import DiffView
 from tests.sessions import SOURCE, write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from fx_explorer.tui.terminal.splash import LOWER, RAISE, add_to_splash, splash
+from fx_explorer.tui.terminal.beginning import LOWER, RAISE, add_to_splash, splash
 
 
 def test_the_first_words_are_shown_at_once_and_stay_for_the_app(

@@ -26,10 +26,10 @@ from textual.theme import Theme
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.looks.theme import DARK, LIGHT, default_theme
-from fx_explorer.tui.terminal.background import question
-from fx_explorer.tui.terminal.background.answers import QUESTION, Answers, is_light
-from fx_explorer.tui.terminal.background.driver import AskedDriver, BackgroundHeard
+from fx_explorer.tui.terminal import beginning
+from fx_explorer.tui.terminal.beginning import QUESTION, Answers, is_light
+from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard
+from fx_explorer.tui.theme import DARK, LIGHT, default_theme
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 
@@ -129,12 +129,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     os.close(opened.slave)
 
 
-def ask(terminal: Terminal, **environ: str) -> question.TerminalQuestion | None:
+def ask(terminal: Terminal, **environ: str) -> beginning.TerminalQuestion | None:
     with (
         os.fdopen(os.dup(terminal.slave), "w") as out,
         os.fdopen(terminal.slave, closefd=False) as keyboard,
     ):
-        with question.asked(keyboard, out, {"TERM": "xterm", **environ}) as asked:
+        with beginning.asked(keyboard, out, {"TERM": "xterm", **environ}) as asked:
             if asked:
                 asked.wait()
     return asked
@@ -161,7 +161,7 @@ def test_a_terminal_that_does_not_answer_costs_a_short_time_and_nothing_else(
     before = termios.tcgetattr(terminal.slave)
     began = time.monotonic()
     asked = ask(terminal)
-    assert question.LIMIT_S <= time.monotonic() - began < question.LIMIT_S + 2
+    assert beginning.LIMIT_S <= time.monotonic() - began < beginning.LIMIT_S + 2
     assert asked is not None
     assert (asked.answers.background_is_light, asked.typed) == (None, "")
     assert termios.tcgetattr(terminal.slave) == before
@@ -180,11 +180,11 @@ def test_what_is_no_terminal_is_not_asked() -> None:
     with os.fdopen(read) as keyboard:
         with (
             os.fdopen(write, "w") as out,
-            question.asked(keyboard, out, {"TERM": "xterm"}) as asked,
+            beginning.asked(keyboard, out, {"TERM": "xterm"}) as asked,
         ):
             assert asked is None
         assert keyboard.read() == ""
-    with question.asked(None, io.StringIO(), {"TERM": "xterm"}) as asked:
+    with beginning.asked(None, io.StringIO(), {"TERM": "xterm"}) as asked:
         assert asked is None
 
 

@@ -15,7 +15,7 @@ from textual import events
 
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.terminal.background.driver import AskedDriver, UndecodableInput
+from fx_explorer.tui.terminal.driver import AskedDriver, UndecodableInput
 from fx_explorer.tui.terminal.input_bytes import (
     LONGEST_ANSWER,
     LONGEST_PASTE,

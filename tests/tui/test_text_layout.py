@@ -10,10 +10,9 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer.cut_text import cut_cells
-from fx_explorer.tui.panes.lit_text import CELLS_SEEN
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.text_layout import WrappedRows, folded
+from fx_explorer.tui.widgets.code_view import CELLS_SEEN, CodeView
 from fx_explorer.tui.widgets.row_list import ListColumn, RowList, Rows
+from fx_explorer.tui.widgets.text_layout import WrappedRows, folded
 from tests.tui.conftest import OpenApp
 from tests.tui.lines_app import LinesApp
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.synthetic import llama_session
 from fx_explorer.tui.app import ExplorerApp
-from fx_explorer.tui.widgets.lines.line_canvas import AHEAD_S
+from fx_explorer.tui.widgets.line_canvas import AHEAD_S
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

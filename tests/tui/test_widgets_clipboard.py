@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.tui.terminal import clipboard
-from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, copy, native_tool, osc52
-from fx_explorer.tui.terminal.editor import editor_command, needs_terminal
+from fx_explorer.tui.terminal import other_programs
+from fx_explorer.tui.terminal.other_programs import (
+    OSC52_LIMIT_BYTES,
+    copy,
+    editor_command,
+    native_tool,
+    needs_terminal,
+    osc52,
+)
 
 
 def installed(*names: str) -> object:
@@ -27,7 +33,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"#!{sys.executable}\nimport sys\nopen({str(received)!r}, 'w').write(sys.stdin.read())\n"
     )
     script.chmod(0o755)
-    monkeypatch.setattr(clipboard, "native_tool", lambda environ: (str(script),))
+    monkeypatch.setattr(other_programs, "native_tool", lambda environ: (str(script),))
     return received
 
 
@@ -52,7 +58,7 @@ def test_a_tool_that_fails_is_reported_and_the_terminal_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        clipboard, "native_tool", lambda environ: (sys.executable, "-c", "raise SystemExit(3)")
+        other_programs, "native_tool", lambda environ: (sys.executable, "-c", "raise SystemExit(3)")
     )
     sent: list[str] = []
     copied = copy("erf", sent.append, environ={})
@@ -64,7 +70,7 @@ def test_a_tool_that_fails_is_reported_and_the_terminal_is_used(
 def test_a_text_too_long_for_the_terminal_goes_to_a_file_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clipboard.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(other_programs.tempfile, "tempdir", str(tmp_path))
     text = "x" * (OSC52_LIMIT_BYTES + 1)
     sent: list[str] = []
     copied = copy(text, sent.append, environ={"SSH_TTY": "1"})
@@ -91,12 +97,12 @@ def test_inside_tmux_the_sequence_is_also_passed_through() -> None:
 def test_the_tool_is_the_one_of_the_display(
     environ: dict[str, str], tools: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clipboard.sys, "platform", "linux")
+    monkeypatch.setattr(other_programs.sys, "platform", "linux")
     assert native_tool(environ, installed(*tools))[0] == expected  # type: ignore[arg-type]
 
 
 def test_without_a_display_there_is_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipboard.sys, "platform", "linux")
+    monkeypatch.setattr(other_programs.sys, "platform", "linux")
     assert not native_tool({}, installed("xclip", "wl-copy"))  # type: ignore[arg-type]
 
 

@@ -12,9 +12,9 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from fx_explorer.highlight import Kind
-from fx_explorer.tui.looks.palette import KINDS
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.theme import KINDS
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_view import LineView
 from tests.tui.lines_app import LinesApp
 
 HUNDRED = "\n".join(f"line {i}" for i in range(100))

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from fx_explorer.tui.widgets.lines.line_painter import Line
+from fx_explorer.tui.widgets.line_painter import Line
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, RowList, Rows
 

@@ -23,13 +23,13 @@ from fx_explorer.tui.selection.presets import MISSING, PRESETS, ShowableDocument
 from fx_explorer.tui.status.header import conditions, ended_state, target_name
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.pipeline import StepState, bar_for, pipeline
-from fx_explorer.tui.terminal.wrapping import wrapped, wrapped_text
 from fx_explorer.tui.widgets.outline import (
     entry_paths,
     folded_at_first,
     merged_missing,
     visible_entries,
 )
+from fx_explorer.tui.widgets.text_layout import wrapped, wrapped_text
 from tests.sessions import Hand
 
 

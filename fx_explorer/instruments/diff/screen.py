@@ -28,7 +28,7 @@ from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 

@@ -46,6 +46,7 @@ from fx_explorer.instruments.fixes.screen_rows import (
 from fx_explorer.session.file_names import file_name
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
@@ -57,9 +58,8 @@ from fx_explorer.tui.keys import (
     reused_bindings,
 )
 from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.widgets.lines.diff_view import DiffView
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.code_view import DiffView
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 

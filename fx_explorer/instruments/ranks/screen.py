@@ -36,12 +36,12 @@ from fx_explorer.instruments.ranks.text import group_text
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.keys import priority_bindings, textual_keymap
-from fx_explorer.tui.looks.theme import THEMES, default_theme
-from fx_explorer.tui.terminal.background.answers import Answers
-from fx_explorer.tui.terminal.background.driver import AskedDriver
-from fx_explorer.tui.widgets.footer_line import key_content
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.terminal.beginning import Answers
+from fx_explorer.tui.terminal.driver import AskedDriver
+from fx_explorer.tui.theme import THEMES, default_theme
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.footer import key_content
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 

@@ -52,7 +52,7 @@ _LINES: tuple[Declaration, ...] = (
         "Go to the lit line before.",
     ),
 )
-"""What every list and text answers to. Their bindings stand in widgets/lines/line_view.py."""
+"""What every list and text answers to. Their bindings stand in widgets/line_view.py."""
 
 
 def _place_commands() -> tuple[Declaration, ...]:

@@ -13,9 +13,9 @@ from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.guided_tour import TourGuide
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.keys import first_key, textual_action
-from fx_explorer.tui.tasks.conversation import ask, conversation
 
 
 class CommandRuns:

@@ -17,16 +17,16 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.session import SessionReader
 from fx_explorer.state_folder import typed_path
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.inspector.levels import NO_KERNEL
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.terminal.clipboard import OSC52_LIMIT_BYTES, CopyDestination, copy
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDestination, copy
+from fx_explorer.tui.widgets.line_view import LineView
 
 LINES_AT_ONCE = 1_000
 """An answer of so many lines is written before the next frame."""

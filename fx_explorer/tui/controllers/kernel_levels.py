@@ -27,6 +27,7 @@ from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.inspector.levels import (
     FIRST_KERNEL,
     INSIDE_A_LIBRARY,
@@ -37,8 +38,6 @@ from fx_explorer.tui.inspector.levels import (
     CandidatesWanted,
 )
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.tasks.turn_lock import in_turn
 
 AT_ONCE = 2
 """Compiled beside each other; more would let a pane wait for them all."""

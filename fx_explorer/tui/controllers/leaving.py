@@ -23,11 +23,11 @@ from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.keys import closing_bindings
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.terminal import terminal_lost
+from fx_explorer.tui.terminal import driver
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -148,7 +148,7 @@ class Leaving:
     async def _leave_without_terminal(self) -> None:
         await self._kernel_builds.close()
         await self._services.captures.stop_and_tidy(keep_unsaved=True)
-        terminal_lost.leave_at_once()
+        driver.leave_at_once()
 
 
 # Saving the session the user looks at as a file of their own. It copies: the app continues reading

@@ -1,27 +1,33 @@
-"""Going somewhere: to the next part of the main screen, back to where the user was, to what is
-found or linked, and to the user's line in an editor.
+"""The user goes somewhere: to the next part of the main screen, back to where they were, to what is
+found or linked, and to their own line in an editor.
 """
 
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from textual.app import SuspendNotSupported
+
 from fx_explorer.analysis.documents import Place
-from fx_explorer.errors import FxExplorerError
+from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.selection.history import Stop
-from fx_explorer.tui.tasks.beside import read_beside
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.tasks.turn_lock import in_turn
-from fx_explorer.tui.terminal import editing
+from fx_explorer.tui.terminal.other_programs import editor_command, needs_terminal
 from fx_explorer.tui.views.reads import FIND_READS
 
 if TYPE_CHECKING:
+    from textual.app import App
+
     from fx_explorer.tui.inspector.entry import Entry
+
 
 READ_S = 8
 
@@ -194,10 +200,37 @@ class Navigation:
             self._explorer.notify("No line of your source is known for this.", severity="warning")
             return
         try:
-            editing.edit(self.app, *line)
+            open_in_editor(self.app, *line)
         except FxExplorerError as error:
             self._explorer.notify(str(error), severity="warning", timeout=READ_S)
 
 
 def _certainty(entry: Entry) -> str:
     return entry.note if entry.is_certain else f"{entry.note} (not certain)"
+
+
+def open_in_editor(app: App[int], path: str, line: int) -> None:
+    """Open ``path`` at ``line`` and, for an editor in this terminal, wait for its end. Raises
+    UsageError when it cannot.
+    """
+    if not os.path.exists(path):
+        raise UsageError(f"{path} is not on this machine; the session keeps its text, shown here.")
+    command = editor_command(path, line)
+    try:
+        if needs_terminal(command):
+            with app.suspend():
+                subprocess.run(command, check=False)
+            app.refresh()
+        else:
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be started: {error.strerror or error}") from error
+    except SuspendNotSupported as error:
+        raise UsageError(
+            f"this terminal cannot step aside for {command[0]}; set EDITOR to one with a window"
+        ) from error

@@ -13,14 +13,13 @@ from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.assembly import NO_MACHINE_WORDS
+from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching, matching_when_read
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.tasks.beside import read_beside
-from fx_explorer.tui.tasks.conversation import ask, conversation
-from fx_explorer.tui.tasks.turn_lock import in_turn
 from fx_explorer.tui.views.reads import DOCUMENT_READS
 
 NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}

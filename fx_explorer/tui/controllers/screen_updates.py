@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import BackgroundTask, Renewed
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
@@ -19,8 +20,7 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.status import header
 from fx_explorer.tui.status.live import LiveCapture
 from fx_explorer.tui.status.pipeline import StepState, pipeline
-from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed
-from fx_explorer.tui.terminal import terminal_lost
+from fx_explorer.tui.terminal import driver
 from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 REST = 4
@@ -78,7 +78,7 @@ class ScreenUpdates:
 
     def look(self) -> None:
         """Bring header and pipeline up to date; views are made again when the session has grown."""
-        if not self._services.app.is_headless and terminal_lost.terminal_is_gone():
+        if not self._services.app.is_headless and driver.terminal_is_gone():
             self._leaving.leave_without_terminal()
             return
         self._stepping.tell_answers()

@@ -19,9 +19,9 @@ from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.capturing import Captures
+from fx_explorer.tui.conversation import ask
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.tasks.conversation import ask
 
 QUESTION = "You did not capture this session on this machine. Continue?"
 QUESTION_OF_PROGRAM = "Load this program?"

@@ -15,8 +15,8 @@ from fx_explorer.tui.availability import NO_REQUEST
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.tasks.conversation import ask, conversation
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures

@@ -19,7 +19,7 @@ from textual.widgets import Input
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures import survive, tells
 from fx_explorer.tui.keys import bindings_of
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList
 

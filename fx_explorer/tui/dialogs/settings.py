@@ -25,7 +25,7 @@ from fx_explorer.tui.dialogs.keeping import Keep, Keeping
 from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, entries, help_of, row_of
 from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
 from fx_explorer.tui.keys import bindings_of, first_key, priority_bindings
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Row, RowList, Rows
 

@@ -44,7 +44,7 @@ from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.inspector.entry import Entry
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
-from fx_explorer.tui.terminal.wrapping import wrapped
+from fx_explorer.tui.widgets.text_layout import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"
 ROW_CELLS = 56

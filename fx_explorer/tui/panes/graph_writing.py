@@ -11,8 +11,8 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.graph_code.code import GraphText
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.widgets.one_line import OneLine
 
 WRITING, STOPS = "Writing {what} …", "Esc stops"

@@ -26,7 +26,7 @@ from fx_explorer.tui.panes.stage_words import StageWords
 from fx_explorer.tui.selection.presets import Slot
 from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.views.reads import READS
-from fx_explorer.tui.widgets.borders.shares import moved
+from fx_explorer.tui.widgets.dragged_edge import move_border
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28
@@ -309,7 +309,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
         # is hidden for the sake of speed has no size of its own (see the styles above); its body
         # has.
         widths = [pane.body.region.width + (at > 0) for at, pane in enumerate(shown)]
-        for pane, width in zip(shown, moved(widths, border, by), strict=True):
+        for pane, width in zip(shown, move_border(widths, border, by), strict=True):
             pane.styles.width = f"{max(1, width)}fr"
 
     def render_lines(self, crop: Region) -> list[Strip]:

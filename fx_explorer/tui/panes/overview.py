@@ -11,9 +11,9 @@ from fx_explorer.analysis.facts import Fact, Severity, Topic, View
 from fx_explorer.highlight import printable
 from fx_explorer.tui.commands import VIEWS
 from fx_explorer.tui.commands.views import MORE_VIEWS
-from fx_explorer.tui.terminal.wrapping import wrapped
-from fx_explorer.tui.widgets.lines.line_painter import Piece
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.text_layout import wrapped
 
 GLYPHS: dict[Severity, Piece] = {
     "good": ("✓", "good"),

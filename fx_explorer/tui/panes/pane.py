@@ -18,14 +18,14 @@ from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.graph_writing import GraphWriting
-from fx_explorer.tui.panes.lit_text import show_beginning
 from fx_explorer.tui.panes.pane_text import PaneText
 from fx_explorer.tui.panes.pane_title import position_text, title_text
 from fx_explorer.tui.selection.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
 from fx_explorer.tui.selection.presets import MISSING, Slot
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, SortedLines, lines_in
 from fx_explorer.tui.status.old_files import MARK, OldFiles
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.code_view import show_beginning
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 

@@ -16,16 +16,15 @@ from fx_explorer.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import bodies_in_output_code, calls_of_output_code
 from fx_explorer.tui.assembly import FEW_LINES, has_words, layout_of, machine_column
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_times import PaneTimes
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.line_glyphs import GLYPHS
 from fx_explorer.tui.selection.shown_lines import ShownLines, code_of
-from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.terminal.wrapping import wrapped_text
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_painter import Piece
-from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, folded
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded, wrapped_text
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.kernels.line_heat import LineHeat

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from fx_explorer.analysis.documents import OF_GRAPHS, Document
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.selection import graph_texts
 from fx_explorer.tui.selection.graph_rows import time_cell
 from fx_explorer.tui.selection.shown_lines import ShownLines, most_expensive_first
-from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_painter import Piece
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText

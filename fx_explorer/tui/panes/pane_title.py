@@ -9,7 +9,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.highlight import printable
 from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 from fx_explorer.tui.selection.presets import Slot
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_view import LineView
 
 MAX_REGION_CHARACTERS = 16
 

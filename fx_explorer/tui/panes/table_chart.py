@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from fx_explorer.drawing.chart import Chart, ChartPiece
-from fx_explorer.tui.widgets.cached import Cached
+from fx_explorer.tui.widgets.one_line import Cached
 
 LEAST_ROWS = 4
 

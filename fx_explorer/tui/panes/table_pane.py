@@ -22,14 +22,12 @@ from fx_explorer.drawing import view_table as views
 from fx_explorer.drawing.trees import Folding, row_around
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.panes.detail_box import DetailBox
 from fx_explorer.tui.panes.table_chart import TableChart
 from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
 from fx_explorer.tui.panes.table_words import TableNotes
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.tasks.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.terminal.wrapping import wrapped_text
 from fx_explorer.tui.views.arranging import (
     Arrangement,
     Sort,
@@ -41,10 +39,12 @@ from fx_explorer.tui.views.arranging import (
 )
 from fx_explorer.tui.views.reads import FAILED, READING, Reads
 from fx_explorer.tui.widgets import row_list
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.dragged_edge import DetailBox
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
+from fx_explorer.tui.widgets.text_layout import wrapped_text
 
 LEAST_ROWS = 3
 """What dragging the border leaves to the list, and to the detail."""

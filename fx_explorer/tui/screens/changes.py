@@ -24,8 +24,8 @@ from fx_explorer.instruments.diff.screen import (
 )
 from fx_explorer.instruments.diff.since_last_rows import Differences, Row, rows_behind
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.commands import Keymap
-from fx_explorer.tui.tasks.beside import read_beside
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.row_list import RowList, Rows
 

@@ -25,6 +25,7 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.conversation import TurnLock, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.panes.linked import LinkedPanes
@@ -44,14 +45,12 @@ from fx_explorer.tui.selection.history import History, Stop
 from fx_explorer.tui.status.live import Waiting
 from fx_explorer.tui.status.old_files import OldFiles
 from fx_explorer.tui.status.pipeline import STEPS, StepState
-from fx_explorer.tui.tasks.turn_lock import TurnLock, in_turn
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
-from fx_explorer.tui.widgets.footer_line import FooterLine
-from fx_explorer.tui.widgets.lines.find_bar import FindBar
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.footer import FindBar, FooterLine
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import Separator
 from fx_explorer.tui.widgets.outline import Outline
 from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
-from fx_explorer.tui.widgets.separator import Separator
 
 if TYPE_CHECKING:
     from fx_explorer.tui.help_topics import Topic as HelpTopic

@@ -16,8 +16,8 @@ from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.keys import closing_bindings, first_key, keys_text
-from fx_explorer.tui.terminal.wrapping import wrapped
 from fx_explorer.tui.widgets.row_list import GAP, ListColumn, Row, RowList, Rows
+from fx_explorer.tui.widgets.text_layout import wrapped
 
 KEYS_CELLS = 18
 

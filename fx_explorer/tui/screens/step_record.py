@@ -34,8 +34,8 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings, reused_bindings
 from fx_explorer.tui.screens.help import Help
-from fx_explorer.tui.widgets.lines.code_view import CodeView
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.code_view import CodeView
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import Cell, ListColumn, Row, RowList, Rows
 

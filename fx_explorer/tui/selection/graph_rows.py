@@ -22,7 +22,7 @@ from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each, last_kernel
 from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
-from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The glyph beside a source line at which something happened, and its tone in palette.py."""
+"""The glyph beside a source line at which something happened, and its tone in theme.py."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from textual.message import Message
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.overview.outline import EntryStatus, OutlineEntry
-from fx_explorer.tui.widgets.lines.line_painter import Piece
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_painter import Piece
+from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 GLYPHS: dict[EntryStatus, Piece] = {

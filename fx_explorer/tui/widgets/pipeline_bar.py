@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from fx_explorer.tui.status.pipeline import COLOURS, GLYPHS, StepState, bar_for
-from fx_explorer.tui.widgets.cached import Cached
+from fx_explorer.tui.widgets.one_line import Cached
 
 
 class PipelineBar(Cached):

@@ -17,8 +17,8 @@ from textual.message import Message
 from fx_explorer.cut_text import cut_cells
 from fx_explorer.drawing.view_table import Keeps
 from fx_explorer.highlight import printable
-from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.line_painter import Piece, crop
+from fx_explorer.tui.widgets.line_view import LineView
 
 Cell = str | Piece | list[Piece]
 """A text in its column's kind, ``(text, kind)``, or a list of such pieces side by side."""

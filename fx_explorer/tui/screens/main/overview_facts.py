@@ -13,11 +13,11 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import Failure
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import BackgroundTask, Renewed
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.status.live import Waiting
-from fx_explorer.tui.tasks.beside import BackgroundTask, Renewed
 from fx_explorer.tui.views.reads import OVERVIEW_READS, READING, UNREADABLE
 
 

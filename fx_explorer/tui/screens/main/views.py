@@ -15,9 +15,9 @@ from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.widgets.borders.edge import DraggedEdge
-from fx_explorer.tui.widgets.cached import Cached
-from fx_explorer.tui.widgets.lines.line_view import LineView
+from fx_explorer.tui.widgets.dragged_edge import DraggedEdge
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import Cached
 
 
 class Views(Cached, DraggedEdge, Vertical):

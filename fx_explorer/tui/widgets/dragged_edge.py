@@ -1,10 +1,12 @@
-"""A widget whose left or upper border can be dragged."""
+"""Borders between widgets are dragged with the mouse, to give one of the two more room."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from textual import events
+from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
@@ -58,3 +60,25 @@ class DraggedEdge(Widget):
             event.stop()
             self._edge_is_dragged = False
             self.release_mouse()
+
+
+LEAST_CELLS = 12
+"""No widget is made narrower than this by dragging."""
+
+
+def move_border(widths: Sequence[int], border: int, by: int) -> list[int]:
+    """Return the widths when the border right of widget ``border`` moves by so many cells: the
+    widgets on both sides of it share what they had together.
+    """
+    left, right = widths[border], widths[border + 1]
+    least = min(LEAST_CELLS, left, right)
+    by = max(least - left, min(by, right - least))
+    widths_now = list(widths)
+    widths_now[border], widths_now[border + 1] = left + by, right - by
+    return widths_now
+
+
+class DetailBox(DraggedEdge, Vertical):
+    """Holds the detail below a list; the border between them can be dragged."""
+
+    EDGE = "top"

@@ -17,14 +17,14 @@ from rich.style import Style
 from textual.strip import Strip
 
 from fx_explorer.cut_text import cut_cells
-from fx_explorer.tui.looks.palette import CURSOR, MARKED, Palette
+from fx_explorer.tui.theme import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.widgets.lines.line_canvas import LineCanvas
+    from fx_explorer.tui.widgets.line_canvas import LineCanvas
 
 Piece = tuple[str, str]
-"""A text and its kind: a Kind of highlight.py or a tone of palette.py."""
+"""A text and its kind: a Kind of highlight.py or a tone of theme.py."""
 
 STRIPS_KEPT = 600
 """How many strips are kept: a few pages of a pane, and of a short text all that is lit by turns.

@@ -1,10 +1,13 @@
-"""Conversations: what begins with a key and asks the user something in a dialog before it
-continues.
+"""Conversations ask the user something in a dialog, after the key that begins them and before they
+continue; and a screen is changed by one of them at a time.
 
 Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a
 conversation is not done before its dialog is there, and what was typed after it goes into the
 dialog. What takes longer than ``PATIENCE_S`` to open lets keys through again; until its dialog is
 there, no other conversation begins.
+
+A change of the screen mounts widgets and waits for them. Another one that began meanwhile would
+find widgets that are not mounted yet.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from textual.app import App
 from textual.dom import DOMNode
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.worker import WorkType
 
@@ -121,3 +125,56 @@ def _has_opened(app: App[Any], begun: _Conversation) -> None:
     begun.has_opened.set()
     if _opening.get(app) is begun:
         del _opening[app]
+
+
+class TurnLock:
+    """A lock that the task which holds it may take once more, since one change is made of
+    others.
+    """
+
+    def __init__(self, screen: MessagePump) -> None:
+        self._screen = screen
+        self._lock = asyncio.Lock()
+        self._holder: asyncio.Task[object] | None = None
+        self._depth = 0
+
+    @property
+    def can_change(self) -> bool:
+        """Return whether the screen is still there: the app may be leaving it."""
+        return self._screen.is_attached
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        if self._holder is not task:
+            await self._lock.acquire()
+            self._holder = task
+        self._depth += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._holder = None
+            self._lock.release()
+
+
+class _Shower(Protocol):
+    @property
+    def turn(self) -> TurnLock: ...
+
+
+ShowerT = TypeVar("ShowerT", bound=_Shower)
+Change = Callable[Concatenate[ShowerT, Arguments], Coroutine[object, object, None]]
+
+
+def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
+    """Let a method of a screen, or of a controller of it, change it only when no other task is
+    about to, and not any more when the app is leaving it.
+    """
+
+    @functools.wraps(method)
+    async def change(self: ShowerT, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        async with self.turn:
+            if self.turn.can_change:
+                await method(self, *args, **kwargs)
+
+    return change

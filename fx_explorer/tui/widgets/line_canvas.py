@@ -17,7 +17,7 @@ from textual.widget import Widget
 from fx_explorer.highlight import printable
 from fx_explorer.tui.failures import TellsUnreadable, tells
 from fx_explorer.tui.widgets import scroll_track
-from fx_explorer.tui.widgets.lines.line_painter import LinePainter, Piece
+from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
 AHEAD_S = 0.015
 """Seconds after a paint at which the next screenful is drawn in advance. The frame is written by

@@ -1,12 +1,18 @@
-"""Textual's driver for a terminal that was asked something before the app began: what was typed by
-then comes first, and answers that come late are no keys.
+"""Textual's driver is made to work on a terminal that was asked something before the app began:
+what was typed by then comes first, and answers that come late are no keys.
+
+It also notices that the terminal is gone (its window was closed, ssh broke off) where no SIGHUP
+says so. Textual continues without a terminal, and blocks once its queue of unwritten frames is
+full; nobody could ever stop the app.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
+import sys
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -16,7 +22,7 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from fx_explorer.tui.terminal.background.answers import Answers
+from fx_explorer.tui.terminal.beginning import Answers
 from fx_explorer.tui.terminal.input_bytes import InputBytes
 
 TICK_S = 0.1
@@ -137,3 +143,20 @@ def _is_possible(message: Message) -> bool:
     if isinstance(message, events.Key) and message.character:
         return not any("\ud800" <= letter <= "\udfff" for letter in message.character)
     return True
+
+
+def terminal_is_gone() -> bool:
+    """Return whether stdin's terminal has hung up. Costs microseconds."""
+    stdin = sys.__stdin__
+    if stdin is None or stdin.closed or not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(stdin.fileno(), 0)  # a hang-up is told without asking for anything
+    return any(
+        event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)
+    )
+
+
+def leave_at_once() -> None:
+    """End without Textual's farewell, which would wait for ever for a terminal to take it."""
+    os._exit(129)

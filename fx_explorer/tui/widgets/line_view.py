@@ -14,10 +14,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from fx_explorer.tui.keys import bindings_of
-from fx_explorer.tui.looks.palette import CURSOR, HOVERED, MARKED, SELECTED
+from fx_explorer.tui.theme import CURSOR, HOVERED, MARKED, SELECTED
 from fx_explorer.tui.widgets import scroll_track
-from fx_explorer.tui.widgets.lines.line_canvas import LineCanvas
-from fx_explorer.tui.widgets.lines.line_finder import LineFinder
+from fx_explorer.tui.widgets.line_canvas import LineCanvas
+from fx_explorer.tui.widgets.line_finder import LineFinder
 
 WHEEL_LINES = 3
 WHEEL_COLUMNS = 8

@@ -1,4 +1,4 @@
-"""A text in a pane: source, generated code, bytecode, IR, console output."""
+"""A text is shown in a pane: source, generated code, bytecode, IR, console output, or a diff."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.cells import cell_len
 
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
-from fx_explorer.tui.widgets.lines.line_painter import Piece, crop
-from fx_explorer.tui.widgets.lines.line_view import LineView
-from fx_explorer.tui.widgets.lines.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
+from fx_explorer.tui.widgets.line_painter import Piece, crop
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, WrappedRows, hanging
 
 Annotation = Piece | list[Piece]
 """One text, or several side by side."""
@@ -269,3 +269,70 @@ def _printable_pieces(annotation: Annotation) -> Sequence[Piece]:
 
 def _cells(pieces: Sequence[Piece]) -> int:
     return sum(cell_len(text) for text, _ in pieces)
+
+
+SIGNS = {"+": "good", "-": "bad"}
+
+HEADINGS = ("--- ", "+++ ", "@@", "\\")
+
+
+class DiffView(CodeView):
+    """The user sees ``+`` and ``-`` lines lit, headings apart, and every line coloured as
+    Python.
+    """
+
+    def __init__(self, diff: str) -> None:
+        super().__init__(diff, line_numbers=False)
+        self._code = _code_of(diff)
+
+    def show(self, diff: str) -> None:
+        """Show another diff, from its first line."""
+        self._code = _code_of(diff)
+        self.load(diff)
+        self._light()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._light()
+
+    def _light(self) -> None:
+        self.marks = frozenset(line for line in range(self.line_count) if self._sign(line))
+
+    def line_tokens(self, line: int) -> Sequence[Piece]:
+        text = self._lines.raw(line)
+        if text.startswith(HEADINGS):
+            return [(printable(text), "muted")]
+        return [(printable(text[:1]), SIGNS.get(text[:1], "text")), *self._code[line]]
+
+    def _sign(self, line: int) -> str:
+        text = self._lines.raw(line)
+        return text[:1] if text[:1] in SIGNS and not text.startswith(HEADINGS) else ""
+
+
+def _code_of(diff: str) -> Lines:
+    return Lines("\n".join(line[1:] for line in diff.split("\n")), "python")
+
+
+MAX_LINES_MEASURED = 50
+
+MARGIN_CELLS = 4
+
+CELLS_SEEN = 12
+"""What is seen at least of a lit line."""
+
+
+def show_beginning(code: CodeView) -> None:
+    """Scroll sideways so that each lit line on screen shows some of its text: code may be indented
+    so deeply that it lies right of what is shown.
+    """
+    room = code.body_width
+    if not code.marks or room <= 0:  # no width yet: this is called again
+        return
+    lit = [row for row in sorted(code.marks) if row in code.visible_lines] or sorted(code.marks)
+    texts = [code.shown_text(row).rstrip() for row in lit[:MAX_LINES_MEASURED]]
+    begins = [len(text) - len(text.lstrip()) for text in texts if text]
+    if begins and not code.wraps:
+        seen = min(CELLS_SEEN, room // 2)
+        left = min(begins) - MARGIN_CELLS if min(begins) > room // 2 else 0
+        left = max(left, max(begins) + seen - room)
+        code.scroll_columns_to(min(left, min(len(text) for text in texts if text) - seen))

@@ -1,5 +1,4 @@
-"""How the lines of a text are laid out on the rows of a pane: indentation folded, long lines
-wrapped.
+"""Texts are laid out on the rows of a pane: indentation folded, long lines and prose wrapped.
 
 Generated code is indented by four cells a level, and a C++ kernel is eight levels deep: in a pane
 of 40 cells it would lie right of what is shown. Folded, a level takes two cells, and what all lines
@@ -12,14 +11,14 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from rich.cells import cell_len
 
 from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import TAB_SIZE
-from fx_explorer.tui.widgets.lines.line_painter import Piece
+from fx_explorer.tui.widgets.line_painter import Piece
 
 CELLS_A_LEVEL = 2
 
@@ -173,3 +172,37 @@ def _cuts(text: str, room: int) -> list[int]:
         cuts.append(start)
         width = room - hanging(text, room)
     return cuts
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Put words on rows of at most ``width`` cells; a longer word is cut. There is at least one
+    row.
+    """
+    rows = [""]
+    for word in text.split(" "):
+        if rows[-1] and cell_len(rows[-1]) + 1 + cell_len(word) > width:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
+        while cell_len(rows[-1]) > width > 1:
+            head = chop(rows[-1], width)
+            rows[-1:] = [head, rows[-1][len(head) :]]
+    return rows
+
+
+def chop(text: str, width: int) -> str:
+    """Return the longest beginning of the text that fits into ``width`` cells."""
+    if text.isascii():
+        return text[:width]
+    cells = accumulate(map(cell_len, text))
+    return text[: sum(1 for used in cells if used <= width)]
+
+
+def wrapped_text(text: str, width: int) -> str:
+    """Wrap several paragraphs, each continuing under its own beginning (past a bullet)."""
+    rows: list[str] = []
+    for line in text.split("\n"):
+        body = line.lstrip(" •")
+        indent = line[: len(line) - len(body)]
+        first, *rest = wrapped(body, max(10, width - cell_len(indent)))
+        rows += [indent + first, *(" " * cell_len(indent) + row for row in rest)]
+    return "\n".join(rows)

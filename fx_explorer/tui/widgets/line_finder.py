@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.worker import Worker
 
-    from fx_explorer.tui.widgets.lines.line_view import LineView
+    from fx_explorer.tui.widgets.line_view import LineView
 
 LINES_AT_A_TIME = 2_000
 """Lines searched at once. More would make a key wait for longer than some milliseconds."""

@@ -1,1 +1,0 @@
-"""The colours of everything, and how a message in the corner looks."""

@@ -1,1 +1,0 @@
-"""Work that takes long, and changes of the screen: beside each other, or one after the other."""

@@ -1,1 +1,0 @@
-"""The terminal's background colour: asked for once, so that a light terminal gets the light theme."""

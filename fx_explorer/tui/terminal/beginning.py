@@ -1,0 +1,198 @@
+"""What the terminal is shown and asked before Textual is there, which takes 400 ms to import and to
+paint its first frame, begins here: the first words on screen, and the question for the background.
+
+The question is sent before Textual is imported, which takes longer than an answer: nobody waits for
+the terminal, unless it is far away. Answers are picked out of what is read from it; the keys are
+left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import sys
+import termios
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TextIO
+
+from fx_explorer.highlight import printable
+from fx_explorer.tui.terminal.input_bytes import InputBytes
+
+RAISE = "\x1b[?1049h\x1b[2J\x1b[H"
+"""The alternate screen, empty. Textual switches to it as well, which changes nothing then, and back
+when it ends.
+"""
+
+LOWER = "\x1b[?1049l"
+
+
+@contextlib.contextmanager
+def splash(words: str) -> Iterator[None]:
+    """Show ``words`` at once, and until the app paints over them; take them away when what is
+    inside fails.
+    """
+    sys.stdout.write(f"{RAISE} \x1b[1m{printable(words)}\x1b[0m")
+    sys.stdout.flush()
+    try:
+        yield
+    except BaseException:
+        sys.stdout.write(LOWER)
+        sys.stdout.flush()
+        raise
+
+
+def add_to_splash(lines: Iterable[str]) -> None:
+    """Show further lines below the first words, as many and as much of each as the terminal has
+    room for.
+    """
+    width, height = shutil.get_terminal_size()
+    shown = [_cut(printable(line), max(0, width - 2)) for line in lines][: max(0, height - 3)]
+    if shown:
+        sys.stdout.write("\r\n" + "".join(f"\r\n {line}" for line in shown))
+        sys.stdout.flush()
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"[:width]
+
+
+QUESTION = "\x1b]11;?\x1b\\\x1b[c"
+"""Asks for the background colour (OSC 11), and then for the terminal's attributes (DA1). Nearly
+every terminal answers the second question, and answers come in order: after that one nothing is to
+be waited for.
+"""
+
+_COLOUR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
+_ATTRIBUTES = re.compile(r"\x1b\[\?[\d;]*c")
+_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]*\x1b?)?)?)?|\[(?:\?[\d;]*)?)?\Z")
+"""What may be the beginning of an answer, at the end of what was read."""
+
+_CHANNELS = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
+_HEX = re.compile(r"#([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})([0-9a-fA-F]{2,4})")
+
+LONGEST = 64
+"""Characters of the longest answer. What is longer is no answer, and is let through."""
+
+MIDDLE_GREY = 0.5
+
+
+class Answers:
+    """What the terminal has answered so far. ``take`` is given everything that is read from it."""
+
+    def __init__(self) -> None:
+        self.colour = ""
+        """The background as the terminal writes it; empty while it has not said."""
+        self.are_complete = False
+        self._held = ""
+
+    @property
+    def background_is_light(self) -> bool | None:
+        """Return None while the terminal has not said."""
+        return is_light(self.colour) if self.colour else None
+
+    def take(self, text: str) -> str:
+        """Note the answers in ``text``, and return everything else in it."""
+        if self.are_complete:
+            return text
+        text = self._held + text
+        self._held = ""
+        for colour in _COLOUR.findall(text):
+            self.colour = self.colour or colour
+        text = _COLOUR.sub("", text)
+        if _ATTRIBUTES.search(text):
+            self.are_complete = True
+            return _ATTRIBUTES.sub("", text, count=1)
+        begun = _BEGUN.search(text)
+        if begun and len(begun[0]) <= LONGEST:
+            self._held = begun[0]
+            text = text[: begun.start()]
+        return text
+
+    def give_back_key(self) -> str:
+        """Return what was held back and is a key, since nothing came behind it: Escape, or Alt with
+        a bracket.
+        """
+        if self._held not in ("\x1b", "\x1b[", "\x1b]"):
+            return ""
+        key, self._held = self._held, ""
+        return key
+
+
+def is_light(colour: str) -> bool | None:
+    """Return whether a colour as X11 writes it (``rgb:ffff/ffff/ffff``, ``#ffffff``) is nearer to
+    white than to black; None for what is no colour.
+    """
+    match = _CHANNELS.match(colour) or _HEX.fullmatch(colour)
+    if match is None:
+        return None
+    red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in match.groups())
+    return bool(
+        0.2126 * red + 0.7152 * green + 0.0722 * blue > MIDDLE_GREY
+    )  # weights of ITU-R BT.709
+
+
+LIMIT_S = 0.15
+REMOTE_LIMIT_S = 0.5
+"""Over ssh, where an answer goes to the user and back."""
+
+MUTE = ("", "dumb", "linux")
+"""Values of TERM for terminals that do not know the question. The console of Linux shows a part of
+it.
+"""
+
+
+class TerminalQuestion:
+    """One question that was asked, and what has come back by now."""
+
+    def __init__(self, input_fd: int, limit_s: float) -> None:
+        self._input_fd = input_fd
+        self._until = time.monotonic() + limit_s
+        self._decode = InputBytes().decode
+        self.answers = Answers()
+        self.typed = ""
+        """What the user typed meanwhile, which is for the app."""
+
+    def wait(self) -> Answers:
+        """Read until the terminal has answered, or the time is over. Returns its answers."""
+        while not self.answers.are_complete:
+            left_s = self._until - time.monotonic()
+            if not select.select([self._input_fd], [], [], max(0.0, left_s))[0]:
+                break
+            read = os.read(self._input_fd, 4096)
+            if not read:
+                break
+            self.typed += self.answers.take(self._decode(read))
+        return self.answers
+
+
+@contextlib.contextmanager
+def asked(
+    terminal: TextIO | None, out: TextIO, environ: Mapping[str, str] = os.environ
+) -> Iterator[TerminalQuestion | None]:
+    """Ask at once. Until the block is left, the terminal shows nothing that comes in. Yields None
+    where there is nobody to ask.
+    """
+    if (
+        terminal is None
+        or terminal.closed
+        or not terminal.isatty()
+        or environ.get("TERM", "") in MUTE
+    ):
+        yield None
+        return
+    input_fd = terminal.fileno()
+    attributes = termios.tcgetattr(input_fd)
+    quiet = termios.tcgetattr(input_fd)
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(input_fd, termios.TCSANOW, quiet)
+    try:
+        out.write(QUESTION)
+        out.flush()
+        is_remote = bool(environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"))
+        yield TerminalQuestion(input_fd, REMOTE_LIMIT_S if is_remote else LIMIT_S)
+    finally:
+        termios.tcsetattr(input_fd, termios.TCSANOW, attributes)

@@ -1,1 +1,0 @@
-"""Widgets that show lines of text: their layout, how they are painted, searched and compared."""

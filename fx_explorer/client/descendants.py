@@ -60,9 +60,12 @@ _SHELLS = re.compile(
 )
 """Programs whose purpose is to start others: what they start next is not known."""
 
-_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "/compile_worker/")
-"""In the command of a Python that only waits for its parent: Python's own, and torch's pool that
-compiles kernels.
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+"""In the command of a Python that only waits for its parent: Python's own."""
+
+_COMPILE_POOL = "/torch/_inductor/compile_worker/__main__.py"
+"""In the command of torch's pool, which builds the kernels of the program that started it: it and
+what it starts trace nothing (torch/_inductor/compile_worker/subproc_pool.py).
 """
 
 
@@ -98,6 +101,7 @@ class _Process:
         self.command = ""
         self.why = ""
         self.is_ours = False
+        self.is_of_compile_pool = False
         self.is_python = False
         self.is_shell = False
         self.has_torch = False
@@ -108,6 +112,8 @@ class _Process:
         words = _words(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)
         self.is_ours = not is_worker and any(word.startswith(PACKAGE) for word in words)
+        if any(word.endswith(_COMPILE_POOL) for word in words[1:2]):
+            self.is_of_compile_pool = True
         program = os.path.basename(_executable(self.pid) or (words[0] if words else ""))
         self.is_python = program.startswith(("python", "pypy"))
         self.is_shell = _SHELLS.fullmatch(program) is not None
@@ -299,9 +305,14 @@ class Descendants:
             return
         if status.pid == self._worker:
             self._images.add(status.image)
+        parent = self._processes.get(status.parent)
+        if parent is not None and parent.is_of_compile_pool:
+            process.is_of_compile_pool = True
         if status.image != process.image:
             process.see(status, self._hook, status.image in self._images)
-        if process.has_torch or process.is_ours or self._is_recorded(process.image):
+        if process.has_torch or process.is_ours or process.is_of_compile_pool:
+            return
+        if self._is_recorded(process.image):
             return
         process.has_torch = _has_torch(process.pid)
         if process.has_torch:
@@ -322,7 +333,9 @@ class Descendants:
             if process.is_ours:
                 continue
             is_helper = any(helper in process.command for helper in _HELPERS)
-            if (process.is_python or process.is_shell) and not is_helper:
+            if is_helper or process.is_of_compile_pool:
+                continue
+            if process.is_python or process.is_shell:
                 processes.append(process)
         return processes
 

@@ -90,6 +90,7 @@ SOME = {
     "short_pythons": "",
     "pool_left_open": "",
     "service_that_stays": "",
+    "torchs_compile_pool": "",
 }
 """Scripts of tests/data/child_processes → what a check must say of their child; the others are run
 by hand.

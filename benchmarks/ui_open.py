@@ -29,7 +29,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, text_of
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
-from fx_explorer.tui.selection.graph_rows import COLUMNS, GraphRows
+from fx_explorer.tui.content.graph_rows import COLUMNS, GraphRows
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.row_list import RowList

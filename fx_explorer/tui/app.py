@@ -27,12 +27,12 @@ from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
+from fx_explorer.tui.content.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.changes import LOOK_S
 from fx_explorer.tui.controllers.services import Consents
 from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
-from fx_explorer.tui.inspector.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer

@@ -10,8 +10,8 @@ from pathlib import Path
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Compilation, Stage
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.live import CaptureLike, LiveCapture, Waiting
 from fx_explorer.tui.earlier import Earlier, EarlierSessions
-from fx_explorer.tui.status.live import CaptureLike, LiveCapture, Waiting
 
 MakeCapture = Callable[[], CaptureLike]
 

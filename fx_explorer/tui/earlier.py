@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.tui.status.live import CaptureLike, LiveCapture
+from fx_explorer.tui.content.live import CaptureLike, LiveCapture
 
 if TYPE_CHECKING:
     from fx_explorer.temporary_folder import Lock

@@ -15,11 +15,11 @@ import threading
 from collections.abc import Iterator
 
 FIRST = (
-    "fx_explorer.tui.views.tables",
+    "fx_explorer.tui.content.tables",
     "fx_explorer.instruments.kernels.source_heat",
     "fx_explorer.tui.dialogs.choices",
-    "fx_explorer.tui.inspector.inspect",
-    "fx_explorer.tui.copying",
+    "fx_explorer.tui.content.inspect",
+    "fx_explorer.tui.content.copying",
 )
 """What the commonest keys need."""
 

@@ -29,9 +29,9 @@ from fx_explorer.overview.find import find
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.selection.following import showable_documents
-from fx_explorer.tui.selection.presets import document_for
-from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.content.following import showable_documents
+from fx_explorer.tui.content.presets import document_for
+from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.conftest import ROOT, Captured
 
 PAGE = ROOT / "docs" / "publish.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fx_explorer import model
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionWriter
-from fx_explorer.tui.status.header import conditions
+from fx_explorer.tui.screens.header import conditions
 from tests.sessions import Written
 
 TITLE = "NVIDIA H100 SXM 80 GB"

@@ -13,7 +13,7 @@ from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import Compilation, ConsoleLine, SavedTensor, SupportReport
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.screens.pipeline_bar import pipeline
 
 PROGRAM = """
 import torch

@@ -21,9 +21,9 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernel_nodes
-from fx_explorer.tui.status.pipeline import pipeline
-from fx_explorer.tui.views.arranging import arranged, at_once
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.tables import TABLES
+from fx_explorer.tui.panes.table_rows import arranged, at_once
+from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.conftest import Captured, OpenedReader
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"

@@ -13,9 +13,9 @@ from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instructio
 from fx_explorer.instruments.kernels.assembly.control_words import control_words
 from fx_explorer.instruments.kernels.assembly.listing import parts_of
 from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
-from fx_explorer.tui.assembly import columns_of
+from fx_explorer.tui.content import inspect
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
-from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.panes.assembly import columns_of
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED

@@ -15,8 +15,8 @@ from fx_explorer import model
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import BuildAnswer, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.content import inspect
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
-from fx_explorer.tui.inspector import inspect
 from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
 from tests.analysis.kernel_ir.samples import Sample, dump, sample
 from tests.sessions import Hand

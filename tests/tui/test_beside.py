@@ -18,9 +18,8 @@ from fx_explorer.errors import SessionError
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import made_beside
-from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.views import reads
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content import long_work
+from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand, write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.held import LONG_S, Held
@@ -34,20 +33,20 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     them.
     """
     holding = Held()
-    written = graph_texts.written
+    written = long_work.write_graph
 
     def table(reader: SessionReader) -> ViewTable:
         holding.wait()
         return kernels_table(reader)
 
-    def text(reader: SessionReader, document: graph_texts.Document) -> graph_texts.GraphText:
+    def text(reader: SessionReader, document: long_work.Document) -> long_work.GraphText:
         holding.wait()
         return written(reader, document)
 
-    monkeypatch.setattr(reads, "AT_ONCE_US", 0)
-    monkeypatch.setattr(graph_texts, "NODES_AT_ONCE", 0)
+    monkeypatch.setattr(long_work, "AT_ONCE_US", 0)
+    monkeypatch.setattr(long_work, "NODES_AT_ONCE", 0)
     monkeypatch.setitem(TABLES, "kernels", table)
-    monkeypatch.setattr(graph_texts, "written", text)
+    monkeypatch.setattr(long_work, "write_graph", text)
     yield holding
     holding.go_on.set()
 

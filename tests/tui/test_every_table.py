@@ -12,8 +12,8 @@ import pytest
 
 from fx_explorer.drawing.view_table import TableRow, ViewTable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.arranging import Sort, arranged, at_once, number_in
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.tables import TABLES
+from fx_explorer.tui.panes.table_rows import Sort, arranged, at_once, number_in
 
 Captured = Callable[..., Path]
 

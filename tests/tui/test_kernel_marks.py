@@ -15,10 +15,10 @@ from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.kernel_marks import source_gutter
+from fx_explorer.tui.content.tables import TABLES
+from fx_explorer.tui.panes.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_text import OutputCodeKernels
 from fx_explorer.tui.theme import DARK, KINDS, LIGHT, Palette
-from fx_explorer.tui.views.tables import TABLES
 from tests.analysis.test_source_heat import kernels_of_two_lines
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp

@@ -14,12 +14,10 @@ from benchmarks.synthetic_kernels import kernels_session
 from fx_explorer.overview.outline import RANGE, outline
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui import copying
+from fx_explorer.tui.content import copying, long_work
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.dialogs import choices, choose
 from fx_explorer.tui.dialogs.choose import Chooser
-from fx_explorer.tui.screens.main import overview_facts
-from fx_explorer.tui.views import reads
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 from tests.tui.held import Held
@@ -36,7 +34,7 @@ def many_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     """Every session counts as large."""
     holding = Held()
-    monkeypatch.setattr(reads, "AT_ONCE_US", 0)
+    monkeypatch.setattr(long_work, "AT_ONCE_US", 0)
     yield holding
     holding.go_on.set()
 
@@ -84,7 +82,7 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
         held.wait()
         return overview(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(overview_facts, "overview", slowly)
+    monkeypatch.setattr("fx_explorer.tui.panes.overview.overview", slowly)
     async with open_app(hand.path) as driver:
         assert "Reading 30 nodes …" in driver.screen
         await driver.press("2")

@@ -14,8 +14,8 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import nodes_at
 from fx_explorer.analysis.regions import region_nodes
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.inspector import inspect
-from fx_explorer.tui.selection.following import showable_documents, turned
+from fx_explorer.tui.content import inspect
+from fx_explorer.tui.content.following import showable_documents, turned
 from tests.conftest import Captured, OpenedReader
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp

@@ -18,7 +18,7 @@ from fx_explorer.instruments.profile.places import (
     graph_times,
     profiled_places,
 )
-from fx_explorer.tui import kernel_marks as shown_marks
+from fx_explorer.tui.panes import kernel_marks as shown_marks
 from fx_explorer.tui.panes import pane_times as panes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.widgets.code_view import CodeView

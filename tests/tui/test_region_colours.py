@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.drawing.colours import REGION_COLOURS, RegionColours, colours_of
 from fx_explorer.model import Node
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.selection.graph_rows import region_cell
+from fx_explorer.tui.content.graph_rows import region_cell
 from fx_explorer.tui.theme import KINDS
 
 NODE = Node(1, 1, 0, "mul", "call_function", "aten.mul.Tensor", "")

@@ -15,7 +15,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_node
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.selection.shown_lines import ShownLines
+from fx_explorer.tui.content.shown_lines import ShownLines
 from tests.conftest import SAMPLES, Captured
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp

@@ -15,7 +15,7 @@ from fx_explorer.commands import explore
 from fx_explorer.model import Changes, Command, Mark, Notice, PassFile
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.status.live import LiveCapture, Waiting
+from fx_explorer.tui.content.live import LiveCapture, Waiting
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture, step

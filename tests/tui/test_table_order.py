@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.drawing.view_table import TableColumn, TableRow, ViewTable
-from fx_explorer.tui.views.arranging import (
+from fx_explorer.tui.panes.table_rows import (
     Arrangement,
     Sort,
     arranged,

@@ -19,9 +19,9 @@ from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.selection.graph_rows import GraphRows
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, folded_inputs
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.graph_rows import GraphRows
+from fx_explorer.tui.content.shown_lines import EVERY_LINE, folded_inputs
+from fx_explorer.tui.content.tables import TABLES
 from tests.tui.conftest import OpenApp
 
 MODELS = Path(__file__).parents[1] / "report" / "models"

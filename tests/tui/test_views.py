@@ -11,7 +11,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.words import bar
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand
 
 

@@ -15,14 +15,14 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Graph, Outcome, OutcomeKind
 from fx_explorer.overview.outline import OutlineEntry
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.content.live import Waiting
+from fx_explorer.tui.content.places import History
+from fx_explorer.tui.content.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.controllers.capturing import FileWatch
 from fx_explorer.tui.controllers.leaving import suggested_name
-from fx_explorer.tui.screens.main.overview_facts import waiting_fact
-from fx_explorer.tui.selection.history import History
-from fx_explorer.tui.selection.presets import MISSING, PRESETS, ShowableDocuments, document_for
-from fx_explorer.tui.status.header import conditions, ended_state, target_name
-from fx_explorer.tui.status.live import Waiting
-from fx_explorer.tui.status.pipeline import StepState, bar_for, pipeline
+from fx_explorer.tui.panes.overview import waiting_fact
+from fx_explorer.tui.screens.header import conditions, ended_state, target_name
+from fx_explorer.tui.screens.pipeline_bar import StepState, bar_for, pipeline
 from fx_explorer.tui.widgets.outline import (
     entry_paths,
     folded_at_first,

@@ -18,11 +18,11 @@ from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.session import SessionReader
 from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.content.levels import NO_KERNEL
 from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.inspector.levels import NO_KERNEL
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDestination, copy
@@ -73,13 +73,13 @@ class Exports:
         if reader is None or kernel is None:
             self._explorer.notify(NO_KERNEL)
         else:
-            from fx_explorer.tui import copying  # not needed for the first paint
+            from fx_explorer.tui.content import copying  # not needed for the first paint
 
             self._copy(copying.kernel_text(reader, kernel))
 
     def copy_node(self) -> None:
         """Copy everything known about what the cursor is on."""
-        from fx_explorer.tui import copying  # not needed for the first paint
+        from fx_explorer.tui.content import copying  # not needed for the first paint
 
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None or place is None:
@@ -93,7 +93,7 @@ class Exports:
 
     def copy_view(self) -> None:
         """Copy what the view says, as markdown."""
-        from fx_explorer.tui import copying  # not needed for the first paint
+        from fx_explorer.tui.content import copying  # not needed for the first paint
 
         explorer, shown = self._explorer, self._explorer.views.shown
         if explorer.reader is None:

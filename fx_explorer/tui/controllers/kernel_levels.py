@@ -25,10 +25,7 @@ from fx_explorer.analysis.links.selection import is_call_of, library_at
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
-from fx_explorer.tui.controllers.services import Services
-from fx_explorer.tui.conversation import ask, conversation, in_turn
-from fx_explorer.tui.inspector.levels import (
+from fx_explorer.tui.content.levels import (
     FIRST_KERNEL,
     INSIDE_A_LIBRARY,
     NO_KERNEL,
@@ -37,6 +34,9 @@ from fx_explorer.tui.inspector.levels import (
     SEVERAL_KERNELS,
     CandidatesWanted,
 )
+from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
+from fx_explorer.tui.controllers.services import Services
+from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.screens.explorer import Explorer
 
 AT_ONCE = 2

@@ -20,6 +20,7 @@ from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import Command
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.availability import NO_REQUEST
+from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.kernel_levels import kernel_here
 from fx_explorer.tui.controllers.services import Services
@@ -27,7 +28,6 @@ from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.bench.driving import BenchProgress

@@ -15,18 +15,18 @@ from textual.app import SuspendNotSupported
 from fx_explorer.analysis.documents import Place
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.content.long_work import FIND_READS
+from fx_explorer.tui.content.places import Stop
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.selection.history import Stop
 from fx_explorer.tui.terminal.other_programs import editor_command, needs_terminal
-from fx_explorer.tui.views.reads import FIND_READS
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from fx_explorer.tui.inspector.entry import Entry
+    from fx_explorer.tui.content.places import Entry
 
 
 READ_S = 8
@@ -151,7 +151,7 @@ class Navigation:
         reader = self._explorer.reader
         if reader is None:
             return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+        from fx_explorer.tui.content import inspect  # not needed for the first paint
 
         links = [
             (entry, entry.place) for entry in inspect.links(reader, event.place) if entry.place
@@ -180,7 +180,7 @@ class Navigation:
                 "Nothing is selected: go to a line of source, a node or a line of a kernel first."
             )
             return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint, both
+        from fx_explorer.tui.content import inspect  # not needed for the first paint, both
         from fx_explorer.tui.screens.inspector import Inspector
 
         time = self._explorer.linked.kernel_marks.time_of_node(reader, place)
@@ -193,7 +193,7 @@ class Navigation:
         reader, place = self._explorer.reader, self._explorer.cursor.place_or_selection
         if reader is None:
             return
-        from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+        from fx_explorer.tui.content import inspect  # not needed for the first paint
 
         line = inspect.user_line(reader, place) if place else None
         if line is None:

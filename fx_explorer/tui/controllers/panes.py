@@ -2,7 +2,7 @@
 region that every view is narrowed to, and the rows of a table.
 
 Tables say which of their rows belong to a region (``Table.within``); of a graph,
-``selection/shown_lines.py`` knows which of its lines a pane shows.
+``content/shown_lines.py`` knows which of its lines a pane shows.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import asyncio
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.assembly import NO_MACHINE_WORDS
 from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.content.long_work import DOCUMENT_READS
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching, matching_when_read
+from fx_explorer.tui.panes.assembly import NO_MACHINE_WORDS
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.views.reads import DOCUMENT_READS
 
 NEXT_FORM: dict[DocumentKind, DocumentKind] = {"graph": "code", "code": "table", "table": "graph"}
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import BackgroundTask, Renewed
+from fx_explorer.tui.content.live import LiveCapture
+from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.leaving import Leaving
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
-from fx_explorer.tui.status import header
-from fx_explorer.tui.status.live import LiveCapture
-from fx_explorer.tui.status.pipeline import StepState, pipeline
+from fx_explorer.tui.screens import header
+from fx_explorer.tui.screens.pipeline_bar import StepState, pipeline
 from fx_explorer.tui.terminal import driver
-from fx_explorer.tui.views.reads import OVERVIEW_READS
 
 REST = 4
 """Between two looks at a growing session passes at least this many times what a look costs."""

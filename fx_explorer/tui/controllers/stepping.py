@@ -13,13 +13,13 @@ from fx_explorer.analysis.stages.stage_work import works_at
 from fx_explorer.model import GATE_WORDS, GATES, Command, Compilation, Direction, Gate
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import AT_A_GATE, AT_HAND, Keymap, by_id
+from fx_explorer.tui.content.live import LiveCapture, Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.consent import Consent
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
-from fx_explorer.tui.status.live import LiveCapture, Waiting
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.step_record import StepRecord

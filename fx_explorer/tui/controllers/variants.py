@@ -20,12 +20,12 @@ from fx_explorer.model import (
     PassFile,
 )
 from fx_explorer.state_folder import typed_path
+from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.status.live import Waiting
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.other_variants import VariantStart

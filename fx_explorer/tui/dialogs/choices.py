@@ -26,8 +26,8 @@ from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.overview.find import find
 from fx_explorer.overview.outline import variant_title
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.levels import LEVEL_TITLES
 from fx_explorer.tui.dialogs.choose import Choice
-from fx_explorer.tui.inspector.levels import LEVEL_TITLES
 
 
 def document_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:

@@ -1,3 +1,3 @@
-"""What fills the screen between the pipeline bar and the footer: linked panes, tables, the
+"""Panes fill the screen between the pipeline bar and the footer: linked panes, tables, the
 overview.
 """

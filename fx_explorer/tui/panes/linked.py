@@ -18,14 +18,12 @@ from textual.style import Style
 
 from fx_explorer.analysis.documents import Document
 from fx_explorer.model import LEVELS
+from fx_explorer.tui.content.long_work import READS
+from fx_explorer.tui.content.presets import Slot
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.kernel_marks import KernelMarks
+from fx_explorer.tui.panes.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.panes.pane_title import title_text
-from fx_explorer.tui.panes.stage_words import StageWords
-from fx_explorer.tui.selection.presets import Slot
-from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.views.reads import READS
+from fx_explorer.tui.panes.titles import OldFiles, StageWords, title_text
 from fx_explorer.tui.widgets.dragged_edge import move_border
 from fx_explorer.tui.widgets.one_line import OneLine
 

@@ -28,10 +28,7 @@ from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
 from fx_explorer.session.queries.nodes import first_operation
-from fx_explorer.tui.inspector.levels import BuildWanted, Levels
-from fx_explorer.tui.panes.linked import LinkedPanes
-from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.selection.following import (
+from fx_explorer.tui.content.following import (
     anchor_of,
     compilation_of,
     kernel_following,
@@ -40,17 +37,22 @@ from fx_explorer.tui.selection.following import (
     why_missing,
     with_region,
 )
-from fx_explorer.tui.selection.graph_texts import in_rows, is_large, takes_long
-from fx_explorer.tui.selection.presets import (
+from fx_explorer.tui.content.levels import BuildWanted, Levels
+from fx_explorer.tui.content.long_work import graph_takes_long, is_large_graph, place_in_rows
+from fx_explorer.tui.content.presets import (
     OF_GRAPH_SLOTS,
     ShowableDocuments,
     Slot,
     asked_slots,
     bytecode_slot,
     document_for,
+    first_marked,
     front_end_slot,
+    shown_parts,
+    stage_sources,
 )
-from fx_explorer.tui.selection.stage_documents import first_marked, shown_parts, stage_sources
+from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.pane import Pane
 
 
 class LinkedSelection:
@@ -217,7 +219,7 @@ class LinkedSelection:
         """
         if self._reader is None or pane.document is None:
             return
-        if takes_long(self._reader, graph_form(pane.document, form)):
+        if graph_takes_long(self._reader, graph_form(pane.document, form)):
             pane.write(
                 self._reader, graph_form(pane.document, form), partial(self.show_form, pane, form)
             )
@@ -238,7 +240,7 @@ class LinkedSelection:
         """
         if self._reader is None:
             return None
-        if takes_long(self._reader, place.document):
+        if graph_takes_long(self._reader, place.document):
             place = Place(graph_form(place.document, "graph"))
         if not self._linked.panes:
             await self.show_preset("source")
@@ -273,7 +275,7 @@ class LinkedSelection:
     def _show(self, pane: Pane, document: Document | None, line: int = 0, why: str = "") -> None:
         if self._reader is None:
             return
-        if document and takes_long(self._reader, document):
+        if document and graph_takes_long(self._reader, document):
             pane.show(self._reader, graph_form(document, "graph"), region=self.region)
             self.show_form(pane, document.kind)
         else:
@@ -462,7 +464,7 @@ def _quickly_found(old: SessionReader, place: Place) -> Place:
     """Return a place that is found in another session without writing a large graph as a text
     there.
     """
-    return in_rows(old, place) if is_large(old, place.document) else place
+    return place_in_rows(old, place) if is_large_graph(old, place.document) else place
 
 
 def seen_above(selection: Selection) -> Selection:

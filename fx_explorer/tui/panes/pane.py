@@ -16,22 +16,20 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.stages.work import Fate
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
+from fx_explorer.tui.content.presets import MISSING, Slot
+from fx_explorer.tui.content.shown_lines import EVERY_LINE, SortedLines, lines_in
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.panes.graph_writing import GraphWriting
 from fx_explorer.tui.panes.pane_text import PaneText
-from fx_explorer.tui.panes.pane_title import position_text, title_text
-from fx_explorer.tui.selection.graph_rows import COLUMNS, TIME_TITLE, GraphRows, columns_of
-from fx_explorer.tui.selection.presets import MISSING, Slot
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, SortedLines, lines_in
-from fx_explorer.tui.status.old_files import MARK, OldFiles
+from fx_explorer.tui.panes.titles import OLD_MARK, GraphWriting, OldFiles, position_text, title_text
 from fx_explorer.tui.widgets.code_view import show_beginning
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.kernel_marks import KernelMarks
-    from fx_explorer.tui.pictures.neighbourhood.view import NeighbourhoodView
+    from fx_explorer.tui.panes.kernel_marks import KernelMarks
+    from fx_explorer.tui.panes.neighbourhood import NeighbourhoodView
 
 
 class Pane(TellsUnreadable, Vertical):
@@ -199,9 +197,9 @@ class Pane(TellsUnreadable, Vertical):
 
     def _load_picture(self, reader: SessionReader, document: Document, line: int) -> None:
         if self._picture is None:
-            from fx_explorer.tui.pictures.neighbourhood.view import (
-                NeighbourhoodView,
-            )  # not needed for the first paint
+            from fx_explorer.tui.panes.neighbourhood import (
+                NeighbourhoodView,  # not needed for the first paint
+            )
 
             self._picture = NeighbourhoodView()
             self.mount(self._picture, before=self._writing)
@@ -415,7 +413,7 @@ class Pane(TellsUnreadable, Vertical):
     def _show_title(self) -> None:
         title = Content(title_text(self.document, self.slot))
         if self.document and self._old.holds(Place(self.document)):
-            title += Content.styled(f" · {MARK}", "$text-warning")
+            title += Content.styled(f" · {OLD_MARK}", "$text-warning")
         kernel = self._text.kernel
         if kernel and self.document and self.document.kind == "artifact":
             title = Content(f"#{kernel} ") + title

@@ -15,20 +15,19 @@ from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.overview.line_events import LineEvent, line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import bodies_in_output_code, calls_of_output_code
-from fx_explorer.tui.assembly import FEW_LINES, has_words, layout_of, machine_column
 from fx_explorer.tui.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.kernel_marks import source_gutter
+from fx_explorer.tui.content import long_work
+from fx_explorer.tui.content.shown_lines import EVENT_GLYPHS, ShownLines, code_of
+from fx_explorer.tui.panes.assembly import FEW_LINES, has_words, layout_of, machine_column
+from fx_explorer.tui.panes.kernel_marks import source_gutter
 from fx_explorer.tui.panes.pane_times import PaneTimes
-from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.selection.line_glyphs import GLYPHS
-from fx_explorer.tui.selection.shown_lines import ShownLines, code_of
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded, wrapped_text
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.kernels.line_heat import LineHeat
-    from fx_explorer.tui.kernel_marks import KernelMarks
+    from fx_explorer.tui.panes.kernel_marks import KernelMarks
 
 
 LEAST_WORDS_CELLS = 20
@@ -69,7 +68,7 @@ class PaneText:
         self.code.placeholder = "The text is empty."
         whole, language = text_of(reader, document), document.language
         text = whole if shown.lines is None else code_of(language, whole, shown)
-        ready = graph_texts.coloured(reader, document) if shown.lines is None else None
+        ready = long_work.coloured_graph(reader, document) if shown.lines is None else None
         layout = _layout_of(document, text, shows_code=shown.lines is not None)
         self.code.load(
             ready or text, language, line=shown.row_of(line), numbers=shown.lines, layout=layout
@@ -223,7 +222,7 @@ class SourceMarks:
 
     def _write(self) -> None:
         """Write the gutter, in as much room as the pane can give."""
-        glyphs = {line: GLYPHS[one[0].what] for line, one in self._events.items()}
+        glyphs = {line: EVENT_GLYPHS[one[0].what] for line, one in self._events.items()}
         self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
         self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
 

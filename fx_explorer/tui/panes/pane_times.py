@@ -13,16 +13,16 @@ from fx_explorer.analysis.documents import OF_GRAPHS, Document
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.selection import graph_texts
-from fx_explorer.tui.selection.graph_rows import time_cell
-from fx_explorer.tui.selection.shown_lines import ShownLines, most_expensive_first
+from fx_explorer.tui.content import long_work
+from fx_explorer.tui.content.graph_rows import time_cell
+from fx_explorer.tui.content.shown_lines import ShownLines, most_expensive_first
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_painter import Piece
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText
     from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime
-    from fx_explorer.tui.kernel_marks import KernelMarks
+    from fx_explorer.tui.panes.kernel_marks import KernelMarks
 
 
 SORTED_AT_ONCE = 2_000
@@ -106,7 +106,7 @@ class PaneTimes:
             self._code.annotate_by(lambda at: time if at == line else None, TIME_CELLS)
         elif graph := self.of_graph(reader, document):
             self._code.annotate_by(
-                partial(time_in_graph, graph, graph_texts.written_text(reader, document)),
+                partial(time_in_graph, graph, long_work.graph_text_of(reader, document)),
                 TIME_CELLS,
             )
 

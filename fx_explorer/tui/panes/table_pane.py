@@ -23,21 +23,22 @@ from fx_explorer.drawing.trees import Folding, row_around
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.content.long_work import FAILED, READING, Reads
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.table_chart import TableChart
-from fx_explorer.tui.panes.table_rows import FoldedRows, TableRows, columns
-from fx_explorer.tui.panes.table_words import TableNotes
-from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.views.arranging import (
+from fx_explorer.tui.panes.table_rows import (
     Arrangement,
+    FoldedRows,
     Sort,
     Steps,
+    TableRows,
     arranged,
     at_once,
+    columns,
     next_sort,
     rows_in_order,
 )
-from fx_explorer.tui.views.reads import FAILED, READING, Reads
+from fx_explorer.tui.panes.titles import OldFiles, TableNotes
 from fx_explorer.tui.widgets import row_list
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.dragged_edge import DetailBox
@@ -403,7 +404,7 @@ class TablePane(TellsUnreadable, Vertical):
         """Return what writes all that the view says, its rows as they stand on the screen; nothing
         while it says nothing. It may be called in another thread.
         """
-        from fx_explorer.tui import copying  # not needed for the first paint
+        from fx_explorer.tui.content import copying  # not needed for the first paint
 
         table, order, row = self._table, self._order, self._row()
         if table is None:

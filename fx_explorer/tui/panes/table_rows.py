@@ -1,14 +1,259 @@
-"""Rows and columns of a table as the list on screen takes them."""
+"""The rows of a table are put into the order of the screen, and given to the list that shows them:
+sorted by a column, narrowed to words, with what they add up to.
+
+Nothing here draws. A table may have 100,000 rows, so they are sorted in steps between which the
+caller may paint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
+from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing import view_table as views
-from fx_explorer.drawing.trees import Folding
-from fx_explorer.tui.status.old_files import MARK, OldFiles
-from fx_explorer.tui.views.arranging import Sort
+from fx_explorer.drawing.trees import Folding, in_tree
+from fx_explorer.drawing.view_table import ReadWhenShown, TableRow, ViewTable
+from fx_explorer.session import SessionReader
+from fx_explorer.torch_texts import bounded
+from fx_explorer.tui.panes.titles import OLD_MARK, OldFiles
 from fx_explorer.tui.widgets import row_list
+
+ROWS_AT_A_TIME = 250
+"""Rows looked at in one step, which takes some 4 ms."""
+
+MERGED_AT_A_TIME = 1_000
+"""Rows put in their order in one step, so that no key waits for it."""
+
+Steps = Iterator["Arrangement | None"]
+"""Nothing at each step, and at the last one what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """By which column, and which way."""
+
+    column: str
+    """The column's title."""
+    is_descending: bool = False
+
+    @property
+    def arrow(self) -> str:
+        return "▼" if self.is_descending else "▲"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The rows to show, as positions in the table, and what stands below them."""
+
+    order: Sequence[int]
+    totals: str
+
+
+def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None:
+    """Return the order after the user has chosen a column: numbers begin with the greatest, texts
+    with the first; chosen again it is turned round, and then it is the table's own order.
+    """
+    begins_descending = any(
+        table_column.is_number or table_column.is_bar
+        for table_column in table.columns
+        if table_column.title == column
+    )
+    if before is None or before.column != column:
+        return Sort(column, begins_descending)
+    if before.is_descending == begins_descending:
+        return Sort(column, not begins_descending)
+    return None
+
+
+def at_once(steps: Steps) -> Arrangement:
+    """Do all steps now, for a table that is small."""
+    for arrangement in steps:
+        if arrangement:
+            return arrangement
+    raise AssertionError("the last step has what was found")
+
+
+def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
+    """Return the rows that the table is narrowed to and that have all ``words``, in the order of
+    ``sort``. Yields between steps. What lies in each other stays so, unless words are looked for.
+    """
+    shown: Sequence[int] = range(len(table.rows)) if table.only is None else table.only
+    if words and not table.searched:
+        shown = yield from _with_words(table, shown, words.lower().split())
+    if sort and any(column.title == sort.column for column in table.columns):
+        shown = yield from _sorted(table, shown, sort)
+        shown = in_tree(table.tree, shown) if table.tree and not words else shown
+    if table.tree and not words:
+        totals = table.tree.totals(table.tree.outermost(shown))
+    else:
+        totals = yield from _totals(table, shown, bool(words) or table.only is not None)
+    yield Arrangement(shown, totals)
+
+
+def rows_in_order(
+    table: ViewTable, order: Sequence[int], reader: SessionReader
+) -> Iterator[TableRow]:
+    """Yield the rows in this order. Those that are read when they are shown are read with
+    ``reader``.
+    """
+    rows = table.rows.read_by(reader) if isinstance(table.rows, ReadWhenShown) else table.rows
+    for some in _slices(order):
+        if isinstance(some, range):
+            yield from rows[some.start : some.stop]
+        else:
+            yield from (rows[at] for at in some)
+
+
+def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (items[start : start + ROWS_AT_A_TIME] for start in range(0, len(items), ROWS_AT_A_TIME))
+
+
+def _with_words(
+    table: ViewTable, shown: Sequence[int], words: Sequence[str]
+) -> Generator[None, None, list[int]]:
+    found = []
+    for some in _slices(shown):
+        for at in some:
+            row = table.rows[at]
+            text = " ".join(row.cells).lower()
+            if not row.is_heading and all(word in text for word in words):
+                found.append(at)
+        yield
+    return found
+
+
+# sorting
+
+Kind = tuple[int, bool]
+"""Rows of one kind stand together: a part of the table, first those whose cell has something."""
+
+
+def _sorted(table: ViewTable, shown: Sequence[int], sort: Sort) -> Generator[None, None, list[int]]:
+    """Sort in runs, then put the runs together."""
+    column = next(at for at, column in enumerate(table.columns) if column.title == sort.column)
+    is_number = table.columns[column].is_number or table.columns[column].is_bar
+    keys: dict[int, float | str] = {}
+    runs: dict[Kind, list[list[int]]] = {}
+    for some in _slices(shown):
+        new: dict[Kind, list[int]] = {}
+        for at in some:
+            row = table.rows[at]
+            if not row.is_heading:
+                is_empty, keys[at] = _key(row, column, sort.column, is_number)
+                new.setdefault((row.part, is_empty), []).append(at)
+        for kind, run in new.items():
+            runs.setdefault(kind, []).append(_in_order(run, keys, sort))
+        yield
+    found: list[int] = []
+    for kind in sorted(runs):
+        found += yield from _merged(runs[kind], keys, sort)
+    return found
+
+
+def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[int]:
+    return sorted(run, key=keys.__getitem__, reverse=sort.is_descending)
+
+
+def _merged(
+    runs: list[list[int]], keys: dict[int, float | str], sort: Sort
+) -> Generator[None, None, list[int]]:
+    """Put runs together some rows at a time: to sort two halves of 100,000 rows at once would keep
+    keys waiting for more than a frame.
+    """
+    merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
+    found: list[int] = []
+    while some := list(islice(merged, MERGED_AT_A_TIME)):
+        found += some
+        yield
+    return found
+
+
+def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:
+    """Return whether a cell is empty, and what it is sorted by."""
+    cell = row.cells[column] if column < len(row.cells) else ""
+    if not is_number:
+        return not cell.strip(), _natural(cell)
+    exact = row.values.get(title)
+    value = number_in(cell) if exact is None else exact
+    return value is None, 0.0 if value is None else value
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _natural(text: str) -> str:
+    """Return a text so that ``layers.9`` sorts before ``layers.10``."""
+    return _DIGITS.sub(lambda digits: digits[0].zfill(12), text.lower())
+
+
+_NUMBER = re.compile(r"(?<![\d,])(-?[\d,]+(?:\.\d+)?)(?:\s*(min|[kMGT]?B|[µmn]?s|%|×))?(?![\w/])")
+
+_UNITS = {
+    "min": 60.0,
+    "B": 1.0,
+    "kB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "s": 1.0,
+    "ms": 1e-3,
+    "µs": 1e-6,
+    "ns": 1e-9,
+}
+
+
+def number_in(text: str) -> float | None:
+    """Return the first number of a cell in the base of its unit: ``1.2 MB`` is 1,200,000; None for
+    a cell without one.
+    """
+    match = _NUMBER.search(bounded(text))
+    digits = match[1].replace(",", "") if match else ""
+    if not match or not digits.strip("-"):
+        return None
+    return float(digits) * _UNITS.get(match[2] or "", 1.0)
+
+
+# sums
+
+
+def _totals(
+    table: ViewTable, shown: Sequence[int], is_narrowed: bool
+) -> Generator[None, None, str]:
+    """Return the line below the rows: how many there are, what they add up to, and over which
+    versions of a function.
+    """
+    writers = {column.title: column.total for column in table.columns if column.total}
+    sums: dict[str, float] = {}
+    names: set[str] = set()
+    rows = 0
+    for some in _slices(shown):
+        for row in (table.rows[at] for at in some):
+            rows += not row.is_heading
+            for title in writers.keys() & row.values.keys():
+                sums[title] = sums.get(title, 0.0) + row.values[title]
+                names.add(row.version)
+        yield
+    whole = len(table.rows) if is_narrowed and not table.searched else 0
+    parts = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
+    parts += _versions(table, names)
+    parts += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
+    return " · ".join(parts)
+
+
+def _versions(table: ViewTable, names: set[str]) -> list[str]:
+    """Say of which functions the sums add up more than one version."""
+    by_function: dict[str, list[str]] = {}
+    for name in sorted(names & table.versions.keys(), key=_natural):
+        by_function.setdefault(table.versions[name], []).append(f"[{name}]")
+    several = {function: found for function, found in by_function.items() if len(found) > 1}
+    if len(several) == 1:
+        function, found = next(iter(several.items()))
+        return [f"adds up {len(found)} versions of {function}: {listed(found)}"]
+    return [f"adds up several versions of {len(several)} functions"] if several else []
 
 
 class TableRows:
@@ -50,7 +295,7 @@ class FoldedRows(TableRows):
 def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
     first, *rest = row.cells
     if old.changed and old.holds(row.find_place() if row.find_place else row.place):
-        return ((f"{first} · {MARK}", "warning"), *rest)
+        return ((f"{first} · {OLD_MARK}", "warning"), *rest)
     return ((first, row.kind), *rest) if row.kind else row.cells
 
 

@@ -25,32 +25,29 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.content.live import Waiting
+from fx_explorer.tui.content.places import History, Stop
 from fx_explorer.tui.conversation import TurnLock, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
-from fx_explorer.tui.panes.overview import FactList
+from fx_explorer.tui.panes.overview import FactList, OverviewFacts
 from fx_explorer.tui.panes.pane import Pane
-from fx_explorer.tui.panes.stage_words import StageText
 from fx_explorer.tui.panes.table_pane import TablePane
+from fx_explorer.tui.panes.titles import OldFiles, StageText
+from fx_explorer.tui.screens.header import HeaderLine
 from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.screens.main.cursor import Cursor
-from fx_explorer.tui.screens.main.header_line import HeaderLine
 from fx_explorer.tui.screens.main.inspector_line import InspectorLine
 from fx_explorer.tui.screens.main.outline_side import OutlineSide
-from fx_explorer.tui.screens.main.overview_facts import OverviewFacts
 from fx_explorer.tui.screens.main.views import Views
-from fx_explorer.tui.selection.history import History, Stop
-from fx_explorer.tui.status.live import Waiting
-from fx_explorer.tui.status.old_files import OldFiles
-from fx_explorer.tui.status.pipeline import STEPS, StepState
+from fx_explorer.tui.screens.pipeline_bar import STEPS, PipelineBar, StepState
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.widgets.footer import FindBar, FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Separator
 from fx_explorer.tui.widgets.outline import Outline
-from fx_explorer.tui.widgets.pipeline_bar import PipelineBar
 
 if TYPE_CHECKING:
     from fx_explorer.tui.help_topics import Topic as HelpTopic

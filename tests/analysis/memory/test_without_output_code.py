@@ -16,7 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 from fx_explorer.instruments.memory.choices import choices, why
 from fx_explorer.instruments.memory.report import memory_json, memory_report
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, record
 
 

@@ -18,7 +18,7 @@ from fx_explorer.capture.aot.partition_choices import MinCut
 from fx_explorer.instruments.memory.choices import choices, recomputed, why
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.views.tables import TABLES
+from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, failures, record
 
 

@@ -15,7 +15,7 @@ from fx_explorer.instruments.kernels.log_tuning import configuration_in_words, m
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.status.pipeline import pipeline
+from fx_explorer.tui.screens.pipeline_bar import pipeline
 from tests.ranks.logs_of_ranks import H200, text_of
 
 RANK_0 = H200 / "h200_ranks_diverge" / "rank_0.log.gz"

@@ -47,7 +47,7 @@ class InspectorLine(OneLine):
         elif place and (selection := linked_selection.selected_at(place)):
             with explained(self):
                 costs = linked.kernel_marks.words(selection.place)
-                from fx_explorer.tui.inspector import inspect  # not needed for the first paint
+                from fx_explorer.tui.content import inspect  # not needed for the first paint
 
                 here, *rest = inspect.summary(selection) or [""]
                 self.show(inspector_content([here, *([costs] if costs else []), *rest]))

@@ -7,9 +7,9 @@ from __future__ import annotations
 from fx_explorer.overview.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import BackgroundTask, Renewed
+from fx_explorer.tui.content.long_work import OUTLINE_READS, UNREADABLE
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.screens.main.views import Views
-from fx_explorer.tui.views.reads import OUTLINE_READS, UNREADABLE
 from fx_explorer.tui.widgets.outline import Outline
 
 MIN_CELLS_FOR_OUTLINE = 110

@@ -14,7 +14,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
-from fx_explorer.tui.status.old_files import OldFiles
+from fx_explorer.tui.panes.titles import OldFiles
 from fx_explorer.tui.widgets.dragged_edge import DraggedEdge
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Cached
@@ -63,8 +63,8 @@ class Views(Cached, DraggedEdge, Vertical):
             return self._facts
         if name == "source":
             return self._linked
-        from fx_explorer.tui.views.reads import READS
-        from fx_explorer.tui.views.tables import TABLES  # not needed for the first paint: 20 ms
+        from fx_explorer.tui.content.long_work import READS
+        from fx_explorer.tui.content.tables import TABLES  # not needed for the first paint: 20 ms
 
         pane = TablePane(TABLES.get(name, self._make_candidates), READS.get(name), id=name)
         pane.show_old(self._old)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fx_explorer.analysis.documents import Document, text_of
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
@@ -186,3 +186,9 @@ def code_of(level: str, text: str, shown: ShownLines) -> str:
     for row, words in folded.items():
         lines[row] = f"{FOLDED_SIGN} {words}  ⏎ shows them"
     return without_margin("sass", "\n".join(lines)) if level == "sass" else "\n".join(lines)
+
+
+EVENT_GLYPHS: dict[Literal["graph break", "recompile"], tuple[str, str]] = {
+    "graph break": ("✗", "bad"),
+    "recompile": ("↻", "warning"),
+}

@@ -1,4 +1,6 @@
-"""The top line's words: the target, what it ran on, and how the capture stands."""
+"""The top line names the target, what it ran on, how the capture stands, and what every view is
+narrowed to.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,10 @@ from pathlib import PurePath
 from typing import Literal
 
 from rich.cells import cell_len
+from textual.content import Content
 
 from fx_explorer.analysis.other_variants import active_variant_in_words
+from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.highlight import printable
@@ -16,7 +20,8 @@ from fx_explorer.model import Graph, Outcome
 from fx_explorer.overview.ending import ran_on
 from fx_explorer.overview.instrument_facts import is_bench_alone
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.status.live import Waiting
+from fx_explorer.tui.content.live import Waiting
+from fx_explorer.tui.widgets.one_line import OneLine
 
 Tone = Literal["muted", "running", "good", "notice", "problem"]
 
@@ -76,7 +81,7 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
 MAX_ONLY_CELLS = 36
 
 
-def only(name: str) -> str:
+def only_region(name: str) -> str:
     """Return ``only layers.0.attn, Esc: all``: what every view is narrowed to. Of a long name the
     end is shown, which says more.
     """
@@ -158,3 +163,51 @@ def _exception(message: str) -> str:
     """
     name = first_line(message).partition(":")[0]
     return name if name.replace(".", "").isidentifier() else ""
+
+
+NAME = Content.styled("fx-explorer", "bold $primary")
+
+
+class HeaderLine(OneLine):
+    """Shows
+    ``fx-explorer  model.py:Net   torch 2.13.0 · cpu · training          ✓ captured in 2.1 s``.
+    """
+
+    DEFAULT_CSS = """
+    HeaderLine { background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: tuple[str, str, CaptureState] | None = None
+        self._region: RegionKey | None = None
+
+    def begin(self) -> None:
+        """Show the name alone, while nothing else is known."""
+        self.show(NAME)
+
+    def tell(self, left: str, conditions: str, state: CaptureState) -> None:
+        """Say what is captured, on what, and how that stands."""
+        self._told = (left, conditions, state)
+        self._write()
+
+    def narrow(self, region: RegionKey | None) -> None:
+        """Name the region that every view is narrowed to; None for none."""
+        if region != self._region:
+            self._region = region
+            self._write()
+
+    def _write(self) -> None:
+        if self._told is None:
+            return
+        left, conditions, state = self._told
+        if self._region:
+            only = Content.styled(f"  {only_region(self._region[1])}", "bold $warning")
+        else:
+            only = Content("")
+        name = NAME + only + Content.styled(f"  {left}", "bold")
+        colour = COLOURS[state.tone]
+        self.show(
+            name + Content.styled(f"   {conditions}", "$foreground 60%"),
+            Content.styled(state.text, colour),
+        )

@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.highlight import printable
-from fx_explorer.tui.pictures.neighbourhood.layout import Box, Key, Picture
+from fx_explorer.tui.panes.neighbourhood_layout import Box, Key, Picture
 from fx_explorer.tui.widgets.line_painter import Piece
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8

@@ -21,7 +21,7 @@ from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing.colours import MORE, RegionColours, colours_of, kernel_numbers
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernels_of_each, last_kernel
-from fx_explorer.tui.selection.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
+from fx_explorer.tui.content.shown_lines import EVERY_LINE, FOLDED_SIGN, FoldedInputs, ShownLines
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 

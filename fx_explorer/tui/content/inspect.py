@@ -33,8 +33,8 @@ from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.kernels import names_of_kernels_of
 from fx_explorer.session.queries.links import ancestors
 from fx_explorer.session.queries.nodes import operation_counts, operation_names
-from fx_explorer.tui.inspector.entry import Entry
-from fx_explorer.tui.selection.line_glyphs import GLYPHS
+from fx_explorer.tui.content.places import Entry
+from fx_explorer.tui.content.shown_lines import EVENT_GLYPHS
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.profile.places import PlaceTime
@@ -60,7 +60,7 @@ def _kernel_summary(selection: Selection) -> list[str]:
     reader, place = selection.reader, selection.place
     if not is_level(place.document) and place.document.language != "triton":
         return []
-    from fx_explorer.tui.inspector import inspect_kernel  # not needed for the first paint
+    from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
 
     here, *computed = _line_summary(
         Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
@@ -101,7 +101,7 @@ def _line_summary(selection: Selection) -> list[str]:
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
     happened = [
-        f"{GLYPHS[event.what][0]} {event.text}"
+        f"{EVENT_GLYPHS[event.what][0]} {event.text}"
         for event in line_events(reader, place.document).get(place.line, ())
     ]
     if not nodes:
@@ -181,9 +181,9 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     else:
         facts = [Entry("line", part) for part in _said_of_line(reader, place)]
     if place.document.stage == "kernel":
-        from fx_explorer.tui.inspector.inspect_kernel import (
-            kernel_entries,
-        )  # not needed for the first paint
+        from fx_explorer.tui.content.inspect_kernel import (
+            kernel_entries,  # not needed for the first paint
+        )
 
         facts += kernel_entries(reader, place)
     facts += _link_entries(reader, explain(reader, place))
@@ -346,7 +346,7 @@ def links(reader: SessionReader, place: Place) -> list[Entry]:
     kernel to the lines of that.
     """
     if is_level(place.document):
-        from fx_explorer.tui.inspector.inspect_kernel import kernel_entries
+        from fx_explorer.tui.content.inspect_kernel import kernel_entries
 
         return [entry for entry in kernel_entries(reader, place) if entry.place]
     return _link_entries(reader, explain(reader, place))

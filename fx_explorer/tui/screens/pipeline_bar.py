@@ -1,5 +1,5 @@
-"""The pipeline bar's content: for each step of torch.compile, its state, what it found and what it
-cost.
+"""The pipeline bar shows for each step of torch.compile its state, what it found and what it cost,
+live while the worker compiles.
 
 Several compilations share the bar: counts and seconds add up, and a step is running while any
 compilation is in it.
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from textual.content import Content
 
 from fx_explorer import model
 from fx_explorer.analysis.lineage import graphs_in_use
@@ -27,6 +29,7 @@ from fx_explorer.session.queries.graphs import (
     post_grad_operations,
     stages_reached,
 )
+from fx_explorer.tui.widgets.one_line import Cached
 
 State = Literal["waiting", "running", "paused", "done", "failed", "missing"]
 
@@ -219,14 +222,14 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
     is_counted = whole.graphs or not not_decoded(reader)
     return {
-        "Dynamo": _said(
+        "Dynamo": _without_empty(
             counted(whole.graphs, "graph") if is_counted else "",
             breaks_hit(whole.graph_breaks, whole.graph_break_hits, "break"),
             counted(check_count(reader), "guard") if is_counted else "",
         ),
         "AOTAutograd": _aot_found(reader),
-        "Inductor": _said(_fused(reader)),
-        "Kernels": _said(
+        "Inductor": _without_empty(_fused(reader)),
+        "Kernels": _without_empty(
             f"{whole.kernels:,}" if whole.kernels else "", built_kernels(reader).in_words
         ),
     }
@@ -245,7 +248,7 @@ def _aot_found(reader: SessionReader) -> tuple[str, ...]:
         if operations.get(direction)
     ]
     saved = saved_total(reader)
-    return _said(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
+    return _without_empty(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
 
 
 def _fused(reader: SessionReader) -> str:
@@ -253,7 +256,7 @@ def _fused(reader: SessionReader) -> str:
     return f"{nodes:,} ops" if nodes else ""
 
 
-def _said(*parts: str) -> tuple[str, ...]:
+def _without_empty(*parts: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
@@ -317,3 +320,42 @@ def _width(states: Sequence[StepState], bar: Bar) -> int:
         for state, text in zip(states, bar.texts, strict=True)
     ]
     return sum(cells) + len(bar.separator) * (len(cells) - 1)
+
+
+class PipelineBar(Cached):
+    """Shows ``✓ Dynamo 1 graph · 0 breaks 0.4 s ━━ ▷ Inductor ━━ · Kernels``, always visible."""
+
+    DEFAULT_CSS = """
+    PipelineBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: Sequence[StepState] = ()
+
+    def show(self, states: Sequence[StepState]) -> None:
+        if list(states) != list(self._states):
+            self._states = states
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        return bar_content(self._states, 10_000).plain
+
+    def render(self) -> Content:
+        return bar_content(self._states, self.size.width).truncate(self.size.width, ellipsis=True)
+
+
+def bar_content(states: Sequence[StepState], room: int) -> Content:
+    bar = bar_for(states, room)
+    steps = [_step_content(state, text) for state, text in zip(states, bar.texts, strict=True)]
+    return Content.styled(bar.separator, "$foreground 30%").join(steps)
+
+
+def _step_content(state: StepState, text: str) -> Content:
+    colour = COLOURS[state.state]
+    name = Content.styled(
+        f"{GLYPHS[state.state]} {state.name}",
+        f"bold {colour}" if state.state != "waiting" else colour,
+    )
+    return name + Content.styled(f" {text}", "$foreground 60%") if text else name

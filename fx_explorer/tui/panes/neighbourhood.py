@@ -13,8 +13,8 @@ from fx_explorer.analysis.neighbourhood import (
 from fx_explorer.analysis.nodes import node_words
 from fx_explorer.model import Graph
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.pictures.neighbourhood.drawing import Canvas, box_lines, drawn
-from fx_explorer.tui.pictures.neighbourhood.layout import Box, Key, Picture, laid_out
+from fx_explorer.tui.panes.neighbourhood_drawing import Canvas, box_lines, drawn
+from fx_explorer.tui.panes.neighbourhood_layout import Box, Key, Picture, laid_out
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.line_view import LineView, paint_after_messages
 

@@ -1,4 +1,6 @@
-"""Back and forward, like a browser: the places the user went to on purpose."""
+"""Places that the user can go to are kept here: back and forward, like a browser, and the entries
+that the inspector lists.
+"""
 
 from __future__ import annotations
 
@@ -59,3 +61,16 @@ class History(Generic[StopT]):
             return None
         self._at += 1
         return self._stops[self._at]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the full inspector."""
+
+    label: str
+    text: str
+    place: Place | None = None
+    """Where Enter goes."""
+    note: str = ""
+    """How it is known."""
+    is_certain: bool = True

@@ -1,4 +1,8 @@
-"""View 8: failures first, then what the user's program printed."""
+"""Every view that is a table is listed here, and the console is made, which shows failures first,
+then what the user's program printed.
+
+This is imported when the first of them is opened, because it needs most of the analysis.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,25 @@ from typing import overload
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, first_line, seconds
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.backends.view import backend_table, support_table
+from fx_explorer.instruments.bench.view import bench_table
+from fx_explorer.instruments.breaks.view import breaks_table
+from fx_explorer.instruments.compile_time.flame_view import flame_table
+from fx_explorer.instruments.compile_time.view import time_table
+from fx_explorer.instruments.guards.view import guards_table
+from fx_explorer.instruments.kernels.roofline_view import roofline_table
+from fx_explorer.instruments.kernels.view import kernels_table
+from fx_explorer.instruments.ledger.view import ledger_table
+from fx_explorer.instruments.memory.step_view import step_memory_table
+from fx_explorer.instruments.memory.view import memory_table
+from fx_explorer.instruments.modules.view import modules_table
+from fx_explorer.instruments.profile.view import profile_table
+from fx_explorer.instruments.regions.view import regions_table
 from fx_explorer.overview.ending import ExplainedFailure, console_lines, failures
 from fx_explorer.session import SessionReader
+from fx_explorer.tui.content.graph_tables import graphs_table, sizes_table, stages_table
 
-COLUMNS = (
+CONSOLE_COLUMNS = (
     TableColumn("when", "muted", is_number=True),
     TableColumn("from", "annotation"),
     TableColumn("text", max_width=4000),
@@ -34,7 +53,7 @@ def console_table(reader: SessionReader) -> ViewTable:
         "child processes).",
         notice=_notice(failed, len(lines) - len(failed)),
         origin="the worker's stdout and stderr",
-        columns=COLUMNS,
+        columns=CONSOLE_COLUMNS,
         rows=lines,
         empty=_why_empty(reader),
     )
@@ -106,3 +125,27 @@ def _why_empty(reader: SessionReader) -> str:
     if reader.meta("outcome") is None:
         return "Your program has printed nothing so far."
     return "Your program printed nothing."
+
+
+TABLES: dict[str, Callable[[SessionReader], ViewTable]] = {
+    "graphs": graphs_table,
+    "stages": stages_table,
+    "breaks": breaks_table,
+    "guards": guards_table,
+    "kernels": kernels_table,
+    "memory": memory_table,
+    "step_memory": step_memory_table,
+    "modules": modules_table,
+    "regions": regions_table,
+    "sizes": sizes_table,
+    "backend": backend_table,
+    "ledger": ledger_table,
+    "flame": flame_table,
+    "profile": profile_table,
+    "roofline": roofline_table,
+    "bench": bench_table,
+    "support": support_table,
+    "console": console_table,
+    "time": time_table,
+}
+"""View → the function that makes its table."""

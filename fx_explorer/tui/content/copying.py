@@ -11,7 +11,7 @@ from fx_explorer.analysis.facts import Fact
 from fx_explorer.analysis.kernel_documents import kernel_document
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.inspector import inspect
+from fx_explorer.tui.content import inspect
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.profile.places import PlaceTime

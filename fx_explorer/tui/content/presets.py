@@ -1,4 +1,4 @@
-"""Which documents the linked panes show: what the presets mean, for one compilation.
+"""Presets say which documents the linked panes show, for one compilation or for a stage of it.
 
 A *slot* is what a pane is for. A pane in a slot follows the selection: select a node of another
 file, direction or kernel, and the pane turns to it. A pane the user gave a document of their own
@@ -7,13 +7,16 @@ has no slot and stays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document
+from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document, place_of_path
 from fx_explorer.analysis.published import PROGRAM
+from fx_explorer.analysis.stages.work import Fate, StagePoint
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import first_operation
 
 Slot = (
     Literal[
@@ -201,3 +204,37 @@ def _kernel(documents: Sequence[Document], direction: model.Direction) -> Docume
                 ):
                     return document
     return None
+
+
+AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward", "view"))
+"""What is not worth beginning with."""
+
+
+def stage_sources(reader: SessionReader, point: StagePoint) -> tuple[Document, ...]:
+    """Return what Dynamo read: it has no graph before it."""
+    if point.before:
+        return ()
+    variant = reader.get(model.Compilation, point.compilation)
+    place = place_of_path(reader, variant.file, variant.line)
+    return (place.document,) if place else ()
+
+
+def shown_parts(point: StagePoint) -> list[Document]:
+    """Return the document before, and those after, each of the whole graph: one, but for the
+    partition, which makes two.
+    """
+    after = {
+        (document.kind, document.stage, document.direction): document
+        for document in reversed(point.after)
+    }
+    return [*point.before[:1], *reversed(after.values())]
+
+
+def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fate]) -> int:
+    """Return the row of the first operation that did not just stay; of the first one where all did."""
+    first = reader.get(model.Graph, graph.id).first_node
+    rows = range(first, first + graph.line_count)
+    found = next(
+        (node - first for node in rows if node in fates and fates[node] not in AS_BEFORE), None
+    )
+    return first_operation(reader, graph.id) if found is None else found

@@ -21,7 +21,7 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.nodes import compilations_of_nodes, first_operation_on
-from fx_explorer.tui.selection.presets import (
+from fx_explorer.tui.content.presets import (
     OF_GRAPH_SLOTS,
     ShowableDocuments,
     Slot,

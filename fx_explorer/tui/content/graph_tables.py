@@ -1,0 +1,332 @@
+"""Three views show what was compiled: every FX graph (3), what each stage did to the operations,
+and the dynamic sizes (D), where each comes from, and whether it stayed dynamic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, graph_document, graph_title
+from fx_explorer.analysis.lineage import variants_in_use
+from fx_explorer.analysis.naming import plain_code, plain_function
+from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
+from fx_explorer.analysis.stages.stage_work import MOST_COMPILATIONS, points_in_use, stage_work
+from fx_explorer.analysis.stages.work import EXPLAINED, StagePoint
+from fx_explorer.analysis.versions import functions_of_versions
+from fx_explorer.analysis.whole_session import is_log, not_decoded, why_not_in_text
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.guards.symbols import (
+    ExplainedSymbol,
+    event_words,
+    plain_range,
+    symbols,
+)
+from fx_explorer.overview.outline import compilation_title
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compilation_names
+from fx_explorer.session.queries.graphs import frequent_targets
+
+GRAPH_COLUMNS = (
+    TableColumn("frame", "annotation"),
+    TableColumn("graph", "strong", min_width=20),
+    TableColumn("nodes", is_number=True, total=lambda value: f"{value:,.0f}"),
+    TableColumn("calls", is_number=True, priority=2, total=lambda value: f"{value:,.0f}"),
+    TableColumn("most frequent operations", "muted", min_width=20, max_width=80, priority=1),
+)
+
+
+def graphs_table(reader: SessionReader) -> ViewTable:
+    graphs = [g for g in reader.rows(model.Graph) if g.node_count]
+    names = compilation_names(reader)
+    frequent = frequent_targets(reader)
+    rows = [
+        _graph_row(reader, graph, names.get(graph.compilation, ""), frequent.get(graph.id, []))
+        for graph in graphs
+    ]
+    return ViewTable(
+        shows="Every FX graph that was captured, in the order torch.compile made them; then "
+        "those of other front ends.",
+        notice=_graph_notice(graphs),
+        origin="FX graph modules, read while they were compiled",
+        columns=GRAPH_COLUMNS,
+        rows=rows,
+        empty=_why_no_graph(reader),
+        versions=functions_of_versions(reader),
+        within=lambda reader, region: _graphs_within(reader, region, graphs),
+    )
+
+
+def _graphs_within(
+    reader: SessionReader, region: RegionKey, graphs: list[model.Graph]
+) -> list[int]:
+    """Return the rows of the graphs that have a node of a region."""
+    nodes = sorted(nodes_in(reader, region))
+    ends = [
+        (
+            bisect_left(nodes, graph.first_node),
+            bisect_left(nodes, graph.first_node + graph.node_count),
+        )
+        for graph in graphs
+    ]
+    return [at for at, (first, end) in enumerate(ends) if first < end]
+
+
+def _graph_row(
+    reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]
+) -> TableRow:
+    document = graph_document(graph, owner)
+    cells = (
+        f"[{owner}]" if owner else "",
+        document.title,
+        f"{graph.node_count:,}",
+        f"{graph.call_count:,}",
+        ", ".join(f"{target} ×{count}" for target, count in targets[:6]),
+    )
+    values = {"nodes": float(graph.node_count), "calls": float(graph.call_count)}
+    return TableRow(
+        cells,
+        Place(document),
+        lambda: _graph_detail(reader, graph, targets),
+        values=values,
+        version=owner,
+    )
+
+
+def _graph_detail(
+    reader: SessionReader, graph: model.Graph, targets: list[tuple[str, int]]
+) -> Detail:
+    if graph.compilation:
+        made = compilation_title(reader.get(model.Compilation, graph.compilation))
+    else:
+        made = graph_title(graph)
+    lines = [
+        f"{made}: {counted(graph.node_count, 'node')}, {counted(graph.call_count, 'call')}",
+        "",
+    ]
+    lines += [f"{count:>6,}  {target}" for target, count in targets]
+    return Detail("\n".join(lines))
+
+
+def _graph_notice(graphs: list[model.Graph]) -> str:
+    if not graphs:
+        return ""
+    biggest = max(graphs, key=lambda g: g.node_count)
+    nested = [g.name for g in graphs if g.parent]
+    words = f"The biggest has {counted(biggest.node_count, 'node')}."
+    if nested:
+        return (
+            f"{words} {counted(len(nested), 'graph')} nested in higher-order operations: "
+            f"{listed(nested)}."
+        )
+    return words
+
+
+def _why_no_graph(reader: SessionReader) -> str:
+    if why := why_not_in_text(reader, "graphs"):
+        return why
+    if why := not_decoded(reader):
+        return why
+    if reader.meta("outcome") is None:
+        return "No graph yet: the first one appears when Dynamo has read the function."
+    return (
+        "Nothing was compiled, so there is no graph. The console (8) shows what the program said."
+    )
+
+
+MOST_NODES = 20_000
+"""Of a session with more, a stage is told when it is looked at: all of 300,000 take 3 s."""
+
+STAGE_COLUMNS = (
+    TableColumn("frame", "annotation", priority=3),
+    TableColumn("stage", "strong", min_width=18, max_width=32),
+    TableColumn("direction", "muted", min_width=9, priority=1),
+    TableColumn("before", is_number=True, priority=2),
+    TableColumn("after", is_number=True, priority=2),
+    TableColumn("effect", min_width=32, max_width=200),
+)
+
+
+def stages_table(reader: SessionReader) -> ViewTable:
+    points = points_in_use(reader)
+    left_out = max(0, len(variants_in_use(reader)) - MOST_COMPILATIONS)
+    further = f" {counted(left_out, 'later compilation')} are left out." if left_out else ""
+    is_read = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
+    return ViewTable(
+        shows="What each stage of the compiler did, in order; the backward comes after the "
+        "forward.",
+        notice=(
+            "Enter shows what stood before a stage beside what stood after it, operation by "
+            "operation."
+        )
+        + further,
+        origin="the graphs and the IR that were recorded between the stages, and the links "
+        "between them",
+        columns=STAGE_COLUMNS,
+        rows=[
+            _stage_row(reader, point) if is_read else _unread_stage_row(reader, point)
+            for point in points
+        ],
+        empty="No stage has been recorded: nothing was compiled yet.",
+    )
+
+
+def _stage_row(reader: SessionReader, point: StagePoint) -> TableRow:
+    work = stage_work(reader, point)
+    words = work.sentence.removeprefix(point.title).lstrip(":, ")
+    cells = (
+        f"[{point.owner}]",
+        point.title,
+        point.direction,
+        f"{work.before:,}",
+        f"{work.after:,}",
+        words,
+    )
+    values = {"before": float(work.before), "after": float(work.after)}
+    detail = f"{work.sentence}\n\n{EXPLAINED[point.key]}"
+    return TableRow(
+        cells, _stage_place(point), lambda: Detail(detail), values=values, version=point.owner
+    )
+
+
+def _unread_stage_row(reader: SessionReader, point: StagePoint) -> TableRow:
+    cells = (
+        f"[{point.owner}]",
+        point.title,
+        point.direction,
+        "",
+        "",
+        "⏎ tells: so many operations take a while",
+    )
+    return TableRow(
+        cells, _stage_place(point), lambda: Detail(EXPLAINED[point.key]), version=point.owner
+    )
+
+
+def _stage_place(point: StagePoint) -> Place | None:
+    return Place(point.after[0]) if point.after else None
+
+
+SIZE_COLUMNS = (
+    TableColumn("frame", "annotation", priority=4),
+    TableColumn("size or number", "strong", min_width=16, max_width=40),
+    TableColumn("now", is_number=True, min_width=5),
+    TableColumn("result", min_width=18, max_width=34),
+    TableColumn("decided at", "link", min_width=14, priority=1),
+    TableColumn("guards", is_number=True, min_width=6, priority=2),
+    TableColumn("made at", "muted", min_width=14, priority=3),
+    TableColumn("in torch", "muted", min_width=6, priority=5),
+)
+
+
+TRIES = "x d tries other settings, and other inputs."
+
+
+def sizes_table(reader: SessionReader) -> ViewTable:
+    sizes = symbols(reader)
+    return ViewTable(
+        shows="Dynamic and specialized sizes.",
+        notice=_size_notice(sizes, "" if is_log(reader) else f" {TRIES}"),
+        origin="torch's ShapeEnv and its structured records",
+        columns=SIZE_COLUMNS,
+        rows=[_size_row(symbol) for symbol in sizes],
+        empty=_why_no_size(reader),
+    )
+
+
+def _size_row(explained_symbol: ExplainedSymbol) -> TableRow:
+    symbol, fixed = explained_symbol.symbol, explained_symbol.specialized
+    decided = fixed or next((event for event in explained_symbol.events if event.line), None)
+    cells = (
+        f"[{explained_symbol.compilation}]",
+        _size_name(explained_symbol),
+        symbol.hint or "–",
+        explained_symbol.state,
+        _file_and_line(decided.file, decided.line) if decided else "",
+        str(len(explained_symbol.guards)),
+        _file_and_line(*explained_symbol.made_at),
+        symbol.name,
+    )
+    return TableRow(
+        cells,
+        explained_symbol.place,
+        lambda: Detail(_size_detail(explained_symbol)),
+        kind="warning" if symbol.became else "",
+    )
+
+
+def _size_name(symbol: ExplainedSymbol) -> str:
+    """Return ``size 0 of x``, or where the program computes it."""
+    return symbol.comes_from or symbol.name.strip("‹›")
+
+
+def _file_and_line(file: str, line: int) -> str:
+    return in_file(file, line) if file else ""
+
+
+def _size_detail(explained_symbol: ExplainedSymbol) -> str:
+    symbol = explained_symbol.symbol
+    file, line = explained_symbol.made_at
+    others = [
+        plain_code(source, explained_symbol.of)
+        for source in symbol.sources
+        if source != symbol.source
+    ]
+    lines = [
+        f"{_size_name(explained_symbol)}: {explained_symbol.state}",
+        f"made at {file}:{line}, {plain_range(symbol.range)}"
+        if file
+        else f"made with {plain_range(symbol.range)}",
+        *((f"also {', '.join(others)}",) if others else ()),
+        "",
+        "what was decided",
+        *(
+            f"  {event_words(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
+            for event in explained_symbol.events
+        ),
+        *(() if explained_symbol.events else ("  nothing",)),
+        "",
+        "guards that mention it",
+        *(f"  {plain_code(guard.code, explained_symbol.of)}" for guard in explained_symbol.guards),
+        *(() if explained_symbol.guards else ("  none",)),
+        "",
+        "your stack where it was fixed"
+        if explained_symbol.specialized
+        else "your stack where it was made",
+        *(
+            f"  {frame.file}:{frame.line} in {plain_function(frame.function)}"
+            for frame in explained_symbol.stack
+        ),
+        *(() if explained_symbol.stack else ("  not known",)),
+        "",
+        "torch's name for it",
+        f"  {symbol.name}",
+    ]
+    return "\n".join(lines)
+
+
+def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:
+    """Return how many there are; ``tries`` says what can be done about them."""
+    if not sizes:
+        return ""
+    fixed = [symbol for symbol in sizes if symbol.symbol.became]
+    words = f"{counted(len(sizes) - len(fixed), 'size or number')} may differ from call to call"
+    if not fixed:
+        return f"{words}.{tries}"
+    first = fixed[0].specialized
+    if first and first.file:
+        where = f", {_size_name(fixed[0])} at {_file_and_line(first.file, first.line)}"
+    else:
+        where = ""
+    return f"{words}; {len(fixed)} could have, and had to be fixed{where}.{tries}"
+
+
+def _why_no_size(reader: SessionReader) -> str:
+    if reader.meta("outcome") is None:
+        return "None so far."
+    if not reader.count(model.Compilation):
+        return "Nothing was compiled."
+    tries = "" if is_log(reader) else " x d tries what can be done about it."
+    return f"Every size is fixed: other sizes are compiled again.{tries}"

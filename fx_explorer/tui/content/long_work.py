@@ -1,0 +1,166 @@
+"""Work that takes longer than a frame is recognized before it begins, from a count of rows: the
+table of a view, the outline, a large graph as a text. It is done beside the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Document, Place, graph_form, node_at
+from fx_explorer.analysis.graph_code.code import GraphText
+from fx_explorer.analysis.graph_code.texts import graph_text, is_kept, keep, write_text
+from fx_explorer.analysis.words import counted
+from fx_explorer.highlight import Lines
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.sql import rows_up_to
+
+AT_ONCE_US = 40_000
+"""A table that takes no longer is made before the next frame: nothing flickers."""
+
+
+READING = "Reading {what} …"
+
+UNREADABLE = "This could not be read."
+
+FAILED = f"{UNREADABLE} Choose the view again to try once more."
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The rows that a table is made of."""
+
+    what: type
+    """The rows that the user waits for."""
+    noun: str
+    cost_us: Mapping[type, float]
+    """About how long each kind of row takes, in microseconds: measured for kernels, nodes and
+    guards, estimated for the others.
+    """
+
+    def takes_long(self, reader: SessionReader) -> bool:
+        """Return whether the table is too large to be made before the next frame. It costs a count
+        that ends where that is known.
+        """
+        estimated_us = 0.0
+        for row_type, one_us in self.cost_us.items():
+            estimated_us += one_us * rows_up_to(reader, row_type, int(AT_ONCE_US / one_us) + 1)
+        return estimated_us > AT_ONCE_US
+
+    def words(self, reader: SessionReader) -> str:
+        """Say what is being read: ``100,000 kernels``."""
+        return counted(reader.count(self.what), self.noun)
+
+
+READS: dict[str, Reads] = {
+    "graphs": Reads(model.Node, "node", {model.Node: 0.7}),
+    "guards": Reads(model.Guard, "guard", {model.Guard: 8}),
+    "kernels": Reads(model.Kernel, "kernel", {model.Kernel: 22, model.LineNode: 1.8}),
+    "memory": Reads(model.SavedTensor, "saved tensor", {model.SavedTensor: 30}),
+    "modules": Reads(
+        model.Node,
+        "node",
+        {model.Node: 0.7, model.Kernel: 22, model.LineNode: 1.8, model.SavedTensor: 30},
+    ),
+    "step_memory": Reads(model.Kernel, "kernel", {model.KernelCall: 400, model.Kernel: 50}),
+    "regions": Reads(model.Node, "node", {model.Node: 0.15}),
+    "ledger": Reads(model.LedgerStep, "step", {model.LedgerStep: 20}),
+    "flame": Reads(model.Span, "phase", {model.Span: 20, model.PhaseLine: 20}),
+    "profile": Reads(
+        model.Kernel, "kernel", {model.ProfileTime: 60, model.Kernel: 25, model.LineNode: 3}
+    ),
+    "roofline": Reads(
+        model.Kernel, "kernel", {model.Kernel: 40, model.LineNode: 1.8, model.LedgerStep: 10}
+    ),
+    "time": Reads(model.Span, "phase", {model.Span: 5}),
+}
+"""View → what may make it large. Tables of other views have few rows, or read them by page."""
+
+OUTLINE_READS = Reads(
+    model.Compilation,
+    "compilation",
+    {model.Compilation: 800, model.Kernel: 0.5, model.SourceFile: 40},
+)
+"""The outline beside the views. Of many kernels only the ranges are read."""
+
+OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
+"""The overview, which the app opens with."""
+
+DOCUMENT_READS = Reads(
+    model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100}
+)
+"""What a pane can show."""
+
+FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.SourceFile: 200})
+"""All that is searched."""
+
+
+NODES_AT_ONCE = 1_000
+"""A graph of so many nodes is written before the next frame: each node takes some 40 µs."""
+
+AS_WORDS = {"code": "as Python", "table": "as a table"}
+
+
+def is_large_graph(reader: SessionReader, document: Document) -> bool:
+    """Return whether a document is the text of a graph that is too large to be written before the
+    next frame, with the graphs nested in it.
+    """
+    if document.kind != "code" and document.kind != "table":
+        return False
+    graph = reader.get(model.Graph, document.id)
+    beside = reader.rows(
+        model.Graph, compilation=graph.compilation, stage=graph.stage, direction=graph.direction
+    )
+    return sum(graph.node_count for graph in beside) > NODES_AT_ONCE
+
+
+def graph_takes_long(reader: SessionReader, document: Document) -> bool:
+    """Return whether a document is the text of a large graph that is not written yet."""
+    if document.kind != "code" and document.kind != "table":
+        return False
+    return not is_kept(
+        reader, document.kind, reader.get(model.Graph, document.id)
+    ) and is_large_graph(reader, document)
+
+
+def write_graph(reader: SessionReader, document: Document) -> GraphText:
+    """Write the text of a graph, and make what the screen asks of it first."""
+    assert document.kind == "code" or document.kind == "table"
+    text = write_text(reader, document.kind, reader.get(model.Graph, document.id))
+    _ = text.coloured(document.language), text.line_of_node
+    return text
+
+
+def coloured_graph(reader: SessionReader, document: Document) -> Lines | None:
+    """Return the lines of a text of a graph, which are ready where it was written beside the
+    screen; None for what is no such text.
+    """
+    if document.kind != "code" and document.kind != "table":
+        return None
+    return graph_text(reader, document.kind, document.id).coloured(document.language)
+
+
+def graph_text_of(reader: SessionReader, document: Document) -> GraphText:
+    """Return the text of a graph, which is shown."""
+    assert document.kind == "code" or document.kind == "table"
+    return graph_text(reader, document.kind, document.id)
+
+
+def keep_graph_text(reader: SessionReader, document: Document, text: GraphText) -> None:
+    """Give a text that was written beside the screen to the reader of the session on screen."""
+    assert document.kind == "code" or document.kind == "table"
+    keep(reader, document.kind, reader.get(model.Graph, document.id), text)
+
+
+def graph_in_words(reader: SessionReader, document: Document) -> str:
+    """Say what is being written: ``100,001 nodes as Python``."""
+    return f"{counted(document.line_count, 'node')} {AS_WORDS.get(document.kind, '')}"
+
+
+def place_in_rows(reader: SessionReader, place: Place) -> Place:
+    """Return the place of a node in the rows of its graph for its place in a text of it; the first
+    row for a line that is of no node.
+    """
+    node = node_at(reader, place)
+    return Place(graph_form(place.document, "graph"), node.position if node else 0)

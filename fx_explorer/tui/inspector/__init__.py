@@ -1,1 +1,0 @@
-"""What is known about the place under the cursor, and the levels of a kernel."""

@@ -1,0 +1,247 @@
+"""Titles and notes stand above and below what a pane shows: the name of its document, what a view's
+rows mean, what a stage did, that a file is old, and that a large graph is being written as a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
+
+from fx_explorer.analysis.documents import Document, Place
+from fx_explorer.analysis.facts import OF_FILES, Fact
+from fx_explorer.analysis.graph_code.code import GraphText
+from fx_explorer.analysis.regions.region_nodes import RegionKey
+from fx_explorer.analysis.words import listed
+from fx_explorer.drawing import view_table as views
+from fx_explorer.highlight import printable
+from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import file_name
+from fx_explorer.source_edit.user_files import ChangedFile
+from fx_explorer.tui.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.content import long_work
+from fx_explorer.tui.content.levels import LEVEL_TITLES
+from fx_explorer.tui.content.presets import Slot
+from fx_explorer.tui.widgets.line_view import LineView
+from fx_explorer.tui.widgets.one_line import OneLine
+
+MAX_REGION_CHARACTERS = 16
+
+
+def title_text(document: Document | None, slot: Slot) -> str:
+    """Return the title: ``Backward · post-grad [0/0]``, or for an empty pane what belongs there."""
+    if document is None:
+        level = next((title for level, title in LEVEL_TITLES.items() if level == slot), "")
+        return f"{level or slot or 'nothing'} – empty"
+    owner = f" [{document.owner}]" if document.owner else ""
+    return printable(f"{document.title}{owner}")
+
+
+def position_text(
+    body: LineView, document: Document, region: RegionKey | None, lit: int, seen: int
+) -> Content:
+    """Return the region that the graph is narrowed to, how many lines are lit (``▌2 of 5`` when
+    others are hidden: ``seen`` of ``lit``), and the cursor's position.
+    """
+    lit_words = f"▌{seen:,}" if lit else ""
+    lit_words += f" of {lit:,}" if lit > seen else ""
+    count = body.line_of_row(body.line_count - 1) + 1
+    at = f"{body.line_of_row(body.cursor) + 1:,}/{count:,}" if body.line_count else "0"
+    if region is None:
+        return Content("  ".join(part for part in (lit_words, at) if part))
+    only = Content.styled(f"only {shortened(region[1])}", "$warning")
+    return Content("  ").join(
+        [
+            only,
+            *([Content(lit_words)] if lit_words else []),
+            Content(f"{at} of {document.line_count:,}"),
+        ]
+    )
+
+
+def shortened(name: str) -> str:
+    """Return a region's name, shortened for where there is little room."""
+    text = printable(name)
+    return text if len(text) <= MAX_REGION_CHARACTERS else text[: MAX_REGION_CHARACTERS - 1] + "…"
+
+
+SHORT_ROWS = 30
+"""A terminal with as many rows or fewer shows one line of heading: what is worth noticing."""
+
+
+class TableNotes(Widget):
+    """Shows what the rows of a view mean, where they came from, and what is worth noticing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = self._short = Content("")
+
+    def show(self, table: views.ViewTable, old: str) -> None:
+        """``old`` says that the rows are; empty when they are not."""
+        origin = Content.styled(f"  From {table.origin}.", "$foreground 60%")
+        notice = Content.styled(printable(table.notice), "$text-secondary")
+        if old:
+            notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
+        self._content = Content("\n").join(
+            [Content(table.shows) + origin, *([notice] if notice.plain else [])]
+        )
+        self._short = notice if notice.plain else Content(table.shows)
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        if self._is_short:
+            return self._short.truncate(self.size.width, ellipsis=True)
+        return self._content
+
+    @property
+    def _is_short(self) -> bool:
+        """Return whether the terminal has room for one line of heading only."""
+        return self.app.size.height <= SHORT_ROWS
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1 if self._is_short else super().get_content_height(container, viewport, width)
+
+
+@dataclass(frozen=True, slots=True)
+class StageText:
+    """The words for one stage, or for two that one step goes through."""
+
+    sentences: Sequence[str]
+    """What was done, whole sentences."""
+    explained: str
+    """What the last of them is for."""
+    next_key: str = ""
+    """Which key does what next; empty where nothing waits."""
+
+
+class StageWords(Widget):
+    """Shows the sentences; where the terminal has few rows, without what the stage is for."""
+
+    DEFAULT_CSS = """
+    StageWords { height: auto; padding: 0 1; background: $surface; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: StageText | None = None
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        return self.text.sentences if self.text else []
+
+    def show(self, text: StageText | None) -> None:
+        if text != self.text:
+            self.text = text
+            self.display = text is not None
+            self.refresh(layout=True)
+
+    def forget_key(self) -> None:
+        """Say no more which key continues: nothing waits."""
+        if self.text and self.text.next_key:
+            self.show(replace(self.text, next_key=""))
+
+    def render(self) -> Content:
+        if self.text is None:
+            return Content("")
+        sentences = [_sentence_content(sentence) for sentence in self.text.sentences]
+        explained = Content.styled(self.text.explained, "$foreground 60%")
+        further = [explained] if self.text.explained and self.app.size.height > SHORT_ROWS else []
+        if self.text.next_key:
+            further.append(Content.styled(self.text.next_key, "$text-secondary"))
+        return Content("\n").join([*sentences, *([Content("  ").join(further)] if further else [])])
+
+
+def _sentence_content(sentence: str) -> Content:
+    """Return the sentence with the name of the stage standing out."""
+    title, colon, rest = printable(sentence).partition(": ")
+    return Content.styled(title, "bold") + Content(f"{colon}{rest}") if colon else Content(title)
+
+
+OLD_MARK = "old"
+"""Stands at rows that were found in a file which is another one by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldFiles:
+    """What of the files on screen has changed since they were captured."""
+
+    changed: Sequence[ChangedFile] = ()
+
+    @property
+    def words(self) -> str:
+        """Return ``old: model.py has changed since``; empty when nothing has."""
+        return f"old: {self.in_words}" if self.changed else ""
+
+    @property
+    def in_words(self) -> str:
+        """Return ``model.py has changed since``."""
+        names = listed(file_name(changed_file.file.path) for changed_file in self.changed)
+        return f"{names} {'has' if len(self.changed) == 1 else 'have'} changed since"
+
+    def holds(self, place: Place | None) -> bool:
+        """Return whether a place is in a file that has changed."""
+        if place is None or place.document.kind != "source":
+            return False
+        return any(changed_file.file.id == place.document.id for changed_file in self.changed)
+
+    def fact(self, remedy: str) -> list[Fact]:
+        """Return the fact that what is on screen is old; none where it is not. ``remedy`` says what
+        to do.
+        """
+        if not self.changed:
+            return []
+        text = (
+            f"What is shown here is old: {self.in_words} it was captured, first in line "
+            f"{self.changed[0].line}."
+        )
+        return [Fact("old", "notice", text, remedy, difference=OF_FILES)]
+
+
+WRITING, STOPS = "Writing {what} …", "Esc stops"
+NOT_WRITTEN = "The graph could not be written in another form."
+
+
+class GraphWriting(OneLine):
+    """Shows ``Writing 100,000 nodes …  Esc stops`` while a graph is being written, and nothing
+    else.
+    """
+
+    DEFAULT_CSS = """
+    GraphWriting { background: $surface; color: $text-secondary; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._beside: BackgroundTask[GraphText] = BackgroundTask(
+            self, "write graph", "write a graph as a text"
+        )
+
+    def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
+        """Write the text of a graph, and call ``done`` when ``graph_texts`` has it at once."""
+        self.show(
+            Content(printable(WRITING.format(what=long_work.graph_in_words(reader, document)))),
+            Content(STOPS),
+        )
+        self.display = True
+
+        def take(made: TaskResult[GraphText]) -> None:
+            made.reader.close()
+            long_work.keep_graph_text(reader, document, made.value)
+            self.display = False
+            done()
+
+        def cannot(_: Exception) -> None:
+            self.show(Content(NOT_WRITTEN))
+
+        self._beside.begin(
+            reader.path, partial(long_work.write_graph, document=document), take, cannot
+        )
+
+    def stop(self) -> bool:
+        """Abandon what is being written. Returns whether there was something."""
+        self.display = False
+        return self._beside.stop()

@@ -1,1 +1,0 @@
-"""What is selected, what follows it, and what panes show for it."""

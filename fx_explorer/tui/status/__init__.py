@@ -1,1 +1,0 @@
-"""The header, the pipeline bar and the sentence that says what waits."""

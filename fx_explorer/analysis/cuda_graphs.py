@@ -18,9 +18,10 @@ from fx_explorer.model.rows.observation import (
 from fx_explorer.session import SessionReader
 from fx_explorer.torch_texts.reports import parse_stack
 
-State = Literal["captured", "in parts", "skipped", "not known"]
+State = Literal["captured", "in parts", "not recorded", "skipped", "not known"]
 """``captured``: recorded while the program ran. ``in parts``: the same, but for some operators.
-``skipped``: torch records nothing of it. ``not known``: nobody ran it on a GPU.
+``not recorded``: it ran, and no size came a second time, when torch would record it. ``skipped``:
+torch records nothing of it. ``not known``: nobody ran it on a GPU.
 """
 
 MODES = ("reduce-overhead", "max-autotune")
@@ -54,6 +55,8 @@ class CudaGraph:
     recorded: int = 0
     """How often it was recorded: once for each size, and for each graph that it runs behind."""
     replayed: int = 0
+    sizes: int = 0
+    """With how many sizes it was called; 0 where that is not known."""
     why_again: tuple[str, ...] = ()
     mutated: str = ""
     """Torch's words about inputs that it writes into, which decide when it runs; empty without."""
@@ -65,7 +68,7 @@ class CudaGraphs:
     """What asks for CUDA graphs: ``mode="reduce-overhead"``; empty where nothing was seen to."""
     graphs: tuple[CudaGraph, ...] = ()
     has_run: bool = False
-    """Whether torch was seen to record any graph."""
+    """Whether torch was seen to run any of them on a GPU, and so to record it or not."""
 
 
 def cuda_graphs(reader: SessionReader) -> CudaGraphs:
@@ -87,15 +90,21 @@ def cuda_graphs(reader: SessionReader) -> CudaGraphs:
     for row in _values(reader, CUDA_GRAPH_RUNS):
         name = str(row.get("graph", ""))
         known = graphs.get(name, CudaGraph(name))
-        if known.state != "skipped":
-            graphs[name] = replace(
-                known,
-                state="in parts" if known.reasons else "captured",
-                recorded=_number(row, "recorded"),
-                replayed=_number(row, "replayed"),
-                why_again=_texts(row.get("why_again")),
-            )
-    has_run = any(graph.recorded for graph in graphs.values())
+        if known.state == "skipped":
+            continue
+        recorded = _number(row, "recorded")
+        state: State = "not recorded"
+        if recorded:
+            state = "in parts" if known.reasons else "captured"
+        graphs[name] = replace(
+            known,
+            state=state,
+            recorded=recorded,
+            replayed=_number(row, "replayed"),
+            sizes=_number(row, "sizes"),
+            why_again=_texts(row.get("why_again")),
+        )
+    has_run = any(graph.recorded or graph.sizes for graph in graphs.values())
     return CudaGraphs(_asked(reader), tuple(graphs.values()), has_run)
 
 

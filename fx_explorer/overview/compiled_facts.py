@@ -111,7 +111,9 @@ def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
         names = listed([graph.name for graph in whole])
         yield Fact("call", "good", f"Recorded as CUDA graphs, as {found.asked} asks: {names}.")
     for graph in found.graphs:
-        if graph.recorded >= MANY_RECORDINGS:
+        if graph.state == "not recorded":
+            yield _not_recorded(graph)
+        elif graph.recorded >= MANY_RECORDINGS:
             yield _recordings(graph)
     yield from _not_known(reader, found)
 
@@ -138,15 +140,36 @@ def _place(reader: SessionReader, reason: Reason) -> Place | None:
     return place_of_path(reader, reason.file, reason.line) if reason.file else None
 
 
+FEWER_SIZES = "pad to a few sizes, or set triton.cudagraph_skip_dynamic_graphs."
+
+
+def _not_recorded(graph: CudaGraph) -> Fact:
+    if graph.sizes == 1:
+        return Fact(
+            "call",
+            "notice",
+            f"{graph.name} was called too seldom to be recorded as a CUDA graph.",
+            "torch records a graph when it is called the second time.",
+        )
+    return Fact(
+        "call",
+        "problem",
+        f"{graph.name} was called with {graph.sizes} sizes, none of them twice: none was "
+        "recorded as a CUDA graph.",
+        "torch makes a recording for each size, when that size comes the second time: "
+        f"{FEWER_SIZES}",
+    )
+
+
 def _recordings(graph: CudaGraph) -> Fact:
     why = f" ({graph.why_again[0]})" if graph.why_again else ""
+    sizes = f", for {graph.sizes} sizes" if graph.sizes > 1 else ""
     return Fact(
         "call",
         "notice",
-        f"{graph.name} was recorded {graph.recorded} times as a CUDA graph{why}.",
+        f"{graph.name} was recorded {graph.recorded} times as a CUDA graph{sizes}{why}.",
         "Each recording takes memory of its own and a call that is slow. torch records "
-        "one for each "
-        "size: pad to a few sizes, or set triton.cudagraph_skip_dynamic_graphs.",
+        f"one for each size: {FEWER_SIZES}",
     )
 
 

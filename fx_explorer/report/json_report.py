@@ -64,6 +64,7 @@ def _graph(graph: CudaGraph) -> dict[str, object]:
         "parts": graph.parts,
         "recorded": graph.recorded,
         "replayed": graph.replayed,
+        "sizes": graph.sizes,
         "why_again": list(graph.why_again),
         "mutated": graph.mutated or None,
     }

@@ -100,8 +100,49 @@ def test_a_recording_that_did_not_fit_is_no_reason_once_another_one_did() -> Non
     assert heard.why_again == {"[0/0] forward": [OTHER_PATH]}
 
 
+@pytest.mark.usefixtures("torch_does")
+def test_each_size_that_a_graph_or_a_part_of_it_is_called_with_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trees.CUDAGraphTreeManager, "add_function", add_function)
+    heard = CudaGraphRuns()
+    with heard.heard():
+        for rows in (16, 17, 18, 16):
+            add(rows, "tensor")
+            add(rows, 2 * rows, "tensor", "of another part")
+    assert heard.number_of_sizes("[0/0] inference") == 3
+    assert heard.number_of_sizes("[1/0] inference") == 0
+
+
+def add_function(
+    self: Any,
+    model: Any,
+    inputs: Any,
+    static_input_idxs: Any,
+    stack_traces: Any,
+    mode: Any,
+    constants: Any,
+    placeholders: Any,
+    mutated_input_idxs: Any,
+    compile_id: Any,
+) -> str:
+    """As torch's own takes its arguments."""
+    return "added"
+
+
+def add(*inputs: object) -> None:
+    own: Any = SimpleNamespace()
+    of: Any = None
+    mode = trees.CompilationMode.INFERENCE
+    answer: Any = trees.CUDAGraphTreeManager.add_function(
+        own, of, inputs, (), None, mode, (), (), (), "0/0"
+    )
+    assert answer == "added"
+
+
 def test_the_hooks_are_methods_that_this_torch_has() -> None:
     for owner, name in (
+        (trees.CUDAGraphTreeManager, "add_function"),
         (trees.CUDAGraphTreeManager, "record_function"),
         (trees.CUDAGraphTreeManager, "execute_node"),
         (trees.CUDAGraphNode, "check_invariants"),

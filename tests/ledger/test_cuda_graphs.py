@@ -44,8 +44,14 @@ def session(path: Path, *rows: Row, mode: str = "reduce-overhead") -> SessionRea
     return SessionReader(path)
 
 
-def runs(recorded: int, *why: str) -> Row:
-    value = {"graph": "[0/0] inference", "recorded": recorded, "replayed": 4, "why_again": [*why]}
+def runs(recorded: int, *why: str, sizes: int = 1) -> Row:
+    value = {
+        "graph": "[0/0] inference",
+        "sizes": sizes,
+        "recorded": recorded,
+        "replayed": 4,
+        "why_again": [*why],
+    }
     return 0, "cudagraph_runs", value
 
 
@@ -109,6 +115,27 @@ def test_a_recording_for_each_size_is_told_and_a_single_one_is_good(tmp_path: Pa
                 'Recorded as CUDA graphs, as mode="reduce-overhead" asks: [0/0] inference.',
             )
         ]
+
+
+def test_sizes_that_come_once_are_told_since_torch_records_none_of_them(tmp_path: Path) -> None:
+    handed: Row = (1, "cudagraph_handed_over", HANDED_OVER)
+    with session(tmp_path / "a.fxs", handed, runs(0, sizes=12)) as reader:
+        assert graph(reader).state == "not recorded"
+        assert told(reader) == [
+            (
+                "problem",
+                "[0/0] inference was called with 12 sizes, none of them twice: none was recorded "
+                "as a CUDA graph.",
+            )
+        ]
+    with session(tmp_path / "b.fxs", handed, runs(0)) as reader:
+        assert told(reader) == [
+            ("notice", "[0/0] inference was called too seldom to be recorded as a CUDA graph.")
+        ]
+    with session(tmp_path / "c.fxs", handed, runs(12, sizes=12)) as reader:
+        assert told(reader)[-1][1] == (
+            "[0/0] inference was recorded 12 times as a CUDA graph, for 12 sizes."
+        )
 
 
 def test_where_nothing_ran_it_is_said_to_be_unknown(tmp_path: Path) -> None:

@@ -1,39 +1,33 @@
-"""CUDA graphs: which graphs are run as one, why others are not, and which are recorded once more.
+"""CUDA graphs are recorded while a program runs: this module hears which graphs are, how often and
+for how many sizes, which are recorded once more and why, and why torch skips the others.
 
-Whether graphs run as CUDA graphs where that is asked for: which are handed over to be recorded, in
-how many parts, which operators are left out, what is skipped and why, and how often each was
-recorded.
+There is no structured record of any of it. The hooks, read in 2.11 and 2.13:
 
-There is no structured record of any of it. Hooks, read in 2.11 and 2.13: ``cudagraph_post_compile``
-and ``cudagraph_partition_post_compile`` (torch/_inductor/output_code.py), one of which each
-compiled graph comes to that torch means to record; ``Scheduler.should_partition`` (scheduler.py),
-which says of each operator whether it is left out; and those below.
-
-Which graphs are recorded and replayed as CUDA graphs, and why one is recorded once more. There is
-no structured record of it.
-
-Hooks: ``CUDAGraphTreeManager.record_function`` and ``execute_node``, one of which runs each graph
-that is warm, ``_update_non_cudagraph_managed_mutation``, which skips one that writes into its
-inputs, and ``CUDAGraphNode.check_invariants``, which says why a recording does not fit a call
-(torch/_inductor/cudagraph_trees.py; read in 2.13). A recording fits one path of graphs: behind
-another graph than before, the same one is recorded again.
-
-Why torch does not run a graph as a CUDA graph. There is no structured record of it.
-
-Hook: ``log_cudagraph_skip_and_bump_counter`` (torch/_inductor/cudagraph_utils.py), which every
-place that skips CUDA graphs calls; read in 2.11 and 2.13.
+- ``cudagraph_post_compile`` and ``cudagraph_partition_post_compile``
+  (torch/_inductor/output_code.py), one of which each compiled graph comes to that torch means to
+  record, and ``Scheduler.should_partition`` (scheduler.py), which says of each operator whether it
+  is left out;
+- in torch/_inductor/cudagraph_trees.py ``CUDAGraphTreeManager.add_function``, which gets a graph
+  once for each size that it is called with, ``record_function`` and ``execute_node``, one of which
+  runs each graph that is warm, ``_update_non_cudagraph_managed_mutation``, which skips one that
+  writes into its inputs, and ``CUDAGraphNode.check_invariants``, which says why a recording does
+  not fit a call: it fits one path of graphs, and behind another graph the same one is recorded
+  again;
+- ``log_cudagraph_skip_and_bump_counter`` (cudagraph_utils.py), which every place calls that skips.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -62,6 +56,10 @@ class CudaGraphRuns:
 
     recorded: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
+    sizes: dict[str, dict[int, set[tuple[int, ...]]]] = field(default_factory=dict)
+    """Graph → number of inputs of each of its parts → the integers among them, by which torch tells
+    one recording from another.
+    """
     why_again: dict[str, list[str]] = field(default_factory=dict)
     """Graph → why it was recorded once more, each time."""
     running: str = ""
@@ -77,6 +75,7 @@ class CudaGraphRuns:
         manager, node = trees.CUDAGraphTreeManager, trees.CUDAGraphNode
         with contextlib.ExitStack() as stack:
             for owner, name, make in (
+                (manager, "add_function", self._hearing_sizes),
                 (manager, "record_function", self._hearing_records),
                 (manager, "execute_node", self._hearing_replays),
                 (node, "check_invariants", self._hearing_misfits),
@@ -85,6 +84,25 @@ class CudaGraphRuns:
                 if hasattr(owner, name):
                     stack.enter_context(patched(owner, name, make))
             yield
+
+    def number_of_sizes(self, graph: str) -> int:
+        """Return with how many sizes a graph was called; 0 where it was not."""
+        parts = self.sizes.get(graph, {})
+        return max((len(sizes) for sizes in parts.values()), default=0)
+
+    def _hearing_sizes(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        names = list(inspect.signature(original).parameters)
+
+        @functools.wraps(original)
+        def add_function(*args: Any, **kwargs: Any) -> Any:
+            given = dict(zip(names, args, strict=False)) | kwargs
+            graph = _graph(SimpleNamespace(**given))
+            inputs = given.get("inputs", ())
+            size = tuple(value for value in inputs if isinstance(value, int))
+            self.sizes.setdefault(graph, {}).setdefault(len(inputs), set()).add(size)
+            return original(*args, **kwargs)
+
+        return add_function
 
     def _hearing_records(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -317,14 +335,16 @@ class _SeenCudaGraphs:
             self._add(self._recording.compilation_id(), CUDA_GRAPH_SKIP, value)
 
     def write_runs(self) -> None:
-        for graph, times in self._runs.recorded.items():
-            replays = self._runs.replayed[graph]
-            again = list(dict.fromkeys(self._runs.why_again.get(graph, ())))
-            self._add(
-                0,
-                CUDA_GRAPH_RUNS,
-                {"graph": graph, "recorded": times, "replayed": replays, "why_again": again},
-            )
+        runs = self._runs
+        for graph in dict.fromkeys([*runs.sizes, *runs.recorded]):
+            value: dict[str, object] = {
+                "graph": graph,
+                "sizes": runs.number_of_sizes(graph),
+                "recorded": runs.recorded[graph],
+                "replayed": runs.replayed[graph],
+                "why_again": list(dict.fromkeys(runs.why_again.get(graph, ()))),
+            }
+            self._add(0, CUDA_GRAPH_RUNS, value)
 
     def _add(self, compilation: int, name: str, value: dict[str, object]) -> None:
         self._recording.writer.add(Metric(0, compilation, name, json.dumps(value)))

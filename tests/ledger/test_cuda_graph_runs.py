@@ -110,6 +110,12 @@ def test_each_size_that_a_graph_or_a_part_of_it_is_called_with_is_counted_once(
         for rows in (16, 17, 18, 16):
             add(rows, "tensor")
             add(rows, 2 * rows, "tensor", "of another part")
+        of = manager("0/0", "INFERENCE")
+        for _ in range(6):
+            record(of)
+        assert not heard.why_again, "each size of each part has its own recording"
+        record(of)
+        assert heard.why_again == {"[0/0] inference": [OTHER_PATH]}
     assert heard.number_of_sizes("[0/0] inference") == 3
     assert heard.number_of_sizes("[1/0] inference") == 0
 

@@ -144,7 +144,9 @@ class CudaGraphRuns:
         return check_invariants
 
     def _recorded(self, graph: str) -> None:
-        if self.recorded[graph]:
+        parts = self.sizes.get(graph, {})
+        once_each = sum(len(sizes) for sizes in parts.values())
+        if self.recorded[graph] and self.recorded[graph] >= once_each:
             why = in_short(self._misfits[-1]()) if self._misfits else OTHER_PATH
             self.why_again.setdefault(graph, []).append(why)
         self.recorded[graph] += 1

@@ -42,8 +42,8 @@ NARROW_TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1e-2}
 SMALL = 1000
 """Elements below which the error of a tensor is mostly chance (``get_multiplier`` in ``same``)."""
 
-SMALLER, SMALLEST = 500, 10
-"""The same, with the multipliers of ``use_larger_multiplier_for_smaller_tensor``."""
+SMALLER = 500
+"""Elements up to which eager's error may be next to nothing by chance."""
 
 LEAST_OF_GROUP = 0.01
 """Results of one kind, such as all gradients, count as at least so large a part of the largest of
@@ -295,11 +295,9 @@ def _limit(pair: _Pair, exact: torch.Tensor, eager_error: float, precision: Prec
 
 
 def _multiplier(pair: _Pair) -> float:
-    """Return how many times eager's error is allowed (``get_multiplier`` in ``same``)."""
-    if pair.count <= SMALLEST:
-        return 10.0
-    if pair.count <= SMALLER:
-        return 8.0
+    """Return how many times eager's error is allowed (``get_multiplier`` in ``same``). Its larger
+    ones for small tensors are for a few models that the harness names, and are not taken here.
+    """
     shape = pair.eager.shape
     is_of_one_by_one = len(shape) == 4 and shape[-1] == shape[-2] == 1
     is_noisy = pair.count < SMALL or is_of_one_by_one

@@ -167,12 +167,9 @@ def test_more_exact_than_eager_is_within_its_error_and_known_as_such() -> None:
 @pytest.mark.parametrize("factor", [1.9, 3.1, 9.0])
 @pytest.mark.parametrize("count", [5000, 700, 400, 5])
 def test_so_many_times_eagers_error_is_allowed_as_same_allows(factor: float, count: int) -> None:
-    """Smaller tensors are allowed more, as ``use_larger_multiplier_for_smaller_tensor`` has it."""
     exact = torch.linspace(1, 2, count, dtype=torch.float64)
     eager, result = (exact * (1 + 1e-2)).float(), (exact * (1 + factor * 1e-2)).float()
-    allowed = same(
-        eager, result, exact, log_error=quietly, use_larger_multiplier_for_smaller_tensor=True
-    )
+    allowed = same(eager, result, exact, log_error=quietly)
     assert (compare_result(result, eager, exact).kind != "differs") == allowed
 
 

@@ -370,11 +370,12 @@ class Pane(TellsUnreadable, Vertical):
             self._show_beginning()
         self._show_title()
 
-    def on_resize(self) -> None:
+    def on_code_view_resized(self) -> None:
+        # The code alone is resized where it takes the place of a table.
         self.call_after_refresh(self._lay_out_again)
 
     def _lay_out_again(self) -> None:
-        """Lay out what depends on the width of the pane."""
+        """Lay out what depends on the width of the code."""
         self._text.lay_out_again()
         self._show_beginning()
 

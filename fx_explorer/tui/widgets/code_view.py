@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.cells import cell_len
+from textual.message import Message
 
 from fx_explorer.highlight import TAB_SIZE, Lines, printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop
@@ -25,6 +26,9 @@ class CodeView(LineView):
     1. Indentation can be folded, lines laid out in columns, and long ones wrapped. A wrapped line takes several rows, and what
     LineView calls a line is such a row (``line_of_row``, ``rows_of_line``).
     """
+
+    class Resized(Message):
+        """Posted when the view has another size, or is shown for the first time."""
 
     def __init__(
         self,
@@ -175,6 +179,7 @@ class CodeView(LineView):
         self.move_to(self.rows_of_line(line)[0])
 
     def on_resize(self) -> None:
+        self.post_message(self.Resized())
         if self._wraps or self._layout.fitted(self._row_room) != self._layout:
             self._lay_out()
 

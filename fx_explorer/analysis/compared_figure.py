@@ -48,7 +48,8 @@ class Figure:
         if not self.differs:
             return ""
         if not self.difference:
-            return DIFFERS if self.left or self.right else ""
+            has_sides = self.left or self.right
+            return DIFFERS if has_sides else ""
         if self.verdict in ("better", "worse"):
             return f"{self.difference}, {self.verdict}"
         return self.difference
@@ -74,9 +75,9 @@ def one_timing_figure(what: str, left: float, right: float) -> Figure:
 
 def text_figure(what: str, left: str, right: str, *, remark: str = "") -> Figure:
     """Return a line of words. ``remark`` stands where the difference of amounts would."""
-    return Figure(
-        what, left, right, remark if left != right else "", "other" if left != right else ""
-    )
+    if left == right:
+        return Figure(what, left, right, "", "")
+    return Figure(what, left, right, remark, "other")
 
 
 def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, float]) -> Figure:
@@ -91,18 +92,25 @@ def run_time_figure(what: str, left: tuple[float, float], right: tuple[float, fl
 
 
 def _figure(
-    what: str, left: float, right: float, wanted: Wanted, words: Callable[[float], str]
+    what: str, left: float, right: float, wanted: Wanted, written: Callable[[float], str]
 ) -> Figure:
-    texts = words(left), words(right)
+    texts = written(left), written(right)
     if texts[0] == texts[1]:
         return Figure(what, *texts)
     is_less = right < left
-    amount = f"{MINUS if is_less else '+'}{words(abs(right - left))}"
+    sign = MINUS if is_less else "+"
+    difference = f"{sign}{written(abs(right - left))}"
     share = percentage(left, right)
-    verdict: Verdict = (
-        "other" if not wanted else "better" if is_less == (wanted == "less") else "worse"
-    )
-    return Figure(what, *texts, f"{amount} ({share})" if share else amount, verdict)
+    if share:
+        difference += f" ({share})"
+    verdict: Verdict
+    if not wanted:
+        verdict = "other"
+    elif is_less == (wanted == "less"):
+        verdict = "better"
+    else:
+        verdict = "worse"
+    return Figure(what, *texts, difference, verdict)
 
 
 def percentage(left: float, right: float) -> str:
@@ -115,4 +123,5 @@ def percentage(left: float, right: float) -> str:
     if change >= MOST_PERCENT:
         return f"×{right / left:,.0f}"
     digits = 0 if abs(change) >= 10 else 1
-    return f"{MINUS if change < 0 else '+'}{abs(change):.{digits}f} %"
+    sign = MINUS if change < 0 else "+"
+    return f"{sign}{abs(change):.{digits}f} %"

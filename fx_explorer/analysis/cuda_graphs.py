@@ -75,15 +75,17 @@ def cuda_graphs(reader: SessionReader) -> CudaGraphs:
     """Return what is known of CUDA graphs; empty where the program did not ask for them."""
     graphs = _handed_over(reader)
     for name, reason in _skips(reader):
-        for own in [graph for graph in graphs if _is_of(graph, name)] or [name]:
-            known = graphs.get(own, CudaGraph(own))
+        names = [graph for graph in graphs if _is_of(graph, name)]
+        for graph_name in names or [name]:
+            known = graphs.get(graph_name, CudaGraph(graph_name))
             if reason not in known.reasons:
-                graphs[own] = replace(known, state="skipped", reasons=(*known.reasons, reason))
+                reasons = (*known.reasons, reason)
+                graphs[graph_name] = replace(known, state="skipped", reasons=reasons)
     for name, reason in _left_out(reader):
-        for own in [graph for graph in graphs if _is_of(graph, name)]:
-            known = graphs[own]
+        for graph_name in [graph for graph in graphs if _is_of(graph, name)]:
+            known = graphs[graph_name]
             if known.state != "skipped" and reason not in known.reasons:
-                graphs[own] = replace(known, reasons=(*known.reasons, reason))
+                graphs[graph_name] = replace(known, reasons=(*known.reasons, reason))
     for name, known in graphs.items():
         if known.parts == 0 and known.reasons:
             graphs[name] = replace(known, state="skipped")
@@ -122,21 +124,21 @@ def _asked(reader: SessionReader) -> str:
         options = _json(row.value)
         if isinstance(options, dict) and options.get("triton.cudagraphs"):
             return "triton.cudagraphs"
-    return "triton.cudagraphs" if reader.count(model.Metric, name=CUDA_GRAPH_HANDED_OVER) else ""
+    if reader.count(model.Metric, name=CUDA_GRAPH_HANDED_OVER):
+        return "triton.cudagraphs"
+    return ""
 
 
 def _handed_over(reader: SessionReader) -> dict[str, CudaGraph]:
     names = _names(reader)
-    found: dict[str, CudaGraph] = {}
+    graphs: dict[str, CudaGraph] = {}
     for compilation, value in _rows(reader, CUDA_GRAPH_HANDED_OVER):
         name = f"{names.get(compilation, 'a graph')} {value.get('direction', '')}".strip()
         parts = value.get("parts")
-        found[name] = CudaGraph(
-            name,
-            parts=parts if isinstance(parts, int) else None,
-            mutated=str(value.get("mutated", "")),
-        )
-    return found
+        if not isinstance(parts, int):
+            parts = None
+        graphs[name] = CudaGraph(name, parts=parts, mutated=str(value.get("mutated", "")))
+    return graphs
 
 
 def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
@@ -148,13 +150,16 @@ def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
             if CUDA_GRAPH_REASON not in row.value:
                 continue
             value = _json(row.value)
-            text = value.get(CUDA_GRAPH_REASON) if isinstance(value, dict) else None
-            if isinstance(value, dict) and isinstance(text, str):
-                name = str(value.get("graph", "")) or names.get(row.compilation, "a graph")
-                found = name, skip_reason(text)
-                if found not in seen:
-                    seen.add(found)
-                    yield found
+            if not isinstance(value, dict):
+                continue
+            text = value.get(CUDA_GRAPH_REASON)
+            if not isinstance(text, str):
+                continue
+            name = str(value.get("graph", "")) or names.get(row.compilation, "a graph")
+            skip = name, skip_reason(text)
+            if skip not in seen:
+                seen.add(skip)
+                yield skip
 
 
 def skip_reason(text: str) -> Reason:
@@ -204,7 +209,9 @@ def _json(text: str) -> object:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(map(str, value))
 
 
 def _number(value: dict[str, object], name: str) -> int:

@@ -42,8 +42,15 @@ def graph_diff(before: Sequence[model.Node], after: Sequence[model.Node]) -> Dif
     """
     old, new = _signatures(before), _signatures(after)
     # What a large graph does often is no junk to be passed over, as difflib's heuristic has it.
-    matcher = BoundedMatcher([one.what for one in old], [one.what for one in new], autojunk=False)
-    whole = {id(node): one.whole for node, one in zip((*before, *after), (*old, *new), strict=True)}
+    matcher = BoundedMatcher(
+        [signature.what for signature in old],
+        [signature.what for signature in new],
+        autojunk=False,
+    )
+    whole = {}
+    for nodes, signatures in ((before, old), (after, new)):
+        for node, signature in zip(nodes, signatures, strict=True):
+            whole[id(node)] = signature.whole
     rows = DiffRows(
         _compared(row, whole) for row in _rows(before, after, matcher, _is_changed_node)
     )
@@ -118,13 +125,15 @@ def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
     known: dict[str, str] = {}
     signatures = []
     for node in nodes:
+        is_input = node.op == "placeholder"
         arguments = _NAME.sub(lambda match: known.get(match[0], match[0]), node.arguments)
-        does = f"{node.op} {node.name if node.op == 'placeholder' else node.target}"
+        does = f"{node.op} {node.name if is_input else node.target}"
         what = f"{does}({_NUMBER.sub('N', arguments)})"
         signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))
-        known[node.name] = (
-            node.name if node.op == "placeholder" else f"h{hash(what):x}".replace("-", "_")
-        )
+        if is_input:
+            known[node.name] = node.name
+        else:
+            known[node.name] = f"h{hash(what):x}".replace("-", "_")
     return signatures
 
 
@@ -147,19 +156,20 @@ def _rows(
     """
     for kind, i, i_end, j, j_end in matcher.get_opcodes():
         if kind == "equal":
-            yield from (
-                DiffRow(" ", old, new)
-                for old, new in zip(before[i:i_end], after[j:j_end], strict=True)
-            )
+            for old, new in zip(before[i:i_end], after[j:j_end], strict=True):
+                yield DiffRow(" ", old, new)
             continue
         common = min(i_end - i, j_end - j)
         for old, new in zip(before[i : i + common], after[j : j + common], strict=True):
             if is_changed(old, new):
                 yield DiffRow("~", old, new)
             else:
-                yield from (DiffRow("-", old, None), DiffRow("+", None, new))
-        yield from (DiffRow("-", old, None) for old in before[i + common : i_end])
-        yield from (DiffRow("+", None, new) for new in after[j + common : j_end])
+                yield DiffRow("-", old, None)
+                yield DiffRow("+", None, new)
+        for old in before[i + common : i_end]:
+            yield DiffRow("-", old, None)
+        for new in after[j + common : j_end]:
+            yield DiffRow("+", None, new)
 
 
 def difference_in_words(
@@ -168,13 +178,14 @@ def difference_in_words(
     """Return ``3 nodes removed, 1 added`` or ``no difference``. A comparison that was cut off says
     so, and at what.
     """
-    counts: Mapping[str, int] = {sign: sum(row.sign == sign for row in rows) for sign in "-+~"}
-    verbs = (("-", "removed"), ("+", "added"), ("~", "changed"))
-    said = [(counts[sign], verb) for sign, verb in verbs if counts[sign]]
-    words = [
-        f"{counted(count, noun)} {verb}" if i == 0 else f"{count:,} {verb}"
-        for i, (count, verb) in enumerate(said)
-    ]
-    return (", ".join(words) or "no difference") + (
-        f"; {CUT_IN_WORDS}" if isinstance(rows, DiffRows) and rows.is_cut else ""
-    )
+    parts: list[str] = []
+    for sign, verb in (("-", "removed"), ("+", "added"), ("~", "changed")):
+        count = sum(row.sign == sign for row in rows)
+        if count:
+            # The noun stands with the first number only.
+            amount = f"{count:,}" if parts else counted(count, noun)
+            parts.append(f"{amount} {verb}")
+    sentence = ", ".join(parts) or "no difference"
+    if isinstance(rows, DiffRows) and rows.is_cut:
+        sentence += f"; {CUT_IN_WORDS}"
+    return sentence

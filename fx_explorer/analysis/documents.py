@@ -151,19 +151,14 @@ def _in_order(
 ) -> list[Document]:
     graphs = _below_parents(reader.rows(model.Graph, compilation=compilation.id))
     published = _positions(reader.rows(model.PublishedStage, compilation=compilation.id), graphs)
-    found = [graph_document(g, compilation.name) for g in graphs]
-    found += [
-        artifact_document(a, compilation.name)
-        for a in artifacts
-        if a.kind not in _OF_CONFIGURATIONS
-    ]
-    return sorted(
-        found,
-        key=lambda document: (
-            *_stage_order(document),
-            published.get((document.kind, document.id), 0),
-        ),
-    )
+    documents = [graph_document(graph, compilation.name) for graph in graphs]
+    texts = [artifact for artifact in artifacts if artifact.kind not in _OF_CONFIGURATIONS]
+    documents += [artifact_document(artifact, compilation.name) for artifact in texts]
+
+    def order(document: Document) -> tuple[object, ...]:
+        return *_stage_order(document), published.get((document.kind, document.id), 0)
+
+    return sorted(documents, key=order)
 
 
 def _positions(
@@ -172,24 +167,26 @@ def _positions(
     """Return (kind, id) of a document → where it comes among those that the backend published: a
     nested graph where the one around it does.
     """
-    found = {
-        ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact): stage.position
-        for stage in stages
-    }
-    for graph in graphs if stages else ():
-        if graph.stage == "backend" and ("graph", graph.parent) in found:
-            found["graph", graph.id] = found["graph", graph.parent]
-    return found
+    positions: dict[tuple[str, int], int] = {}
+    for stage in stages:
+        key = ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact)
+        positions[key] = stage.position
+    if not positions:
+        return positions
+    for graph in graphs:
+        if graph.stage == "backend" and ("graph", graph.parent) in positions:
+            positions["graph", graph.id] = positions["graph", graph.parent]
+    return positions
 
 
 def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
     """Return the graphs with nested ones right after the graph that calls them: a nested region's
     joint graph is made earlier.
     """
-    there = {graph.id: graph for graph in graphs}
+    by_id = {graph.id: graph for graph in graphs}
 
     def is_root(graph: model.Graph) -> bool:
-        parent = there.get(graph.parent)
+        parent = by_id.get(graph.parent)
         return parent is None or parent.stage != graph.stage
 
     inside: dict[int, list[model.Graph]] = {}
@@ -201,9 +198,8 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
         ordered.append(graph)
         pending += inside.pop(graph.id, [])[::-1]
     reached = {graph.id for graph in ordered}
-    return ordered + [
-        graph for graph in graphs if graph.id not in reached
-    ]  # a damaged session: graphs nested in one another
+    # In a damaged session graphs may be nested in one another.
+    return ordered + [graph for graph in graphs if graph.id not in reached]
 
 
 def _stage_order(document: Document) -> tuple[int, int]:
@@ -262,7 +258,8 @@ def graph_title(graph: model.Graph) -> str:
         front_end, _, name = graph.name.partition(".")
         return " · ".join(filter(None, (model.FRONT_END_CALLS.get(front_end, front_end), name)))
     if graph.stage == "post_grad":
-        title = f"{graph.direction.capitalize()} · post-grad" if graph.direction else title
+        if graph.direction:
+            title = f"{graph.direction.capitalize()} · post-grad"
     elif graph.stage == "forward" and graph.direction == "inference":
         title = "Inference graph"
     if model.is_bucket_label(graph.label):
@@ -278,13 +275,13 @@ def artifact_title(artifact: model.Artifact) -> str:
     title = ARTIFACT_TITLES.get(artifact.kind)
     if title is None:
         return artifact.title or artifact.kind
+    part = ""
     if artifact.title.lower().startswith(title.lower()):
         part = artifact.title[len(title) :].strip()
-    else:
-        part = ""
     part = part.removeprefix("· ")
-    is_part = " " not in part or model.is_bucket_label(part)
-    return " · ".join(filter(None, (title, artifact.direction, part if is_part else "")))
+    if " " in part and not model.is_bucket_label(part):
+        part = ""
+    return " · ".join(filter(None, (title, artifact.direction, part)))
 
 
 def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Document:
@@ -299,7 +296,9 @@ def document_of(reader: SessionReader, kind: DocumentKind, row_id: int) -> Docum
 
 
 def _owner(reader: SessionReader, compilation: int) -> str:
-    return reader.get(model.Compilation, compilation).name if compilation else ""
+    if not compilation:
+        return ""
+    return reader.get(model.Compilation, compilation).name
 
 
 # lines
@@ -323,7 +322,9 @@ def lines_of(reader: SessionReader, document: Document) -> list[str]:
     count them.
     """
     text = text_of(reader, document)
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    if not text:
+        return []
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def rows_of(
@@ -335,14 +336,14 @@ def rows_of(
 
 def node_at(reader: SessionReader, place: Place) -> model.Node | None:
     """Return the node on this row of a graph, or on this line of its code; None elsewhere."""
-    if place.document.kind == "code" or place.document.kind == "table":
-        node = graph_text(reader, place.document.kind, place.document.id).node_of_line.get(
-            place.line, 0
-        )
-        return next(iter(reader.by_ids(model.Node, [node])), None)
-    if place.document.kind != "graph":
+    document = place.document
+    if document.kind == "code" or document.kind == "table":
+        node = graph_text(reader, document.kind, document.id).node_of_line.get(place.line, 0)
+        nodes = reader.by_ids(model.Node, [node])
+    elif document.kind == "graph":
+        nodes = rows_of(reader, document, place.line, place.line + 1)
+    else:
         return None
-    nodes = rows_of(reader, place.document, place.line, place.line + 1)
     return nodes[0] if nodes else None
 
 
@@ -354,7 +355,9 @@ def place_of_node(reader: SessionReader, node: model.Node) -> Place:
 
 
 def place_of_row(reader: SessionReader, document: Document, position: int) -> Place:
-    """Return the place in a document of a graph, whatever its kind, of the node on this row of it."""
+    """Return the place in a document of a graph, whatever its kind, of the node on this row of
+    it.
+    """
     if document.kind == "code" or document.kind == "table":
         graph = reader.get(model.Graph, document.id)
         written = graph_text(reader, document.kind, document.id)
@@ -375,11 +378,9 @@ def place_of_source(reader: SessionReader, file: int, line: int) -> Place | None
     not in the session.
     """
     source_files = reader.by_ids(model.SourceFile, [file])
-    return (
-        Place(source_document(source_files[0]), max(0, line - 1))
-        if source_files and source_files[0].text
-        else None
-    )
+    if not source_files or not source_files[0].text:
+        return None
+    return Place(source_document(source_files[0]), max(0, line - 1))
 
 
 def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
@@ -387,7 +388,9 @@ def place_of_path(reader: SessionReader, path: str, line: int) -> Place | None:
     it is not in the session.
     """
     source_files = reader.rows(model.SourceFile, path=path, limit=1)
-    return place_of_source(reader, source_files[0].id, line) if source_files else None
+    if not source_files:
+        return None
+    return place_of_source(reader, source_files[0].id, line)
 
 
 def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None:
@@ -395,9 +398,10 @@ def place_of_kernel(reader: SessionReader, kernel: model.Kernel) -> Place | None
     neither was kept.
     """
     artifact = kernel.artifact or kernel.output_code
-    return kernel_place(
-        kernel, {artifact: document_of(reader, "artifact", artifact)} if artifact else {}
-    )
+    documents = {}
+    if artifact:
+        documents[artifact] = document_of(reader, "artifact", artifact)
+    return kernel_place(kernel, documents)
 
 
 def kernel_place(kernel: model.Kernel, artifacts: dict[int, Document]) -> Place | None:

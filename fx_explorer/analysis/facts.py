@@ -11,13 +11,14 @@ Severity = Literal["good", "changed", "notice", "problem"]
 """``changed`` is neither good nor bad: it differs from the capture before."""
 
 View = Literal[
-    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time", "console", "regions", "sizes",
-    "bench", "ledger", "step_memory", "backend", "support", "stages", "flame", "roofline", "profile",
+    "overview", "source", "graphs", "breaks", "guards", "kernels", "memory", "passes", "time",
+    "console", "regions", "sizes", "bench", "ledger", "step_memory", "backend", "support", "stages",
+    "flame", "roofline", "profile",
 ]  # fmt: skip
 
 Topic = Literal[
-    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches", "call", "bench", "front_ends",
-    "stages", "next", "old", "since", "profile",
+    "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches",
+    "call", "bench", "front_ends", "stages", "next", "old", "since", "profile",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 

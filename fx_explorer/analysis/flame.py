@@ -98,7 +98,9 @@ class FlameBlock:
             return (self.steps_in_words, str(len(self.steps)))
         more = len(self.frames) - 1
         names = (self.main.name, short_name(self.main.name))
-        return (f"{self.main.name} +{more}", *names) if more else names
+        if not more:
+            return names
+        return (f"{self.main.name} +{more}", *names)
 
     @property
     def steps_in_words(self) -> str:
@@ -124,7 +126,9 @@ _FAMILY = re.compile(
 
 
 def short_name(name: str) -> str:
-    """Return ``addmm`` for ``extern_kernels.addmm``, ``gelu_view_2`` for ``cpp_fused_gelu_view_2``."""
+    """Return ``addmm`` for ``extern_kernels.addmm``, ``gelu_view_2`` for
+    ``cpp_fused_gelu_view_2``.
+    """
     return _FAMILY.sub("", name)
 
 
@@ -133,10 +137,14 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
     a block begin where it begins.
     """
     scale = _Scale(root.began_s, width / root.duration_s if root.duration_s > 0 else 0.0)
-    rows, below = [[FlameBlock(0, width, (root,), root, noun)]], [root] if scale.cells_per_s else []
+    rows = [[FlameBlock(0, width, (root,), root, noun)]]
+    below = [root] if scale.cells_per_s else []
     while below:
-        blocks = [block for frame in below for block in _blocks(frame.children, scale, noun)]
-        rows += [blocks] if blocks else []
+        blocks: list[FlameBlock] = []
+        for frame in below:
+            blocks += _blocks(frame.children, scale, noun)
+        if blocks:
+            rows.append(blocks)
         below = [block.main for block in blocks if block.main and block.main.children]
     return rows
 
@@ -150,48 +158,56 @@ def marked_blocks(
     wanted = in_order(steps)
     if not wanted:
         return []
-    placed = [(row, block) for row, blocks in enumerate(rows) for block in blocks]
+    placed: list[tuple[int, FlameBlock]] = []
+    for row, blocks in enumerate(rows):
+        placed += [(row, block) for block in blocks]
     exact = [(row, block) for row, block in placed if block.main and is_all_of(block.main, wanted)]
     if exact:
         return exact[-1:]
-    near = [(row, block) for row, block in placed if _has_one(block.steps, wanted)]
-    touched = [
-        (row, block)
-        for row, block in near
-        if any(_has_one(frame.steps, wanted) for frame in block.hidden)
-    ]
-    mostly = [
-        (row, block)
-        for row, block in touched
-        if not block.is_open and _part_of(block, wanted) >= HALF
-    ]
+    touched = []
+    mostly = []
+    for row, block in placed:
+        if not _has_one(block.steps, wanted):
+            continue
+        if any(_has_one(frame.steps, wanted) for frame in block.hidden):
+            touched.append((row, block))
+            if not block.is_open and _part_of(block, wanted) >= HALF:
+                mostly.append((row, block))
     return mostly or touched
 
 
 def in_order(steps: Collection[int]) -> Sequence[int]:
     """Return positions in order: in a range they are."""
-    return steps if isinstance(steps, range) else sorted(steps)
+    if isinstance(steps, range):
+        return steps
+    return sorted(steps)
 
 
 def is_all_of(frame: FlameFrame, steps: Sequence[int]) -> bool:
     """Return whether these are all steps of the frame, and no others. They are in order."""
-    own = frame.steps
-    return len(own) == len(steps) > 0 and own[0] == steps[0] and own[-1] == steps[-1]
+    of_frame = frame.steps
+    if not of_frame or len(of_frame) != len(steps):
+        return False
+    return of_frame[0] == steps[0] and of_frame[-1] == steps[-1]
 
 
-def _has_one(own: range, wanted: Sequence[int]) -> bool:
-    """Return whether one of the wanted steps, which are in order, is among ``own``."""
-    at = bisect_left(wanted, own.start)
-    return at < len(wanted) and wanted[at] < own.stop
+def _has_one(steps: range, wanted: Sequence[int]) -> bool:
+    """Return whether one of the wanted steps, which are in order, is among ``steps``."""
+    at = bisect_left(wanted, steps.start)
+    return at < len(wanted) and wanted[at] < steps.stop
 
 
 def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
     """Return which part of a block's time is of these steps."""
-    leaves = [leaf for frame in block.frames for leaf in frame.frames() if not leaf.children]
-    whole_s = sum(leaf.duration_s for leaf in leaves)
-    if whole_s:
-        return sum(leaf.duration_s for leaf in leaves if _has_one(leaf.steps, wanted)) / whole_s
-    return 1.0
+    whole_s = wanted_s = 0.0
+    for frame in block.frames:
+        for leaf in frame.frames():
+            if leaf.children:
+                continue
+            whole_s += leaf.duration_s
+            if _has_one(leaf.steps, wanted):
+                wanted_s += leaf.duration_s
+    return wanted_s / whole_s if whole_s else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +232,8 @@ def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[Flam
     for run in _runs(frames, scale):
         first, last = scale.cell(run[0].began_s), scale.cell(run[-1].ended_s)
         if last > first:
-            blocks.append(
-                FlameBlock(
-                    first, last - first, (*before, *run), run[0] if len(run) == 1 else None, noun
-                )
-            )
+            main = run[0] if len(run) == 1 else None
+            blocks.append(FlameBlock(first, last - first, (*before, *run), main, noun))
             before = ()
         elif blocks:
             blocks[-1] = replace(blocks[-1], frames=(*blocks[-1].frames, *run))
@@ -232,5 +245,8 @@ def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[Flam
 def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:
     """Yield each frame that is a cell long, and between them those that are shorter, together."""
     for is_narrow, group in groupby(frames, key=scale.is_narrow):
-        run = list(group)
-        yield from [run] if is_narrow else ([frame] for frame in run)
+        if is_narrow:
+            yield list(group)
+        else:
+            for frame in group:
+                yield [frame]

@@ -18,18 +18,17 @@ def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
     """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
     none.
     """
-    graphs = [
-        reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1)
-        for row in (before, after)
-    ]
-    if not all(graphs):
-        return ""
-    old, new = (reader.nodes(found[0]) for found in graphs)
-    words = difference(old, new)
-    if not has_symbols(words):
-        return words
+    nodes = []
+    for row in (before, after):
+        graphs = reader.rows(model.Graph, compilation=row, stage="dynamo", parent=0, limit=1)
+        if not graphs:
+            return ""
+        nodes.append(reader.nodes(graphs[0]))
+    sentence = difference(*nodes)
+    if not has_symbols(sentence):
+        return sentence
     sizes = SizeNames(reader, (before, after))
-    return sizes.in_text(before, sizes.in_text(after, words))
+    return sizes.in_text(before, sizes.in_text(after, sentence))
 
 
 def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
@@ -47,9 +46,10 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     numbers = _numbers(before) | _numbers(after)
     results = {node.name for node in (*before, *after)} - numbers
     pairs = [(_renamed(a, results), _renamed(b, results)) for a, b in pairs]
-    if _numbers(before) != _numbers(after) and all(
+    is_same_but_for_numbers = all(
         _unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs
-    ):
+    )
+    if _numbers(before) != _numbers(after) and is_same_but_for_numbers:
         return "the graphs are the same; a size or number that was compiled in is an input now"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
     if changed:
@@ -74,20 +74,26 @@ def _numbers(nodes: Sequence[model.Node]) -> set[str]:
 
 
 def _unnumbered(node: model.Node, numbers: set[str]) -> str:
-    return _WORD.sub(
-        lambda word: "#" if word[0] in numbers or word[0][0].isdecimal() else word[0],
-        node.arguments,
-    )
+    """Return the arguments of a node with ``#`` in the place of each number and each size."""
+
+    def without_number(word: re.Match[str]) -> str:
+        is_number = word[0] in numbers or word[0][0].isdecimal()
+        return "#" if is_number else word[0]
+
+    return _WORD.sub(without_number, node.arguments)
 
 
 def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
     """Return the node with its arguments as they are without the numbers that FX tells names apart
     by: one operation more before it, and each has another one.
     """
-    renamed = _WORD.sub(
-        lambda word: _NUMBER.sub("", word[0]) if word[0] in results else word[0], node.arguments
-    )
-    return replace(node, arguments=renamed)
+
+    def without_its_number(word: re.Match[str]) -> str:
+        if word[0] in results:
+            return _NUMBER.sub("", word[0])
+        return word[0]
+
+    return replace(node, arguments=_WORD.sub(without_its_number, node.arguments))
 
 
 _WORD, _NUMBER = re.compile(r"\b[\w.]+\b"), re.compile(r"_\d+$")
@@ -98,14 +104,13 @@ def _is_call(row: DiffRow[model.Node]) -> bool:
 
 
 def _same_operations(before: Sequence[model.Node], after: Sequence[model.Node]) -> str:
-    old, new = ([node for node in nodes if node.shape is not None] for nodes in (before, after))
-    dtypes, shapes = (
-        [[getattr(node, what) for node in nodes] for nodes in (old, new)]
-        for what in ("dtype", "shape")
-    )
-    others = [
-        word for word, (was, is_now) in (("dtypes", dtypes), ("sizes", shapes)) if was != is_now
-    ]
+    old = [node for node in before if node.shape is not None]
+    new = [node for node in after if node.shape is not None]
+    others = []
+    if [node.dtype for node in old] != [node.dtype for node in new]:
+        others.append("dtypes")
+    if [node.shape for node in old] != [node.shape for node in new]:
+        others.append("sizes")
     if others:
         return f"the graphs are the same but for {listed(others)}"
     return "the graphs are the same"
@@ -124,10 +129,10 @@ def _counted_differences(old: Counter[str], new: Counter[str]) -> str:
 
 
 def _named(differing: Counter[str]) -> str:
-    return listed(
-        (name if number == 1 else f"{number}× {name}" for name, number in differing.most_common()),
-        5,
-    )
+    names = []
+    for name, number in differing.most_common():
+        names.append(name if number == 1 else f"{number}× {name}")
+    return listed(names, 5)
 
 
 def _call(node: model.Node) -> str:
@@ -137,4 +142,6 @@ def _call(node: model.Node) -> str:
 def _short(target: str) -> str:
     """Return ``gelu`` for ``torch._C._nn.gelu``, and ``mul`` for ``aten.mul.Tensor``."""
     plain = target.removeprefix("torch.ops.")
-    return plain.split(".")[1] if plain.startswith("aten.") else plain.rpartition(".")[2]
+    if plain.startswith("aten."):
+        return plain.split(".")[1]
+    return plain.rpartition(".")[2]

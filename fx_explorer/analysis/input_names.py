@@ -64,10 +64,11 @@ class InputNames:
         first = _first_nodes(self._reader, nodes)
         known = {node.id: node for node in self._reader.by_ids(model.Node, first.values())}
         sources = sources_of_inputs(self._reader, known) if known else {}
-        return {
-            at: self._named(known.get(first.get(at, 0)), node, sources)
-            for at, node in nodes.items()
-        }
+        names = {}
+        for number, node in nodes.items():
+            dynamo_node = known.get(first.get(number, 0))
+            names[number] = self._named(dynamo_node, node, sources)
+        return names
 
     def _named(
         self, first: model.Node | None, node: model.Node, sources: Mapping[int, str]
@@ -119,7 +120,9 @@ def _kind_of_source(source: str) -> InputKind:
     """Return what a tensor is that Dynamo's graph holds: its name there does not say it."""
     if "._parameters[" in source:
         return "parameter"
-    return "buffer" if "._buffers[" in source else "input"
+    if "._buffers[" in source:
+        return "buffer"
+    return "input"
 
 
 _TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_", "G_")
@@ -133,15 +136,13 @@ def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str
     numbered = [node for node, name in names.items() if name.startswith(_TORCHS_BEGINNINGS)]
     nodes = reader.by_ids(model.Node, numbered)
     inputs = [node for node in nodes if node.op == "placeholder"]
+    known: dict[int, str] = {}
     if inputs:
-        known = {
-            node: input_name.name
-            for node, input_name in InputNames(reader).of(inputs).items()
-            if input_name.node
-        }
-    else:
-        known = {}
-    return {**names, **{node.id: known.get(node.id) or result_name(node) for node in nodes}}
+        for node_id, input_name in InputNames(reader).of(inputs).items():
+            if input_name.node:
+                known[node_id] = input_name.name
+    users = {node.id: known.get(node.id) or result_name(node) for node in nodes}
+    return {**names, **users}
 
 
 def _mangled(source: str) -> str:
@@ -187,7 +188,9 @@ def tangent_name(name: str) -> str:
     names stay.
     """
     match = _TANGENT.match(name)
-    return f"incoming gradient {match['number']}" if match else name
+    if not match:
+        return name
+    return f"incoming gradient {match['number']}"
 
 
 MAX_LINKS = 12
@@ -195,25 +198,27 @@ MAX_LINKS = 12
 
 
 def _first_nodes(reader: SessionReader, nodes: Mapping[int, model.Node]) -> dict[int, int]:
-    """Return the node of Dynamo's graph that each node is, by identity, name or AOTAutograd's word."""
+    """Return the node of Dynamo's graph that each node is, by identity, name or AOTAutograd's
+    word.
+    """
     current = {node: node for node in nodes}
-    found: dict[int, int] = {}
+    first: dict[int, int] = {}
     for _ in range(MAX_LINKS):
         dynamo = set(nodes_of_stage(reader, current.values(), "dynamo"))
-        found |= {origin: node for origin, node in current.items() if node in dynamo}
-        parents = {
-            link.child: link.parent
-            for link in reader.parents(current.values())
-            if link.how in _SAME
-        }
-        current = {
-            origin: parents[node]
-            for origin, node in current.items()
-            if node not in dynamo and node in parents
-        }
+        parents: dict[int, int] = {}
+        for link in reader.parents(current.values()):
+            if link.how in _SAME:
+                parents[link.child] = link.parent
+        following = {}
+        for origin, node in current.items():
+            if node in dynamo:
+                first[origin] = node
+            elif node in parents:
+                following[origin] = parents[node]
+        current = following
         if not current:
             break
-    return found
+    return first
 
 
 _SAME = ("identity", "name", "aot_input")

@@ -17,7 +17,9 @@ from fx_explorer.session.queries.links import linked_lines
 
 def build_of_level(reader: SessionReader, document: Document) -> KernelBuild | None:
     """Return the configuration that a document is a level of; None for any other document."""
-    return build_with_level(reader, document.id) if is_level(document) else None
+    if not is_level(document):
+        return None
+    return build_with_level(reader, document.id)
 
 
 def build_of_document(reader: SessionReader, document: Document) -> KernelBuild | None:
@@ -30,7 +32,10 @@ def build_of_document(reader: SessionReader, document: Document) -> KernelBuild 
 
 
 def is_of_a_library(kernel: model.Kernel, build: KernelBuild | None) -> bool:
-    return build.origin == "library" if build else kernel.language == "extern"
+    """Return whether a library has the kernel's code; ``build`` is its configuration, if known."""
+    if build:
+        return build.origin == "library"
+    return kernel.language == "extern"
 
 
 def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild]:
@@ -38,11 +43,9 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
     virtual GPU, only those for that GPU are returned.
     """
     gpu = session_gpu(reader)
-    rows = [
-        row
-        for row in reader.rows(KernelBuild, kernel=kernel.id)
-        if gpu is None or row.gpu == gpu.name
-    ]
+    rows = reader.rows(KernelBuild, kernel=kernel.id)
+    if gpu is not None:
+        rows = [row for row in rows if row.gpu == gpu.name]
     return sorted(rows, key=lambda row: row.position)
 
 
@@ -50,11 +53,13 @@ def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
     """Return the kernel whose code, or a level of it, this document is."""
     if document.kind != "artifact":
         return None
-    own = reader.rows(model.Kernel, artifact=document.id, limit=1)
-    if own:
-        return own[0]
+    kernels = reader.rows(model.Kernel, artifact=document.id, limit=1)
+    if kernels:
+        return kernels[0]
     build = build_of_document(reader, document)
-    return reader.get(model.Kernel, build.kernel) if build else None
+    if build is None:
+        return None
+    return reader.get(model.Kernel, build.kernel)
 
 
 def kernel_document(reader: SessionReader, kernel: model.Kernel) -> Document:
@@ -89,11 +94,11 @@ def first_statement(reader: SessionReader, document: Document) -> Place:
     text = lines_of(reader, document)
     if not lines:  # in a template, only the lines of what is fused into it are known
         lines = [line for line in range(len(text)) if "tl.dot(" in text[line]]
-    telling = (
-        next((line for line in lines if call in text[line]), None)
-        for call in ("tl.load", "tl.", "")
-    )
-    return Place(document, next((line for line in telling if line is not None), 0))
+    for call in ("tl.load", "tl.", ""):
+        for line in lines:
+            if call in text[line]:
+                return Place(document, line)
+    return Place(document, 0)
 
 
 def is_level(document: Document) -> bool:
@@ -104,7 +109,9 @@ def is_level(document: Document) -> bool:
 def session_gpu(reader: SessionReader) -> Gpu | None:
     """Return the virtual GPU that the session was captured for; None without one."""
     fields = (reader.meta("request") or {}).get("gpu")
-    return Gpu.from_json(fields) if fields else None
+    if not fields:
+        return None
+    return Gpu.from_json(fields)
 
 
 def levels_of(build: KernelBuild) -> list[Level]:
@@ -114,7 +121,9 @@ def levels_of(build: KernelBuild) -> list[Level]:
 
 def level_document(reader: SessionReader, build: KernelBuild, level: Level) -> Document | None:
     """Return the document that a pane shows for a level; None for a level that this build lacks."""
-    return document_of(reader, "artifact", build.levels[level]) if level in build.levels else None
+    if level not in build.levels:
+        return None
+    return document_of(reader, "artifact", build.levels[level])
 
 
 def text_of_level(reader: SessionReader, build: KernelBuild | None, level: Level) -> str:
@@ -138,7 +147,9 @@ def source_document(reader: SessionReader, build: KernelBuild) -> Document | Non
     if build.origin == "library":
         return None
     artifact = build.source_artifact or reader.get(model.Kernel, build.kernel).artifact
-    return document_of(reader, "artifact", artifact) if artifact else None
+    if not artifact:
+        return None
+    return document_of(reader, "artifact", artifact)
 
 
 def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
@@ -148,6 +159,14 @@ def options_that_differ(rows: Sequence[KernelBuild]) -> list[str]:
     A library has none of the options and is shown by its name.
     """
     generated = [row for row in rows if row.origin != "library"]
-    names = dict.fromkeys(name for row in generated for name in row.options)
-    apart = [name for name in names if len({str(row.options.get(name)) for row in generated}) > 1]
-    return [*apart, "library"] if len(generated) < len(rows) else apart
+    names: dict[str, None] = {}
+    for row in generated:
+        names |= dict.fromkeys(row.options)
+    apart = []
+    for name in names:
+        values = {str(row.options.get(name)) for row in generated}
+        if len(values) > 1:
+            apart.append(name)
+    if len(generated) < len(rows):
+        apart.append("library")
+    return apart

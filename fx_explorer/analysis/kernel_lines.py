@@ -47,24 +47,27 @@ class KernelFile:
         """Return the source's line for ``line`` of ``file``; 0 when that is another file, or no
         line.
         """
-        own = not self.name or PurePath(file).name == self.name
-        return max(0, line - self.lines_before) if own and line > 0 else 0
+        is_the_source = not self.name or PurePath(file).name == self.name
+        if not is_the_source or line <= 0:
+            return 0
+        return max(0, line - self.lines_before)
 
     def lines(self, chain: Sequence[tuple[str, int]]) -> tuple[int, ...]:
         """Return the source's lines among those of ``chain``: (file, line) from the innermost
         helper out to the kernel.
         """
         known = chain if self.name else chain[-1:]
-        return tuple(sorted({own for file, line in known if (own := self.line(file, line))}))
+        lines = {self.line(file, line) for file, line in known}
+        return tuple(sorted(lines - {0}))
 
 
 def inverted(lines: LineMap) -> LineMap:
     """Return the inverse map: line of the Triton source → lines of the text."""
-    found: dict[int, list[int]] = {}
+    texts: dict[int, list[int]] = {}
     for line, sources in lines.items():
         for source in sources:
-            found.setdefault(source, []).append(line)
-    return {source: tuple(sorted(made)) for source, made in sorted(found.items())}
+            texts.setdefault(source, []).append(line)
+    return {source: tuple(sorted(of_source)) for source, of_source in sorted(texts.items())}
 
 
 def kernel_file(build: KernelBuild) -> KernelFile:
@@ -103,17 +106,19 @@ def instruction_lines(text: str) -> list[int]:
     """Find the instructions of a PTX or AMDGCN text. They stand in functions, which end where
     AMDGCN's tables begin.
     """
-    code = text.split("\n")
-    end = next((i for i, line in enumerate(code) if line.startswith(".Lfunc_end")), len(code))
-    return [number for number, line in enumerate(code[:end], 1) if is_instruction(line)]
+    numbers = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith(".Lfunc_end"):
+            break
+        if is_instruction(line):
+            numbers.append(number)
+    return numbers
 
 
 def sass_instruction_lines(text: str) -> list[int]:
-    return [
-        number
-        for number, line in enumerate(text.split("\n"), 1)
-        if _SASS_INSTRUCTION.match(bounded(line))
-    ]
+    """Find the instructions of a SASS text."""
+    lines = enumerate(text.split("\n"), 1)
+    return [number for number, line in lines if _SASS_INSTRUCTION.match(bounded(line))]
 
 
 def assembly_lines(text: str, file: KernelFile) -> LineMap:
@@ -137,13 +142,14 @@ def callers(assembly: str, file: KernelFile) -> Callers:
     """Return who called which line of a helper, from the PTX of the same build."""
     lines = assembly.split("\n")
     places = _LocDirectives(lines, file)
-    found: dict[tuple[str, int], set[int]] = {}
+    called_from: dict[tuple[str, int], set[int]] = {}
     for line in lines:
-        if place := _LOC.match(bounded(line)):
+        place = _LOC.match(bounded(line))
+        if place:
             sources, helper = places.source_lines(place, line), places.innermost(place)
             if sources:
-                found.setdefault(helper, set()).update(sources)
-    return {helper: tuple(sorted(sources)) for helper, sources in found.items()}
+                called_from.setdefault(helper, set()).update(sources)
+    return {helper: tuple(sorted(sources)) for helper, sources in called_from.items()}
 
 
 def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
@@ -156,13 +162,16 @@ def sass_lines(text: str, file: KernelFile, called_from: Callers) -> LineMap:
     chain: list[tuple[str, int]] = []
     current: tuple[int, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
-        if place := _SASS_PLACE.match(line):
+        place = _SASS_PLACE.match(line)
+        if place:
             if place[1] == PTX_IN_CUBIN:
                 continue
             here = place[1], int(place[2])
             # A place that begins where the last one ended is the next step of its chain.
-            chain = chain if chain[-1:] == [here] else [here]
-            chain += [(place[3], int(place[4]))] if place[3] else []
+            if chain[-1:] != [here]:
+                chain = [here]
+            if place[3]:
+                chain.append((place[3], int(place[4])))
             current = _sass_places(chain, file, called_from)
         elif _SASS_INSTRUCTION.match(bounded(line)):
             chain = []
@@ -175,16 +184,20 @@ def _sass_places(
     chain: list[tuple[str, int]], file: KernelFile, called_from: Callers
 ) -> tuple[int, ...]:
     path, line = chain[-1]
-    own = file.lines(chain) if file.name else ()
-    return tuple(sorted({*own, *called_from.get((PurePath(path).name, line), ())}))
+    lines = set(file.lines(chain)) if file.name else set()
+    lines.update(called_from.get((PurePath(path).name, line), ()))
+    return tuple(sorted(lines))
 
 
 class _LocDirectives:
     """Reads the ``.loc`` directives of one text."""
 
     def __init__(self, lines: list[str], file: KernelFile) -> None:
-        found = (_FILE.match(line) for line in lines if ".file" in line)
-        self._files = {match[1]: PurePath(match[3] or match[2]).name for match in found if match}
+        self._files: dict[str, str] = {}
+        for line in lines:
+            directive = _FILE.match(line) if ".file" in line else None
+            if directive:
+                self._files[directive[1]] = PurePath(directive[3] or directive[2]).name
         self._file = file
         self._called_from: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         """(file, line, column) → where that was inlined, as the text said last."""
@@ -223,13 +236,16 @@ _Node = dict[str, str]
 
 
 def llvm_lines(text: str, file: KernelFile) -> LineMap:
-    nodes = {
-        match[1]: {"kind": match[2], **_fields(match[3])} for match in _METADATA.finditer(text)
-    }
+    """Map the instructions of an LLVM text to lines of the kernel, by their debug locations."""
+    nodes = {}
+    for match in _METADATA.finditer(text):
+        nodes[match[1]] = {"kind": match[2], **_fields(match[3])}
     mapped: LineMap = {}
     for number, line in enumerate(text.split("\n"), 1):
-        match = None if line.startswith("!") else _DEBUG.search(line)
-        sources = file.lines(_chain(nodes, match[1])) if match else ()
+        if line.startswith("!"):
+            continue
+        location = _DEBUG.search(line)
+        sources = file.lines(_chain(nodes, location[1])) if location else ()
         if sources:
             mapped[number] = sources
     return mapped
@@ -243,14 +259,14 @@ def _fields(body: str) -> _Node:
 def _chain(nodes: dict[str, _Node], name: str) -> list[tuple[str, int]]:
     """Return the place, then the calls it was inlined into; the kernel's own line comes last."""
     node = nodes.get(name, {})
-    found = [(_file_of(nodes, node), int(node.get("line") or 0))]
+    places = [(_file_of(nodes, node), int(node.get("line") or 0))]
     # Metadata may name each other in a circle in a damaged text.
     passed = {name}
     while (outer := node.get("inlinedAt", "")) in nodes and outer not in passed:
         passed.add(outer)
         node = nodes[outer]
-        found.append((_file_of(nodes, node), int(node.get("line") or 0)))
-    return found
+        places.append((_file_of(nodes, node), int(node.get("line") or 0)))
+    return places
 
 
 def _file_of(nodes: dict[str, _Node], node: _Node) -> str:
@@ -275,9 +291,12 @@ def mlir_lines(text: str, file: KernelFile) -> LineMap:
     has its location after the region; its first line gets it too.
     """
     lines = text.split("\n")
-    places = _MlirLocations(
-        {match[1]: match[2] for line in lines if (match := _DEFINED.match(line))}, file
-    )
+    definitions = {}
+    for line in lines:
+        defined = _DEFINED.match(line)
+        if defined:
+            definitions[defined[1]] = defined[2]
+    places = _MlirLocations(definitions, file)
     mapped: LineMap = {}
     open_at: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -325,6 +344,9 @@ class _MlirLocations:
             line = self._file.line(place[1], int(place[2]))
             return (line,) if line else ()
         if fused := _FUSED.match(body):
-            return tuple(sorted({line for part in fused[1].split(", ") for line in self.of(part)}))
+            lines: set[int] = set()
+            for part in fused[1].split(", "):
+                lines.update(self.of(part))
+            return tuple(sorted(lines))
         named = _NAMED.match(body)
         return self.of(named[1]) if named else ()

@@ -56,12 +56,14 @@ def first_variants(reader: SessionReader) -> list[model.Compilation]:
 
 def origin_of(reader: SessionReader, variant: model.Compilation) -> model.Compilation | None:
     """Return the variant it set out from, which began before it; None for a first variant."""
-    compilations = (
-        reader.rows(model.Compilation, name=variant.variant_of) if variant.variant_of else []
-    )
+    if not variant.variant_of:
+        return None
+    compilations = reader.rows(model.Compilation, name=variant.variant_of)
     # An earlier one only: the names are those of a file that anybody may have written, and
     # following them must come to an end.
-    return compilations[0] if compilations and compilations[0].id < variant.id else None
+    if not compilations or compilations[0].id >= variant.id:
+        return None
+    return compilations[0]
 
 
 def first_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
@@ -105,12 +107,10 @@ def _documents_after(
     """Return the documents of ``variant``, which set out from ``origin``; ``before`` are those of
     ``origin``.
     """
-    own = documents_of(reader, variant)
-    gate, slots, directions = (
-        variant.variant_from,
-        {_slot(d) for d in own},
-        _own_directions(variant, own),
-    )
+    of_variant = documents_of(reader, variant)
+    gate = variant.variant_from
+    slots = {_slot(document) for document in of_variant}
+    directions = _lowered_directions(variant, of_variant)
     of_regions = _of_regions(reader, origin, before, reused_regions(reader, variant))
 
     def is_shared(document: Document) -> bool:
@@ -124,7 +124,7 @@ def _documents_after(
         return is_before or _is_other_direction(document.direction, directions)
 
     shared = [document for document in before if is_shared(document)]
-    return sorted(shared + own, key=_order)
+    return sorted(shared + of_variant, key=_order)
 
 
 def _slot(document: Document) -> tuple[object, ...]:
@@ -136,15 +136,17 @@ def _order(document: Document) -> tuple[int, int]:
     return stage, model.DIRECTIONS.index(document.direction)
 
 
-def _own_directions(variant: model.Compilation, own: list[Document]) -> set[model.Direction]:
+def _lowered_directions(
+    variant: model.Compilation, documents: list[Document]
+) -> set[model.Direction]:
     """Return the directions it lowered; empty when it failed, because a missing result then does
     not mean that it is shared.
     """
-    if variant.variant_from is None or variant.status in ("failed", "left", "running"):
+    gate = variant.variant_from
+    if gate is None or variant.status in ("failed", "left", "running"):
         return set()
-    return {
-        d.direction for d in own if d.direction and not is_through(variant.variant_from, d.stage)
-    }
+    lowered = [document for document in documents if not is_through(gate, document.stage)]
+    return {document.direction for document in lowered if document.direction}
 
 
 def _is_other_direction(direction: model.Direction, lowered: Collection[model.Direction]) -> bool:
@@ -162,10 +164,8 @@ def reused_regions(reader: SessionReader, variant: model.Compilation) -> set[Reg
     """Return the regions that were not lowered again for this variant, but taken from the one
     before.
     """
-    return {
-        (lowering.direction, lowering.subgraph)
-        for lowering in reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
-    }
+    reused = reader.rows(model.RegionLowering, compilation=variant.id, is_reused=True)
+    return {(lowering.direction, lowering.subgraph) for lowering in reused}
 
 
 def _of_regions(
@@ -184,12 +184,13 @@ def _of_regions(
         for kernel in kernels_of_variant(reader, variant)
         if _region_of(kernel) in regions
     }
-    return {
-        document
-        for document in documents
-        if (document.direction, document.title.rpartition(" · ")[2].partition(".")[0]) in regions
-        or (document.kind == "artifact" and document.id in codes)
-    }
+    of_regions = set()
+    for document in documents:
+        region = document.title.rpartition(" · ")[2].partition(".")[0]
+        is_code = document.kind == "artifact" and document.id in codes
+        if is_code or (document.direction, region) in regions:
+            of_regions.add(document)
+    return of_regions
 
 
 def _region_of(kernel: model.Kernel) -> Region:
@@ -213,23 +214,19 @@ def kernels_after(
     """Return the kernels that run when ``variant`` runs. ``before`` are those of the variant it set
     out from.
     """
-    own = reader.rows(model.Kernel, compilation=variant.id)
-    directions, reused = (
-        _own_directions(variant, documents_of(reader, variant)),
-        reused_regions(reader, variant),
-    )
-    taken = {(kernel.direction, kernel.subgraph) for kernel in own}
+    of_variant = reader.rows(model.Kernel, compilation=variant.id)
+    directions = _lowered_directions(variant, documents_of(reader, variant))
+    reused = reused_regions(reader, variant)
+    replaced = {(kernel.direction, kernel.subgraph) for kernel in of_variant}
 
     def is_kept(kernel: model.Kernel) -> bool:
-        is_as_before = variant.variant_from == "output_code" or _is_other_direction(
-            kernel.direction, directions
-        )
-        return (is_as_before or _region_of(kernel) in reused) and (
-            kernel.direction,
-            kernel.subgraph,
-        ) not in taken
+        if (kernel.direction, kernel.subgraph) in replaced:
+            return False
+        if variant.variant_from == "output_code" or _region_of(kernel) in reused:
+            return True
+        return _is_other_direction(kernel.direction, directions)
 
-    return _in_order([*own, *filter(is_kept, before)])
+    return _in_order([*of_variant, *filter(is_kept, before)])
 
 
 def _in_order(kernels: list[model.Kernel]) -> list[model.Kernel]:
@@ -262,12 +259,14 @@ def in_use(reader: SessionReader) -> RowsInUse | None:
     saving: set[int] = set()
     for variant in variants_in_use(reader):
         for document in documents_of_variant(reader, variant):
-            (graphs if document.kind == "graph" else artifacts).add(document.id)
+            if document.kind == "graph":
+                graphs.add(document.id)
+            else:
+                artifacts.add(document.id)
         kernels.update(kernel.id for kernel in kernels_of_variant(reader, variant))
         saving.add(saving_variant(reader, variant).id)
-    graphs -= {
-        before for before, after in edited if after in graphs
-    }  # the edit may be another variant's
+    # An edit may be another variant's.
+    graphs -= {before for before, after in edited if after in graphs}
     return RowsInUse(frozenset(graphs), frozenset(artifacts), frozenset(kernels), frozenset(saving))
 
 
@@ -286,9 +285,10 @@ def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
         for variant in every
         if variant.in_use and variant.variant_of
     }
-    return [
-        variant if variant.in_use else used.get(name, variant) for name, variant in roots.items()
-    ]
+    variants = []
+    for name, first in roots.items():
+        variants.append(first if first.in_use else used.get(name, first))
+    return variants
 
 
 def root_name(name: str) -> str:

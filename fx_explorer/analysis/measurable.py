@@ -29,20 +29,15 @@ def measurable_variants(reader: SessionReader) -> list[Measurable]:
     """
     measurables: list[Measurable] = []
     for compilation in first_variants(reader):
-        variants = [
-            variant
-            for variant in variants_of(reader, compilation)
-            if variant.status in ("ok", "broke")
-        ]
+        variants = variants_of(reader, compilation)
+        variants = [variant for variant in variants if variant.status in ("ok", "broke")]
         if len(variants) > 1:
             names = tuple(variant.name for variant in variants)
-            measurables.append(
-                Measurable(f"all variants of [{compilation.name}]", "one after the other", names)
-            )
-        measurables += [
-            Measurable(f"[{variant.name}]", _detail(reader, variant), (variant.name,))
-            for variant in variants
-        ]
+            title = f"all variants of [{compilation.name}]"
+            measurables.append(Measurable(title, "one after the other", names))
+        for variant in variants:
+            detail = _detail(reader, variant)
+            measurables.append(Measurable(f"[{variant.name}]", detail, (variant.name,)))
     return measurables
 
 
@@ -56,11 +51,14 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
 
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:
-    what = ", ".join(variant_in_words(reader, variant)) or (
-        "as before" if variant.variant_of else "the first variant"
-    )
-    last = [
+    """Return what makes the variant differ, and the times that were measured of it."""
+    detail = ", ".join(variant_in_words(reader, variant))
+    if not detail:
+        detail = "as before" if variant.variant_of else "the first variant"
+    times = [
         f"{row.what.replace('+', ' and ')} {run_time(row.median_s)}"
         for row in measured(reader, variant).values()
     ]
-    return " · ".join((what, *(f"measured: {one}" for one in [", ".join(last)] if one)))
+    if times:
+        detail += f" · measured: {', '.join(times)}"
+    return detail

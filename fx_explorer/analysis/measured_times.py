@@ -30,10 +30,11 @@ def with_spread(median_s: float, iqr_s: float) -> str:
 
 def run_time(duration_s: float) -> str:
     """Return three digits of a time that may be short: ``12.3 µs``, ``1.23 ms``, ``0.123 s``."""
-    scale, unit = (
-        (1e6, "µs") if duration_s < 1e-3 else (1e3, "ms") if duration_s < 0.1 else (1, "s")
-    )
-    return f"{duration_s * scale:.3g} {unit}"
+    if duration_s < 1e-3:
+        return f"{duration_s * 1e6:.3g} µs"
+    if duration_s < 0.1:
+        return f"{duration_s * 1e3:.3g} ms"
+    return f"{duration_s:.3g} s"
 
 
 MAX_SPREAD = 0.3
@@ -88,5 +89,7 @@ def call_time(reader: SessionReader) -> model.CallTime | None:
 def break_times(reader: SessionReader) -> dict[int, RunTime]:
     """Return GraphBreak → what calls spent there in the last measurement."""
     call = call_time(reader)
-    rows = reader.rows(model.BreakTime, call=call.id) if call else []
-    return {row.graph_break: RunTime(row.median_s, row.iqr_s, call) for row in rows} if call else {}
+    if call is None:
+        return {}
+    rows = reader.rows(model.BreakTime, call=call.id)
+    return {row.graph_break: RunTime(row.median_s, row.iqr_s, call) for row in rows}

@@ -33,10 +33,14 @@ class Root(NamedTuple):
     """
 
     def path(self, module: str, module_type: str, *, is_of_user: bool) -> ModulePath:
-        """Return where a node is. One that torch made has neither module nor line, and is nowhere."""
+        """Return where a node is. One that torch made has neither module nor line, and is
+        nowhere.
+        """
         if module:
             return self.name, *module.split(".")
-        return (self.name,) if module_type or (self.is_module and is_of_user) else NO_MODULE
+        if module_type or (self.is_module and is_of_user):
+            return (self.name,)
+        return NO_MODULE
 
 
 def roots(reader: SessionReader) -> dict[int, Root]:
@@ -75,12 +79,18 @@ def around(paths: Iterable[ModulePath]) -> ModulePath:
     """Return the innermost module that holds all of these; ``NO_MODULE`` where none does."""
     first, *others = [*paths] or [NO_MODULE]
     for other in others:
-        same = next(
-            (at for at, (one, two) in enumerate(zip(first, other, strict=False)) if one != two),
-            None,
-        )
-        first = first[: min(len(first), len(other)) if same is None else same]
+        first = _common(first, other)
     return first
+
+
+def _common(path: ModulePath, other: ModulePath) -> ModulePath:
+    """Return the beginning that two paths share."""
+    length = 0
+    for name, other_name in zip(path, other, strict=False):
+        if name != other_name:
+            break
+        length += 1
+    return path[:length]
 
 
 def is_in(path: ModulePath, module: ModulePath) -> bool:
@@ -110,7 +120,8 @@ def break_paths(
     for row in reader.rows(model.GraphBreak):
         root = known.get(row.compilation, UNKNOWN)
         hits.setdefault(row.cause, []).append(root.path(row.module, "", is_of_user=True))
-    return {
-        cause: around(path for path in paths if path[:1] == paths[0][:1])
-        for cause, paths in hits.items()
-    }
+    # Of hits below several roots, those below the first.
+    paths = {}
+    for cause, of_cause in hits.items():
+        paths[cause] = around(path for path in of_cause if path[:1] == of_cause[0][:1])
+    return paths

@@ -8,8 +8,7 @@ torch/_dynamo/guards.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.model import Compilation
@@ -29,16 +28,17 @@ def plain_function(function: str) -> str:
     ``a lambda in Net.__init__`` for ``Net.__init__.<locals>.<lambda>``.
     """
     line = resumed_at(function)
-    own = function_resumed(function)
-    return f"rest of {own} after line {line}" if line else own
+    resumed = function_resumed(function)
+    return f"rest of {resumed} after line {line}" if line else resumed
 
 
 def function_resumed(function: str) -> str:
     """Return the function that a resume function is a part of, and any other function itself."""
     prefix, _, rest = function.rpartition(RESUME)
     name, at, _ = rest.rpartition("_at_")
-    is_resumed = at and (prefix or function.startswith(RESUME))
-    return _plain_lambda(f"{prefix}{name}" if is_resumed else function)
+    if at and (prefix or function.startswith(RESUME)):
+        return _plain_lambda(f"{prefix}{name}")
+    return _plain_lambda(function)
 
 
 _DECORATED = re.compile(r"(?P<inner>[^\s()]+) \([^()]*\)$")
@@ -63,9 +63,9 @@ GENERATED = "__create_fn__.<locals>."
 def _plain_lambda(function: str) -> str:
     if function.startswith(GENERATED):
         return f"the {function.removeprefix(GENERATED)} of a dataclass"
-    around, _, own = function.rpartition(".")
+    around, _, name = function.rpartition(".")
     # torch writes ``_lambda_`` where the name has to be an identifier.
-    if own not in (LAMBDA, "_lambda_"):
+    if name not in (LAMBDA, "_lambda_"):
         return function
     around = around.removesuffix(".<locals>")
     return f"a lambda in {around}" if around else "a lambda"
@@ -82,7 +82,9 @@ def function_of(compilation: model.Compilation) -> str:
 
 
 def is_method(function: str) -> bool:
-    """Return whether a qualified name is that of a method: ``Net.forward``, not ``f.<locals>.g``."""
+    """Return whether a qualified name is that of a method: ``Net.forward``, not
+    ``f.<locals>.g``.
+    """
     owner = function.partition(" (")[0].rpartition(".")[0].rpartition(".")[2]
     return owner not in ("", "<locals>")
 
@@ -168,14 +170,11 @@ def told_by_function(text: str, of: Compilation | None) -> str:
     for source, name in ((of and of.argument_names) or {}).items():
         handed_on = plain_name(source)
         if handed_on in text:
-            text = re.sub(
-                rf"(?<![\w.]){re.escape(handed_on)}(?!\w)", name.replace("\\", r"\\"), text
-            )
+            pattern = rf"(?<![\w.]){re.escape(handed_on)}(?!\w)"
+            text = re.sub(pattern, name.replace("\\", r"\\"), text)
     line = resumed_at(of.function) if of else 0
-    return _STACK.sub(
-        f"the value computed at line {line}" if line else "a value of an unfinished expression",
-        text,
-    )
+    value = f"the value computed at line {line}" if line else "a value of an unfinished expression"
+    return _STACK.sub(value, text)
 
 
 def is_unfinished(source: str) -> bool:
@@ -212,12 +211,11 @@ class SizeNames:
         symbols = list(_symbols(reader, only))
         lines = _lines(reader, symbols)
         # Dynamo's last attempt stands last, and counts.
-        self._names = {
-            (row.compilation, row.name): size_name(
-                row, self.compilation(row.compilation), lines.get(row.stack, 0)
-            )
-            for row in symbols
-        }
+        self._names: dict[tuple[int, str], str] = {}
+        for row in symbols:
+            compilation = self.compilation(row.compilation)
+            name = size_name(row, compilation, lines.get(row.stack, 0))
+            self._names[row.compilation, row.name] = name
 
     def of(self, compilation: int, symbol: str) -> str:
         """Return the name of a symbol; torch's for one that the session does not know."""
@@ -232,10 +230,12 @@ class SizeNames:
         return _SYMBOL.sub(lambda match: self.of(compilation, match[0]), text)
 
 
-def _symbols(reader: SessionReader, only: Sequence[int] | None) -> Iterable[model.Symbol]:
+def _symbols(reader: SessionReader, only: Sequence[int] | None) -> Iterator[model.Symbol]:
     if only is None:
-        return reader.rows(model.Symbol)
-    return chain.from_iterable(reader.rows(model.Symbol, compilation=one) for one in only)
+        yield from reader.rows(model.Symbol)
+        return
+    for compilation in only:
+        yield from reader.rows(model.Symbol, compilation=compilation)
 
 
 def has_symbols(text: str) -> bool:
@@ -257,14 +257,13 @@ def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: i
 
 def _bracketed(name: str) -> str:
     """Set words apart from the expression that they stand in."""
-    return f"‹{name.removeprefix('the ')}›" if " " in name else name
+    if " " not in name:
+        return name
+    return f"‹{name.removeprefix('the ')}›"
 
 
 def _lines(reader: SessionReader, symbols: Sequence[model.Symbol]) -> dict[int, int]:
     """Return the innermost line of each stack at which a size without a source was made."""
-    stacks = {row.stack for row in symbols if row.stack and not row.source}
-    return {
-        stack.id: stack.frames[-1].line
-        for stack in reader.by_ids(model.Stack, stacks)
-        if stack.frames
-    }
+    numbers = {row.stack for row in symbols if row.stack and not row.source}
+    stacks = reader.by_ids(model.Stack, numbers)
+    return {stack.id: stack.frames[-1].line for stack in stacks if stack.frames}

@@ -65,24 +65,26 @@ def neighbourhood(
         nearest = [node]
         for distance in range(1, HOPS + 1):
             step = side * distance
-            found = [one for one in neighbours_of(reader, nearest, side) if one not in steps]
+            nodes_at_step = [
+                number for number in neighbours_of(reader, nearest, side) if number not in steps
+            ]
             limit = limits.get(step, SHOWN_AT_A_STEP)
-            nearest = found[:limit]
+            nearest = nodes_at_step[:limit]
             steps.update(dict.fromkeys(nearest, step))
-            if len(found) > limit:
-                more[step] = len(found) - limit
-    nodes = {node.id: node for node in reader.by_ids(model.Node, steps)}
+            if len(nodes_at_step) > limit:
+                more[step] = len(nodes_at_step) - limit
+    nodes = {row.id: row for row in reader.by_ids(model.Node, steps)}
     graph = reader.get(model.Graph, nodes[node].graph)
     kernels, sizes = _kernels(reader, list(nodes), graph)
     return Neighbourhood(
         nodes[node],
         nodes,
-        {one: step for one, step in steps.items() if one in nodes},
+        {number: step for number, step in steps.items() if number in nodes},
         edges_among(reader, nodes),
         more,
         kernels,
         sizes,
-        told_names(reader, {one: found.name for one, found in nodes.items()}),
+        told_names(reader, {number: row.name for number, row in nodes.items()}),
     )
 
 
@@ -93,12 +95,12 @@ def _kernels(
     node that is computed in several, it is the one that most of these nodes are in: that is what it
     is fused with here.
     """
-    found = kernels_by_node(reader, nodes, graph.direction)
-    shared = Counter(kernel for kernels in found.values() for kernel in kernels)
+    of_nodes = kernels_by_node(reader, nodes, graph.direction)
+    shared = Counter(kernel for kernels in of_nodes.values() for kernel in kernels)
     chosen = {
-        node: min(kernels, key=lambda one: (-shared[one], one)) for node, kernels in found.items()
+        node: min(kernels, key=lambda kernel: (-shared[kernel], kernel))
+        for node, kernels in of_nodes.items()
     }
     rows = {kernel.id: kernel for kernel in reader.by_ids(model.Kernel, set(chosen.values()))}
-    return {node: rows[kernel] for node, kernel in chosen.items()}, operation_counts_of(
-        reader, rows
-    )
+    kernel_rows = {node: rows[kernel] for node, kernel in chosen.items()}
+    return kernel_rows, operation_counts_of(reader, rows)

@@ -26,9 +26,10 @@ def value_text(node: model.Node) -> str:
 
 def node_words(node: model.Node) -> str:
     """Return ``gelu = aten.gelu(addmm)  f32[4, 8]``."""
-    if node.op in ("placeholder", "output"):
-        return (
-            f"{node.op} {node.name if node.op == 'placeholder' else node.arguments}  "
-            f"{value_text(node)}"
-        ).rstrip()
-    return f"{node.name} = {operation(node)}({node.arguments})  {value_text(node)}".rstrip()
+    if node.op == "placeholder":
+        text = f"placeholder {node.name}"
+    elif node.op == "output":
+        text = f"output {node.arguments}"
+    else:
+        text = f"{node.name} = {operation(node)}({node.arguments})"
+    return f"{text}  {value_text(node)}".rstrip()

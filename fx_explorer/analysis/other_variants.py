@@ -35,7 +35,8 @@ class OtherVariant:
     @property
     def gate_in_words(self) -> str:
         """Return ``the joint graph``; empty when the gate is not known."""
-        return model.GATE_WORDS[self.variant.variant_from] if self.variant.variant_from else ""
+        gate = self.variant.variant_from
+        return model.GATE_WORDS[gate] if gate else ""
 
 
 def other_variants(reader: SessionReader) -> list[OtherVariant]:
@@ -59,15 +60,14 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
 def _other_variant(
     reader: SessionReader, variant: model.Compilation, kernels: list[model.Kernel]
 ) -> OtherVariant:
+    graphs = [document for document in documents_of(reader, variant) if document.kind == "graph"]
     return OtherVariant(
         variant=variant,
         first=root_name(variant.name),
         changes=tuple(variant_in_words(reader, variant)),
         seconds=compile_seconds(reader, variant.id),
         kernels=tuple(kernel.name for kernel in kernels),
-        graphs=tuple(
-            document.title for document in documents_of(reader, variant) if document.kind == "graph"
-        ),
+        graphs=tuple(graph.title for graph in graphs),
     )
 
 
@@ -80,14 +80,11 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
         for lowering in reader.rows(model.RegionLowering, compilation=variant.id)
         if lowering.subgraph
     ]
+    words = []
     if any(lowering.is_reused for lowering in lowered):
         alone = dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
-    else:
-        alone = {}
-    return [
-        *(f'only region "{name}"' for name in alone),
-        *changes_in_words(model.Changes.from_json(variant.changes or {})),
-    ]
+        words += [f'only region "{name}"' for name in alone]
+    return words + changes_in_words(model.Changes.from_json(variant.changes or {}))
 
 
 def changes_in_words(changes: model.Changes) -> list[str]:
@@ -97,19 +94,18 @@ def changes_in_words(changes: model.Changes) -> list[str]:
     words = [f"{name} = {value}" for name, value in changes.settings.items()]
     words += [f'region "{mark.name}"' for mark in changes.marks]
     for pass_file in changes.passes:
-        direction = f" ({pass_file.direction})" if pass_file.direction else ""
-        words.append(
-            f"pass_ of {file_name(pass_file.path)} after {model.GATE_WORDS[pass_file.gate]}{direction}"
-        )
+        text = f"pass_ of {file_name(pass_file.path)} after {model.GATE_WORDS[pass_file.gate]}"
+        if pass_file.direction:
+            text += f" ({pass_file.direction})"
+        words.append(text)
     return words
 
 
 def variants_of(reader: SessionReader, compilation: model.Compilation) -> list[model.Compilation]:
     """Return all variants of the compilation that this is a variant of, the first one first."""
     first = root_name(compilation.name)
-    return [
-        variant for variant in reader.rows(model.Compilation) if root_name(variant.name) == first
-    ]
+    every = reader.rows(model.Compilation)
+    return [variant for variant in every if root_name(variant.name) == first]
 
 
 MOST_CELLS = 40
@@ -131,14 +127,16 @@ def active_variant_in_words(reader: SessionReader, paused_in: str = "") -> str:
     active = _active(rows, paused_in)
     if len(active) > 1 and not paused_in:
         return f"variants in use: {', '.join(f'[{row.name}]' for row in active)}"
-    of = len({root_name(row.name) for row in rows}) > 1
+    has_several = len({root_name(row.name) for row in rows}) > 1
     name = paused_in or (active[0].name if active else "")
     number = name.rpartition("~")[2] if "~" in name else ""
-    if not number:
-        return "original" + (f" of [{name}]" if of and name else "")
-    words = f"variant {number}" + (f" of [{root_name(name)}]" if of else "")
-    changes = ", ".join(variant_in_words(reader, active[0])) if active else ""
-    return f"{words}: {changes}" if 0 < len(changes) <= MOST_CELLS else words
+    text = f"variant {number}" if number else "original"
+    if has_several and name:
+        text += f" of [{root_name(name)}]" if number else f" of [{name}]"
+    if not number or not active:
+        return text
+    changes = ", ".join(variant_in_words(reader, active[0]))
+    return f"{text}: {changes}" if 0 < len(changes) <= MOST_CELLS else text
 
 
 def _active(rows: list[model.Compilation], paused_in: str) -> list[model.Compilation]:
@@ -180,7 +178,9 @@ class VariantStart:
 
     @property
     def redone(self) -> str:
-        return "it is lowered again, the others are kept" if self.region else REDONE[self.gate]
+        if self.region:
+            return "it is lowered again, the others are kept"
+        return REDONE[self.gate]
 
 
 REDONE: dict[Gate, str] = {
@@ -198,16 +198,16 @@ def variant_starts(reader: SessionReader, at: str = "") -> list[VariantStart]:
     ``at`` is the compilation that waits at a gate. torch is inside it, so no other one can be taken
     up until it has ended.
     """
-    return [
-        start
-        for variant in reader.rows(model.Compilation)
-        for gate in GRAPH_GATES
-        if (not at or root_name(variant.name) == root_name(at)) and _passed(reader, variant, gate)
-        for start in (
-            VariantStart(variant.name, gate),
-            *(_regions(reader, variant) if gate == "partition" else ()),
-        )
-    ]
+    starts: list[VariantStart] = []
+    for variant in reader.rows(model.Compilation):
+        if at and root_name(variant.name) != root_name(at):
+            continue
+        for gate in GRAPH_GATES:
+            if _passed(reader, variant, gate):
+                starts.append(VariantStart(variant.name, gate))
+                if gate == "partition":
+                    starts += _regions(reader, variant)
+    return starts
 
 
 def _regions(reader: SessionReader, variant: model.Compilation) -> list[VariantStart]:
@@ -233,11 +233,10 @@ def changes_offered(start: VariantStart) -> list[OfferedChanges]:
     """Return the changes. Another backend is possible only after Dynamo; the usual ones make a
     comparison.
     """
-    return [
-        *(_BACKENDS if start.gate == "dynamo" else ()),
-        SAME,
-        OfferedChanges("with other options", "choose them first", None),
-    ]
+    other_options = OfferedChanges("with other options", "choose them first", None)
+    if start.gate == "dynamo":
+        return [*_BACKENDS, SAME, other_options]
+    return [SAME, other_options]
 
 
 SAME = OfferedChanges("with the same options", "", {})
@@ -254,7 +253,7 @@ _BACKENDS = (
 
 
 def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -> bool:
+    stages = _LEFT_BEHIND[gate]
     return any(
-        reader.count(model.Graph, compilation=compilation.id, stage=stage)
-        for stage in _LEFT_BEHIND[gate]
+        reader.count(model.Graph, compilation=compilation.id, stage=stage) for stage in stages
     )

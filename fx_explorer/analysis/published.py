@@ -33,9 +33,8 @@ class ShownStage:
     @property
     def size(self) -> str:
         """Return ``14 lines`` or ``8 nodes``."""
-        return counted(
-            self.document.line_count, "node" if self.document.kind == "graph" else "line"
-        )
+        noun = "node" if self.document.kind == "graph" else "line"
+        return counted(self.document.line_count, noun)
 
 
 def published_stages(reader: SessionReader) -> list[ShownStage]:
@@ -44,29 +43,29 @@ def published_stages(reader: SessionReader) -> list[ShownStage]:
     if not rows:
         return []
     compilations = {row.id: row for row in reader.rows(model.Compilation)}
-    graphs = {
-        row.id: row for row in reader.by_ids(model.Graph, {row.graph for row in rows if row.graph})
-    }
-    texts = {
-        row.id: row
-        for row in reader.by_ids(model.Artifact, {row.artifact for row in rows if row.artifact})
-    }
+    graph_ids = {row.graph for row in rows if row.graph}
+    graphs = {row.id: row for row in reader.by_ids(model.Graph, graph_ids)}
+    text_ids = {row.artifact for row in rows if row.artifact}
+    texts = {row.id: row for row in reader.by_ids(model.Artifact, text_ids)}
     stages = []
     for stage in sorted(rows, key=lambda stage: (stage.compilation, stage.position)):
-        of = compilations.get(stage.compilation)
-        owner = of.name if of else ""
+        compilation = compilations.get(stage.compilation)
+        owner = compilation.name if compilation else ""
+        backend = compilation.backend if compilation else ""
         if stage.graph in graphs:
             document = graph_document(graphs[stage.graph], owner)
         elif stage.artifact in texts:
             document = artifact_document(texts[stage.artifact], owner)
         else:  # a damaged session
             continue
-        stages.append(ShownStage(stage, of.backend if of else "", document))
+        stages.append(ShownStage(stage, backend, document))
     return stages
 
 
 def stage_names(stages: Iterable[ShownStage]) -> list[str]:
-    """Return the names of the stages, each once, in the order in which they were first published."""
+    """Return the names of the stages, each once, in the order in which they were first
+    published.
+    """
     return list(dict.fromkeys(stage.stage.name for stage in stages))
 
 
@@ -78,8 +77,10 @@ MOST_ENTRIES = 4
 
 def times_called(entry: model.BackendEntry) -> str:
     """Return ``called 2 times, made once``."""
+    if not entry.calls:
+        return "made once, not called"
     times = "once" if entry.calls == 1 else counted(entry.calls, "time")
-    return f"called {times}, made once" if entry.calls else "made once, not called"
+    return f"called {times}, made once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,8 @@ def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> Tol
         key=lambda instruction: instruction.position,
     )
     programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
-    return ToldRun(
-        run,
-        compilation,
-        instructions,
-        artifact_document(programs[0], compilation) if programs else None,
-    )
+    program = artifact_document(programs[0], compilation) if programs else None
+    return ToldRun(run, compilation, instructions, program)
 
 
 def place_of_instruction(
@@ -145,39 +142,35 @@ class BackendSummary:
 
     @property
     def in_words(self) -> str:
-        """Return
-        ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in the last run``.
+        """Return ``5 stages published; its program has 14 instructions, 3 fell back to PyTorch in
+        the last run``.
         """
         names = stage_names(self.stages)
         parts = [f"{counted(len(names), 'stage')} published"] if names else []
         programs = [
-            stage
+            stage.document
             for stage in self.stages
             if stage.stage.name == PROGRAM and stage.document.kind == "artifact"
         ]
         instructions = sum(len(run.instructions) for run in self.runs)
         fell_back = sum(run.fell_back for run in self.runs)
         if instructions:
-            last = "fell back to PyTorch in the last run"
-            parts.append(
-                f"its program has {counted(instructions, 'instruction')}, "
-                f"{fell_back or 'none'} {last}"
-            )
+            size = counted(instructions, "instruction")
+            fallbacks = f"{fell_back or 'none'} fell back to PyTorch in the last run"
+            parts.append(f"its program has {size}, {fallbacks}")
         elif programs:
-            parts.append(
-                "its program has "
-                f"{counted(sum(stage.document.line_count for stage in programs), 'line')}"
-            )
+            size = counted(sum(program.line_count for program in programs), "line")
+            parts.append(f"its program has {size}")
         return "; ".join(parts)
 
     @property
     def called(self) -> str:
         """Return how often each of its entries was called; empty without one."""
-        told = (
-            f"{entry.direction or 'the compiled function'} {times_called(entry)}"
-            for entry in self.entries
-        )
-        return "; ".join(list(dict.fromkeys(told))[:MOST_ENTRIES])
+        sentences: dict[str, None] = {}
+        for entry in self.entries:
+            function = entry.direction or "the compiled function"
+            sentences[f"{function} {times_called(entry)}"] = None
+        return "; ".join(list(sentences)[:MOST_ENTRIES])
 
 
 def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
@@ -185,16 +178,13 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
     by the order of the compilations.
     """
     owners = {row.id: row.backend for row in reader.rows(model.Compilation)}
-    stages, entries, runs = (
-        published_stages(reader),
-        reader.rows(model.BackendEntry),
-        last_runs(reader),
-    )
-    of = [
-        *(stage.stage.compilation for stage in stages),
-        *(entry.compilation for entry in entries),
-        *(run.run.compilation for run in runs),
-    ]
+    stages = published_stages(reader)
+    entries = reader.rows(model.BackendEntry)
+    runs = last_runs(reader)
+    compilations = [stage.stage.compilation for stage in stages]
+    compilations += [entry.compilation for entry in entries]
+    compilations += [run.run.compilation for run in runs]
+    backends = dict.fromkeys(owners.get(number, "") for number in sorted(compilations))
     return [
         BackendSummary(
             backend,
@@ -202,5 +192,5 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
             [entry for entry in entries if entry.backend == backend],
             [run for run in runs if owners.get(run.run.compilation, "") == backend],
         )
-        for backend in dict.fromkeys(owners.get(compilation, "") for compilation in sorted(of))
+        for backend in backends
     ]

@@ -47,26 +47,22 @@ class StepRecord:
         none.
         """
         call = self.steps[at].call
-        earlier = range(at - 1, -1, -1)
-        return next(
-            (
-                i
-                for i in earlier
-                if self.steps[i].call == call and self.steps[i].kind == "instruction"
-            ),
-            None,
-        )
+        for number in range(at - 1, -1, -1):
+            step = self.steps[number]
+            if step.call == call and step.kind == "instruction":
+                return number
+        return None
 
     def calls_around(self, at: int) -> list[int]:
         """Return the function calls that wait for this step's call, innermost first."""
         parents = {step.call: step.parent for step in self.steps}
-        found = []
+        calls = []
         call = self.steps[at].parent
         # In a damaged file calls may lead round in a circle.
-        while call and call not in found:
-            found.append(call)
+        while call and call not in calls:
+            calls.append(call)
             call = parents.get(call, 0)
-        return found
+        return calls
 
 
 def read_record(reader: SessionReader) -> StepRecord | None:
@@ -75,34 +71,37 @@ def read_record(reader: SessionReader) -> StepRecord | None:
     steps = reader.rows(model.BytecodeStep, run=runs[-1].id) if runs else []
     if not steps:
         return None
-    rows = (
-        row
-        for artifact in {step.artifact for step in steps}
-        for row in reader.sources_of_lines(artifact)
-    )
-    return StepRecord(
-        runs[-1], steps, {(row.artifact, row.line): (row.file, row.source_line) for row in rows}
-    )
+    sources: dict[tuple[int, int], tuple[int, int]] = {}
+    for artifact in {step.artifact for step in steps}:
+        for row in reader.sources_of_lines(artifact):
+            sources[row.artifact, row.line] = row.file, row.source_line
+    return StepRecord(runs[-1], steps, sources)
 
 
 def moved(record: StepRecord, at: int, move: Move) -> int | None:
     """Return the step that a move leads to; None when there is none."""
-    ahead, behind = range(at + 1, len(record.steps)), range(at - 1, -1, -1)
-    if move in ("first", "last"):
-        return 0 if move == "first" else len(record.steps) - 1
+    if move == "first":
+        return 0
+    if move == "last":
+        return len(record.steps) - 1
+    is_ahead = move in ("forward", "next_line", "next_graph", "into", "out")
+    steps = range(at + 1, len(record.steps)) if is_ahead else range(at - 1, -1, -1)
     if move in ("forward", "back"):
-        return next(iter(ahead if move == "forward" else behind), None)
+        return next(iter(steps), None)
     if move in ("next_line", "line_before"):
-        return next(_on_another_line(record, at, ahead if move == "next_line" else behind), None)
-    if move in ("next_graph", "graph_before"):
-        among = ahead if move == "next_graph" else behind
-        return next((i for i in among if record.steps[i].calls.startswith(COMPILED_GRAPH)), None)
-    if move == "into":
-        return next((i for i in ahead if record.steps[i].parent == record.steps[at].call), None)
-    around = record.calls_around(at)
-    return next(
-        (i for i in (ahead if move == "out" else behind) if record.steps[i].call in around), None
-    )
+        return next(_on_another_line(record, at, steps), None)
+    call, around = record.steps[at].call, record.calls_around(at)
+    for number in steps:
+        step = record.steps[number]
+        if move in ("next_graph", "graph_before"):
+            is_wanted = step.calls.startswith(COMPILED_GRAPH)
+        elif move == "into":
+            is_wanted = step.parent == call
+        else:
+            is_wanted = step.call in around
+        if is_wanted:
+            return number
+    return None
 
 
 def _on_another_line(record: StepRecord, at: int, among: Iterable[int]) -> Iterator[int]:
@@ -154,20 +153,21 @@ def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepVa
     if shown is None:
         return []
     step, before = record.steps[shown], record.before(shown)
-    now, then = (
-        _texts(reader, step),
-        _texts(reader, record.steps[before]) if before is not None else {},
-    )
-    values = [
-        StepValue(name, text, name in step.changed, _other(then.get(name, ""), text))
-        for name, text in now.items()
-    ]
-    gone = (name for name in step.changed if name in then and name not in now)
-    return values + [StepValue(name, then[name], is_changed=True, is_gone=True) for name in gone]
+    now = _texts(reader, step)
+    then = _texts(reader, record.steps[before]) if before is not None else {}
+    values = []
+    for name, text in now.items():
+        other = _other(then.get(name, ""), text)
+        values.append(StepValue(name, text, name in step.changed, other))
+    gone = [name for name in step.changed if name in then and name not in now]
+    values += [StepValue(name, then[name], is_changed=True, is_gone=True) for name in gone]
+    return values
 
 
 def _texts(reader: SessionReader, step: model.BytecodeStep) -> dict[str, str]:
-    return dict(json.loads(reader.text(step.locals))) if step.locals else {}
+    if not step.locals:
+        return {}
+    return dict(json.loads(reader.text(step.locals)))
 
 
 def _other(before: str, now: str) -> str:
@@ -181,16 +181,18 @@ def happening(record: StepRecord, at: int) -> str:
         return f"raised {step.error}"
     if step.calls.startswith(COMPILED_GRAPH):
         return f"calls the compiled graph {step.calls}"
-    return f"calls {plain_function(step.calls)}" if step.calls else ""
+    if step.calls:
+        return f"calls {plain_function(step.calls)}"
+    return ""
 
 
 def ending(run: model.BytecodeRun) -> str:
     """Say what comes after the last step."""
-    words = {
+    sentences = {
         "returned": "The call returned.",
         "raised": "",
         "limit": f"The limit of {run.steps:,} steps is reached: the program continued unrecorded.",
         "stopped": "",
         "": "The worker ended here.",
     }
-    return " ".join(filter(None, [words[run.ended], run.said]))
+    return " ".join(filter(None, [sentences[run.ended], run.said]))

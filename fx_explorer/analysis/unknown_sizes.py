@@ -24,28 +24,20 @@ def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
     torch/_refs/__init__.py) and puts no check of that into the graph. So where the size is 1 after
     all, the dimension stays.
     """
-    found = squeezes(reader)
-    return list(
-        dict.fromkeys(
-            (file, line)
-            for file, line, given, shape in found
-            if _may_squeeze(given, json.loads(shape))
-        )
-    )
+    places: dict[tuple[str, int], None] = {}
+    for file, line, arguments, shape in squeezes(reader):
+        if _may_squeeze(arguments, json.loads(shape)):
+            places[file, line] = None
+    return list(places)
 
 
 def _may_squeeze(arguments: str, shape: list[str]) -> bool:
     """Return whether a size that the call asks about is unknown while compiling. A call that names
     no sizes asks about all.
     """
-    numbers = [
-        int(number)
-        for number in re.findall(
-            r"-?\b\d+\b", re.sub(r"\b\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
-        )
-    ]
+    without_names = re.sub(r"\b\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
+    numbers = [int(number) for number in re.findall(r"-?\b\d+\b", without_names)]
+    sizes = shape
     if numbers:
-        asked = [shape[number] for number in numbers if -len(shape) <= number < len(shape)]
-    else:
-        asked = shape
-    return any(_UNKNOWN.search(size) for size in asked)
+        sizes = [shape[number] for number in numbers if -len(shape) <= number < len(shape)]
+    return any(_UNKNOWN.search(size) for size in sizes)

@@ -45,16 +45,15 @@ def versions(reader: SessionReader) -> dict[int, Version]:
         first.setdefault(_origin(by_name, row).name, []).append(row)
     functions: dict[tuple[int, str, str, int], list[str]] = {}
     for name in first:
-        compilation = by_name[name]
-        functions.setdefault(
-            (compilation.frame, compilation.function, compilation.file, compilation.line), []
-        ).append(name)
-    return {
-        row.id: Version(row.id, row.name, row.function, number, len(names))
-        for names in functions.values()
-        for number, name in enumerate(names, start=1)
-        for row in first[name]
-    }
+        row = by_name[name]
+        function = (row.frame, row.function, row.file, row.line)
+        functions.setdefault(function, []).append(name)
+    of_rows = {}
+    for names in functions.values():
+        for number, name in enumerate(names, start=1):
+            for row in first[name]:
+                of_rows[row.id] = Version(row.id, row.name, row.function, number, len(names))
+    return of_rows
 
 
 def _origin(by_name: dict[str, model.Compilation], row: model.Compilation) -> model.Compilation:
@@ -80,13 +79,15 @@ def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:
     twice``; empty where it does not.
     """
     known = versions(reader)
-    found: dict[str, set[int]] = {}
+    numbers: dict[str, set[int]] = {}
     for compilation in compilations:
         version = known.get(compilation)
         if version and version.count > 1:
-            found.setdefault(version.function, set()).add(version.number)
-    several = {function: numbers for function, numbers in found.items() if len(numbers) > 1}
+            numbers.setdefault(version.function, set()).add(version.number)
+    several = [function for function, of_function in numbers.items() if len(of_function) > 1]
+    if not several:
+        return ""
     if len(several) == 1:
-        function, numbers = next(iter(several.items()))
-        return f"over {len(numbers)} versions of {plain_function(function)}"
-    return f"over several versions of {counted(len(several), 'function')}" if several else ""
+        function = several[0]
+        return f"over {len(numbers[function])} versions of {plain_function(function)}"
+    return f"over several versions of {counted(len(several), 'function')}"

@@ -87,10 +87,8 @@ def not_in_text(reader: SessionReader) -> list[Subject]:
     """
     if not is_text(reader):
         return []
-    printed = (reader.meta("log") or {}).get("kinds") or {}
-    return [
-        subject for subject, artifacts in _PRINTED_BY.items() if not set(artifacts) & set(printed)
-    ]
+    printed = set((reader.meta("log") or {}).get("kinds") or {})
+    return [subject for subject, kinds in _PRINTED_BY.items() if printed.isdisjoint(kinds)]
 
 
 def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
@@ -108,8 +106,8 @@ def tells_breaks(reader: SessionReader) -> bool:
     """Return whether a session without graph breaks is one of a program without them: not where
     they were not written.
     """
-    told = reader.meta("log") or {}
-    is_of_inductor = is_log(reader) and told.get("format") in WITHOUT_DYNAMO
+    log = reader.meta("log") or {}
+    is_of_inductor = is_log(reader) and log.get("format") in WITHOUT_DYNAMO
     return not is_of_inductor and "graph breaks" not in not_in_text(reader)
 
 
@@ -119,13 +117,8 @@ def compiled_without_dynamo(reader: SessionReader) -> list[str]:
     """
     if not is_log(reader) or (reader.meta("log") or {}).get("format") in WITHOUT_DYNAMO:
         return []
-    return list(
-        dict.fromkeys(
-            row.name.partition("#")[0]
-            for row in reader.rows(model.Compilation)
-            if "/" not in row.name
-        )
-    )
+    names = [row.name for row in reader.rows(model.Compilation) if "/" not in row.name]
+    return list(dict.fromkeys(name.partition("#")[0] for name in names))
 
 
 def not_decoded(reader: SessionReader) -> str:
@@ -146,18 +139,21 @@ def damage(reader: SessionReader) -> list[str]:
     """
     if not is_log(reader):
         return []
-    told = reader.meta("log") or {}
+    log = reader.meta("log") or {}
     counts = (
         (reader.meta("skipped_records", 0), "lines and records that could not be read"),
         (
-            told.get("wrong_hashes", 0),
+            log.get("wrong_hashes", 0),
             "texts that are not what torch wrote: changed, or mixed with others",
         ),
-        (told.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
+        (log.get("unread_graph_lines", 0), "lines of printed graphs that could not be read"),
     )
-    found = [f"{what}: {count:,}" for count, what in counts if count]
-    found += ["the packed file ends in the middle"] if told.get("is_cut_off") else []
-    return [*found, "it was not read to its end"] if not_decoded(reader) else found
+    damages = [f"{what}: {count:,}" for count, what in counts if count]
+    if log.get("is_cut_off"):
+        damages.append("the packed file ends in the middle")
+    if not_decoded(reader):
+        damages.append("it was not read to its end")
+    return damages
 
 
 # Figures: those that a screen always shows, which are cheap, and those by which captures are

@@ -24,15 +24,19 @@ LONGEST_KERNEL_NAME = 48
 
 def counted(number: int, noun: str) -> str:
     """Return ``1 graph``, ``2 graphs`` or ``1,024 nodes``."""
-    plural = IRREGULAR.get(noun, noun + "s")
-    return f"{number:,} {noun if number == 1 else plural}"
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {IRREGULAR.get(noun, noun + 's')}"
 
 
 def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:
     """Return ``1 graph break, hit 4 times``: a break is a place, however often the program came
     there. Where it came once to each, ``2 graph breaks``.
     """
-    return counted(places, noun) + (f", hit {counted(hits, 'time')}" if hits > places else "")
+    text = counted(places, noun)
+    if hits > places:
+        text += f", hit {counted(hits, 'time')}"
+    return text
 
 
 def seconds(duration_s: float) -> str:
@@ -52,14 +56,17 @@ def size(size_bytes: int) -> str:
     """Return ``512 B`` or ``1.2 MB``: decimal units, as torch's memory views use them."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
-    scales = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
-    scale, unit = next((s for s in scales if size_bytes < 1000 * s[0]), scales[-1])
-    return f"{size_bytes / scale:.1f} {unit}"
+    for scale, unit in ((1e3, "kB"), (1e6, "MB"), (1e9, "GB")):
+        if size_bytes < 1000 * scale:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes / 1e12:.1f} TB"
 
 
 def tensor(dtype: str, shape: Sequence[str] | None) -> str:
     """Return ``f32[4, 64]``; empty for what is not a tensor."""
-    return f"{dtype}[{', '.join(shape)}]" if shape is not None else ""
+    if shape is None:
+        return ""
+    return f"{dtype}[{', '.join(shape)}]"
 
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -74,21 +81,25 @@ def module_file(path: str) -> str:
     return "/".join(parts[last + 1 :]) if last >= 0 else path
 
 
-def listed(words: Iterable[str], limit: int = 3) -> str:
+def listed(parts: Iterable[str], limit: int = 3) -> str:
     """Return ``a, b and c``, or ``a, b, c and 4 more``."""
-    items = list(words)
+    items = list(parts)
     if len(items) > limit:
         return f"{', '.join(items[:limit])} and {len(items) - limit:,} more"
-    return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
+    all_but_last = ", ".join(items[:-1])
+    return " and ".join(part for part in (all_but_last, *items[-1:]) if part)
 
 
 def share(part: float, whole: float) -> str:
     """Return ``38 %``; ``0 %`` for a whole of 0."""
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+    percent = 100 * part / whole if whole else 0
+    return f"{percent:.0f} %"
 
 
 def careful_share(part: float, whole: float) -> str:
-    """Return ``38 %``, and never 0 % for something or 100 % for less than all: ``<1 %``, ``>99 %``."""
+    """Return ``38 %``, and never 0 % for something or 100 % for less than all: ``<1 %``,
+    ``>99 %``.
+    """
     rounded = share(part, whole)
     if 0 < part < whole and rounded in ("0 %", "100 %"):
         return "<1 %" if rounded == "0 %" else ">99 %"
@@ -123,7 +134,9 @@ def compile_error(text: str) -> str:
 def first_line(text: str) -> str:
     """Return the first line that is not empty, cut to a readable length."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= LONGEST_SENTENCE else line[: LONGEST_SENTENCE - 1].rstrip() + "…"
+    if len(line) <= LONGEST_SENTENCE:
+        return line
+    return line[: LONGEST_SENTENCE - 1].rstrip() + "…"
 
 
 def bar(part: float, whole: float, cells: int) -> str:
@@ -136,8 +149,8 @@ def bar(part: float, whole: float, cells: int) -> str:
 
 def short_kernel_name(kernel: str) -> str:
     """Return a kernel's name without its types: libraries' kernels are templates of C++."""
-    plain = (
-        kernel.removeprefix("void ").partition("<")[0].partition("(")[0].rpartition("::")[2].strip()
-    )
-    plain = plain or kernel
-    return plain if len(plain) <= LONGEST_KERNEL_NAME else f"{plain[:LONGEST_KERNEL_NAME]}…"
+    without_types = kernel.removeprefix("void ").partition("<")[0].partition("(")[0]
+    plain = without_types.rpartition("::")[2].strip() or kernel
+    if len(plain) <= LONGEST_KERNEL_NAME:
+        return plain
+    return f"{plain[:LONGEST_KERNEL_NAME]}…"

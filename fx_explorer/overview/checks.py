@@ -37,7 +37,9 @@ class CheckFinding:
 
     @property
     def where(self) -> str:
-        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+        if self.file and self.line:
+            return f"{self.file}:{self.line}"
+        return self.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,9 @@ class Check:
     def option(self) -> str:
         if self.allowed_by:
             return f"if that is meant: --{self.allowed_by}"
-        return f"--{self.condition}" + (
-            "" if self.condition == "no-skipped-frames" else f" {self.limit}"
-        )
+        if self.condition == "no-skipped-frames":
+            return f"--{self.condition}"
+        return f"--{self.condition} {self.limit}"
 
     @property
     def in_words(self) -> str:
@@ -69,11 +71,15 @@ class Check:
         other places.
         """
         first, *others = self.findings or (CheckFinding("", 0, ""),)
-        text = f"{self.measured} ({self.option})" + (f": {first.text}" if first.text else "")
+        text = f"{self.measured} ({self.option})"
+        if first.text:
+            text += f": {first.text}"
         elsewhere = dict.fromkeys(other.where for other in others if other.where != first.where)
         if elsewhere:
             text += f"; also {listed(elsewhere, OTHERS_NAMED)}"
-        return f"{first.where}: {text}" if first.where else text
+        if first.where:
+            return f"{first.where}: {text}"
+        return text
 
 
 Judge = Callable[[SessionReader, int], Check]
@@ -81,11 +87,12 @@ Judge = Callable[[SessionReader, int], Check]
 
 def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
     """Judge the conditions in ``wanted`` (name → limit), in the order of CONDITIONS."""
-    judged = [
-        _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
-        for name, judge in CONDITIONS.items()
-        if name in wanted
-    ]
+    judged = []
+    for name, judge in CONDITIONS.items():
+        if name not in wanted:
+            continue
+        check = _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
+        judged.append(check)
     return [check if check.is_met else placed(reader, check) for check in judged]
 
 
@@ -101,8 +108,12 @@ _SUBJECTS: dict[str, Subject] = {
 
 def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:
     """Return a condition that is not met because the text that was given says nothing of it."""
-    why = why_not_in_text(reader, _SUBJECTS[condition]) if condition in _SUBJECTS else ""
-    return Check(condition, limit, why.removesuffix("."), is_met=False) if why else None
+    if condition not in _SUBJECTS:
+        return None
+    why = why_not_in_text(reader, _SUBJECTS[condition])
+    if not why:
+        return None
+    return Check(condition, limit, why.removesuffix("."), is_met=False)
 
 
 def relative_to(check: Check, folder: Path) -> Check:
@@ -136,15 +147,15 @@ def _break_sites(reader: SessionReader, limit: int) -> Check:
     """Judge the number of lines with breaks. A line that breaks in the program and in a child
     process is one place.
     """
-    there = {
+    in_children = {
         (finding.file, finding.line, finding.cause or finding.text)
         for finding in children(reader).of("break")
     }
-    own = {
+    in_program = {
         (graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason)
         for graph_break in distinct_breaks(reader)
     }
-    sites = totals(reader).graph_breaks + len(there - own)
+    sites = totals(reader).graph_breaks + len(in_children - in_program)
     return _at_most(
         "max-break-sites",
         limit,
@@ -165,28 +176,16 @@ def _guards(reader: SessionReader, limit: int) -> Check:
     """Count guards by compilation: they are checked at each call of the function, and each
     compilation has its own.
     """
-    own = [
-        (
-            CheckFinding(
-                compilation.file,
-                compilation.line,
-                f"{plain_function(compilation.function)} [{compilation.name}]",
-            ),
-            size,
-        )
-        for compilation in first_variants(reader)
-        if (size := check_count(reader, compilation.id))
-    ]
-    there = [
-        (
-            CheckFinding(
-                finding.file, finding.line, f"{plain_function(finding.text)} in a child process"
-            ),
-            finding.count,
-        )
-        for finding in children(reader).of("guards")
-    ]
-    sizes = sorted([*own, *there], key=lambda pair: -pair[1])
+    sizes: list[tuple[CheckFinding, int]] = []
+    for compilation in first_variants(reader):
+        size = check_count(reader, compilation.id)
+        if size:
+            function = f"{plain_function(compilation.function)} [{compilation.name}]"
+            sizes.append((CheckFinding(compilation.file, compilation.line, function), size))
+    for guards in children(reader).of("guards"):
+        function = f"{plain_function(guards.text)} in a child process"
+        sizes.append((CheckFinding(guards.file, guards.line, function), guards.count))
+    sizes.sort(key=lambda pair: -pair[1])
     most = sizes[0][1] if sizes else 0
     over = [
         replace(finding, text=f"{finding.text} has {counted(size, 'guard')}")
@@ -219,25 +218,24 @@ def _graphs(reader: SessionReader, expected: int) -> Check:
     if graphs < expected:
         findings = list(_left_findings(reader))
     else:
-        compiled = (
-            CheckFinding(
-                compilation.file,
-                compilation.line,
-                f"{plain_function(compilation.function)} was compiled",
-            )
-            for compilation in first_variants(reader)
-        )
-        findings = [*_break_findings(reader), *_recompile_findings(reader)] or list(compiled)
+        findings = [*_break_findings(reader), *_recompile_findings(reader)]
+        if not findings:
+            findings = [_compiled(compilation) for compilation in first_variants(reader)]
     return Check("expect-graphs", expected, measured, tuple(findings), is_met=False)
+
+
+def _compiled(compilation: model.Compilation) -> CheckFinding:
+    text = f"{plain_function(compilation.function)} was compiled"
+    return CheckFinding(compilation.file, compilation.line, text)
 
 
 def _at_most(
     condition: str, limit: int, number: int, measured: str, findings: Iterator[CheckFinding]
 ) -> Check:
-    said = f"{measured}, {limit:,} allowed"
+    amount = f"{measured}, {limit:,} allowed"
     if number <= limit:
-        return Check(condition, limit, said)
-    return Check(condition, limit, said, tuple(findings), is_met=False)
+        return Check(condition, limit, amount)
+    return Check(condition, limit, amount, tuple(findings), is_met=False)
 
 
 CONDITIONS: dict[str, Judge] = {
@@ -264,8 +262,9 @@ def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
 
 
 def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Iterator[CheckFinding]:
-    found = children(reader)
-    for finding in found.left if kind == "left" else found.of(kind):
+    processes = children(reader)
+    findings = processes.left if kind == "left" else processes.of(kind)
+    for finding in findings:
         times = f" ({counted(finding.count, 'time')})" if finding.count > 1 else ""
         yield CheckFinding(finding.file, finding.line, finding_in_words(finding) + times)
 
@@ -287,36 +286,33 @@ def _left_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     limits = {(hit.file, hit.line): hit.in_words for hit in limit_hits(reader)}
     left = distinct_fallbacks(reader)
     for fallback in left:
-        said = (
-            f"{plain_function(fallback.function)} was not compiled: {first_line(fallback.in_words)}"
-        )
-        if not fallback.has_nothing_to_compile:
-            yield CheckFinding(
-                fallback.file,
-                fallback.line,
-                limits.get((fallback.file, fallback.line), said)
-                if fallback.kind == "limit"
-                else said,
-            )
+        if fallback.has_nothing_to_compile:
+            continue
+        why = first_line(fallback.in_words)
+        text = f"{plain_function(fallback.function)} was not compiled: {why}"
+        if fallback.kind == "limit":
+            text = limits.get((fallback.file, fallback.line), text)
+        yield CheckFinding(fallback.file, fallback.line, text)
     # The same function may be a row of both tables.
-    told = {(fallback.file, fallback.line) for fallback in left}
+    lines_of_fallbacks = {(fallback.file, fallback.line) for fallback in left}
     seen: set[CheckFinding] = set()
     for row in first_variants(reader):
-        finding = _skipped(reader, row) if row.status in ("skipped", "failed") else None
-        if finding and finding not in seen and (finding.file, finding.line) not in told:
+        if row.status not in ("skipped", "failed"):
+            continue
+        finding = _skipped(reader, row)
+        if finding not in seen and (finding.file, finding.line) not in lines_of_fallbacks:
             seen.add(finding)
             yield finding
     yield from _findings_of_children(reader, "left")
 
 
 def _skipped(reader: SessionReader, compilation: model.Compilation) -> CheckFinding:
-    hit = next((hit for hit in limit_hits(reader) if hit.compilation == compilation.name), None)
-    if hit:
-        return CheckFinding(hit.file, hit.line, hit.in_words)
-    text = (
-        f"{plain_function(compilation.function) or 'a function'} [{compilation.name}] was not compiled: "
-        f"{first_line(compilation.error)}"
-    )
+    for hit in limit_hits(reader):
+        if hit.compilation == compilation.name:
+            return CheckFinding(hit.file, hit.line, hit.in_words)
+    function = plain_function(compilation.function) or "a function"
+    error = first_line(compilation.error)
+    text = f"{function} [{compilation.name}] was not compiled: {error}"
     return CheckFinding(compilation.file, compilation.line, text.removesuffix(": "))
 
 
@@ -325,22 +321,18 @@ def placed(reader: SessionReader, check: Check) -> Check:
     compiled function, else the target.
     """
     somewhere = _somewhere(reader)
-    findings = check.findings or (CheckFinding("", 0, ""),)
-    return replace(
-        check, findings=tuple(f if f.file else replace(somewhere, text=f.text) for f in findings)
-    )
+    findings = []
+    for finding in check.findings or (CheckFinding("", 0, ""),):
+        if not finding.file:
+            finding = replace(somewhere, text=finding.text)
+        findings.append(finding)
+    return replace(check, findings=tuple(findings))
 
 
 def _somewhere(reader: SessionReader) -> CheckFinding:
-    compiled = next(
-        (
-            compilation
-            for compilation in first_variants(reader)
-            if compilation.file and compilation.line
-        ),
-        None,
-    )
-    if compiled:
-        return CheckFinding(compiled.file, compiled.line, "")
+    for compilation in first_variants(reader):
+        if compilation.file and compilation.line:
+            return CheckFinding(compilation.file, compilation.line, "")
     file = (reader.meta("target") or {}).get("file") or ""
-    return CheckFinding(file, 1 if file else 0, "")
+    line = 1 if file else 0
+    return CheckFinding(file, line, "")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.words import breaks_hit, counted, first_line, listed
 from fx_explorer.instruments.breaks.call_tree import computes_nothing
 from fx_explorer.instruments.breaks.grouped import PLAIN_REASONS
@@ -52,12 +52,14 @@ class Children:
         """
         together: dict[tuple[str, int, str, str], int] = {}
         for finding in self.findings:
+            if finding.kind != kind:
+                continue
             key = (finding.file, finding.line, finding.cause, finding.text)
-            if finding.kind == kind:
-                known = together.get(key, 0)
-                together[key] = (
-                    max(known, finding.count) if kind == "guards" else known + finding.count
-                )
+            before = together.get(key, 0)
+            if kind == "guards":
+                together[key] = max(before, finding.count)
+            else:
+                together[key] = before + finding.count
         return [model.ChildFinding(0, 0, kind, *key, count) for key, count in together.items()]
 
     @property
@@ -67,12 +69,13 @@ class Children:
 
 
 def children(reader: SessionReader) -> Children:
+    """Return the child processes of the program, and what those that recorded it compiled."""
     everyone = reader.rows(model.ChildProcess)
-    seen, unseen = (
-        tuple(process for process in everyone if bool(process.unseen) is is_unseen)
-        for is_unseen in (False, True)
-    )
-    return Children(seen, unseen, tuple(reader.rows(model.ChildFinding)) if seen else ())
+    seen = tuple(process for process in everyone if not process.unseen)
+    unseen = tuple(process for process in everyone if process.unseen)
+    if not seen:
+        return Children(seen, unseen, ())
+    return Children(seen, unseen, tuple(reader.rows(model.ChildFinding)))
 
 
 def finding_in_words(finding: model.ChildFinding) -> str:
@@ -81,38 +84,34 @@ def finding_in_words(finding: model.ChildFinding) -> str:
 
 
 def children_facts(reader: SessionReader) -> Iterator[Fact]:
-    found = children(reader)
-    if found.seen:
-        processes = counted(len(found.seen), "child process")
+    """Yield what the child processes compiled, and of which ones nothing is known."""
+    processes = children(reader)
+    if processes.seen:
         text = (
-            f"{processes} compiled {counted(found.compilations, 'function')} into "
-            f"{counted(found.graphs, 'graph')}"
+            f"{counted(len(processes.seen), 'child process')} compiled "
+            f"{counted(processes.compilations, 'function')} into "
+            f"{counted(processes.graphs, 'graph')}"
         )
-        breaks = [in_file(finding.file, finding.line) for finding in found.of("break")]
-        text += (
-            f", with {breaks_hit(len(breaks), found.graph_breaks)} at {listed(breaks, 5)}."
-            if breaks
-            else "."
+        breaks = [in_file(finding.file, finding.line) for finding in processes.of("break")]
+        if breaks:
+            hits = breaks_hit(len(breaks), processes.graph_breaks)
+            text += f", with {hits} at {listed(breaks, 5)}"
+        detail = "They are counted, not shown: their graphs are not in this session. "
+        detail += listed(map(_named, processes.seen), 5)
+        severity: Severity = "problem" if processes.of("error") else "notice"
+        yield Fact("graphs", severity, f"{text}.", detail, view="console")
+    if processes.unseen:
+        unseen = counted(len(processes.unseen), "child process")
+        text = f"What {unseen} compiled, if anything, is not known."
+        reasons = (
+            f"{process.command or _named(process)}: {process.unseen}"
+            for process in processes.unseen
         )
-        detail = "They are counted, not shown: their graphs are not in this session. " + listed(
-            map(_named, found.seen), 5
-        )
-        yield Fact(
-            "graphs", "problem" if found.of("error") else "notice", text, detail, view="console"
-        )
-    if found.unseen:
-        text = (
-            f"What {counted(len(found.unseen), 'child process')} compiled, if anything, is "
-            "not known."
-        )
-        told = listed(
-            (f"{process.command or _named(process)}: {process.unseen}" for process in found.unseen),
-            5,
-        )
-        yield Fact("graphs", "notice", text, told, view="console")
+        yield Fact("graphs", "notice", text, listed(reasons, 5), view="console")
 
 
 def _named(process: model.ChildProcess) -> str:
-    return f"{process.beginning} process {process.pid}" + (
-        f" ({process.command})" if process.command else ""
-    )
+    name = f"{process.beginning} process {process.pid}"
+    if process.command:
+        name += f" ({process.command})"
+    return name

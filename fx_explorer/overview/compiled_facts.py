@@ -15,7 +15,7 @@ from fx_explorer.analysis.cuda_graphs import (
     skip_reason,
 )
 from fx_explorer.analysis.documents import Document, Place, place_of_path
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, variants_in_use
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stages.stage_work import stage_points, stage_work
@@ -34,28 +34,34 @@ def stage_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what the stages did to the first compilation that came beyond Dynamo. Of a big one only
     the operations are counted.
     """
-    first = next(
-        (
-            compilation
-            for compilation in variants_in_use(reader)
-            if reader.count(model.Graph, compilation=compilation.id) > 1
-        ),
-        None,
-    )
-    points = stage_points(reader, first) if first else []
-    if first is None or len(points) < 2:
+    first = _first_beyond_dynamo(reader)
+    if first is None:
+        return
+    points = stage_points(reader, first)
+    if len(points) < 2:
         return
     text = f"{plain_function(first.function)}, stage by stage."
     graphs = {graph.id: graph for graph in reader.rows(model.Graph, compilation=first.id)}
+    sentences = []
     if sum(graph.node_count for graph in graphs.values()) <= MOST_NODES:
-        works = [stage_work(reader, point) for point in points]
-        parts = [
-            _with_direction(work.sentence, work.point) for work in works if not work.is_as_before
-        ]
+        for point in points:
+            work = stage_work(reader, point)
+            if not work.is_as_before:
+                sentences.append(_with_direction(work.sentence, work.point))
     else:
         calls = {number: graph.call_count for number, graph in graphs.items()}
-        parts = [words for point in points if (words := _only_counted(point, calls))]
-    yield Fact("stages", "good", text, "\n".join(parts), view="stages")
+        for point in points:
+            sentence = _only_counted(point, calls)
+            if sentence:
+                sentences.append(sentence)
+    yield Fact("stages", "good", text, "\n".join(sentences), view="stages")
+
+
+def _first_beyond_dynamo(reader: SessionReader) -> model.Compilation | None:
+    for compilation in variants_in_use(reader):
+        if reader.count(model.Graph, compilation=compilation.id) > 1:
+            return compilation
+    return None
 
 
 def _with_direction(sentence: str, point: StagePoint) -> str:
@@ -70,13 +76,20 @@ def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
     """Return ``AOTAutograd: 640 operations became 3,139.``; empty where as many came out as went
     in, and for a stage that is not from graph to graph.
     """
-    sides = (point.before, point.after)
-    if not all(side and all(_is_known(document, calls) for document in side) for side in sides):
+    if not _are_known(point.before, calls) or not _are_known(point.after, calls):
         return ""
-    before, after = (_operations(side, calls) for side in sides)
+    before = _operations(point.before, calls)
+    after = _operations(point.after, calls)
+    if before == after:
+        return ""
     together = ", forward and backward together" if point.key == "partition" else ""
     sentence = f"{point.title}: {counted(before, 'operation')} became {after:,}{together}."
-    return _with_direction(sentence, point) if before != after else ""
+    return _with_direction(sentence, point)
+
+
+def _are_known(documents: Sequence[Document], calls: Mapping[int, int]) -> bool:
+    """Return whether there are graphs, and the operations of each are counted."""
+    return bool(documents) and all(_is_known(document, calls) for document in documents)
 
 
 def _is_known(document: Document, calls: Mapping[int, int]) -> bool:
@@ -95,10 +108,10 @@ MANY_RECORDINGS = 3
 
 def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield what happened to the CUDA graphs that were asked for; nothing where none were."""
-    found = cuda_graphs(reader)
-    skipped = [graph for graph in found.graphs if graph.state == "skipped"]
-    in_parts = [graph for graph in found.graphs if graph.state == "in parts"]
-    if not found.asked and not skipped and not in_parts:
+    asked = cuda_graphs(reader)
+    skipped = [graph for graph in asked.graphs if graph.state == "skipped"]
+    in_parts = [graph for graph in asked.graphs if graph.state == "in parts"]
+    if not asked.asked and not skipped and not in_parts:
         return
     yield from _by_reason(reader, skipped, "{graphs} does not run as a CUDA graph: {why}.")
     yield from _by_reason(
@@ -106,16 +119,16 @@ def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
         in_parts,
         "{graphs} runs only in part as CUDA graphs; outside of them: {why}.",
     )
-    whole = [graph for graph in found.graphs if graph.state == "captured"]
+    whole = [graph for graph in asked.graphs if graph.state == "captured"]
     if whole and not skipped and not in_parts:
         names = listed([graph.name for graph in whole])
-        yield Fact("call", "good", f"Recorded as CUDA graphs, as {found.asked} asks: {names}.")
-    for graph in found.graphs:
+        yield Fact("call", "good", f"Recorded as CUDA graphs, as {asked.asked} asks: {names}.")
+    for graph in asked.graphs:
         if graph.state == "not recorded":
             yield _not_recorded(graph)
         elif graph.recorded >= MANY_RECORDINGS:
             yield _recordings(graph)
-    yield from _not_known(reader, found)
+    yield from _not_known(reader, asked)
 
 
 def _by_reason(reader: SessionReader, graphs: Sequence[CudaGraph], text: str) -> Iterator[Fact]:
@@ -124,20 +137,24 @@ def _by_reason(reader: SessionReader, graphs: Sequence[CudaGraph], text: str) ->
     for graph in graphs:
         for reason in graph.reasons:
             names.setdefault(reason, []).append(graph.name)
-    for reason, own in list(names.items())[:SHOWN_AT_MOST]:
-        told = text.format(graphs=listed(own), why=f"{reason.text}{_where(reason)}")
-        yield Fact("call", "problem", told, reason.code, _place(reader, reason))
+    for reason, graph_names in list(names.items())[:SHOWN_AT_MOST]:
+        sentence = text.format(graphs=listed(graph_names), why=f"{reason.text}{_where(reason)}")
+        yield Fact("call", "problem", sentence, reason.code, _place(reader, reason))
     if len(names) > SHOWN_AT_MOST:
         more = counted(len(names) - SHOWN_AT_MOST, "more reason")
         yield Fact("call", "problem", f"… and {more} why graphs do not run as CUDA graphs.")
 
 
 def _where(reason: Reason) -> str:
-    return f" at {in_file(reason.file, reason.line)}" if reason.file else ""
+    if not reason.file:
+        return ""
+    return f" at {in_file(reason.file, reason.line)}"
 
 
 def _place(reader: SessionReader, reason: Reason) -> Place | None:
-    return place_of_path(reader, reason.file, reason.line) if reason.file else None
+    if not reason.file:
+        return None
+    return place_of_path(reader, reason.file, reason.line)
 
 
 FEWER_SIZES = "pad to a few sizes, or set triton.cudagraph_skip_dynamic_graphs."
@@ -173,18 +190,17 @@ def _recordings(graph: CudaGraph) -> Fact:
     )
 
 
-def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
+def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
     """Say of which graphs nobody knows whether they run as CUDA graphs."""
-    unknown = [graph for graph in found.graphs if graph.state == "not known"]
-    if found.graphs and not unknown:
+    unknown = [graph for graph in asked.graphs if graph.state == "not known"]
+    if asked.graphs and not unknown:
         return
     for graph in unknown:
         if graph.mutated:
             reason = skip_reason(graph.mutated)
             text = (
                 f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
-                "graph only where "
-                "they come from another one."
+                "graph only where they come from another one."
             )
             yield Fact("call", "notice", text, reason.code, _place(reader, reason))
         for reason in graph.reasons:
@@ -193,13 +209,12 @@ def _not_known(reader: SessionReader, found: CudaGraphs) -> Iterator[Fact]:
                 f"{reason.text}{_where(reason)}."
             )
             yield Fact("call", "notice", text, reason.code, _place(reader, reason))
-    if not found.has_run:
+    if not asked.has_run:
         yield Fact(
             "call",
             "notice",
-            f"{found.asked} asks for CUDA graphs, which are recorded while the program "
-            "runs: whether it "
-            "gets them is not known here.",
+            f"{asked.asked} asks for CUDA graphs, which are recorded while the program "
+            "runs: whether it gets them is not known here.",
             "On a GPU and with --build it is told of each graph that is called three "
             "times or more.",
         )
@@ -232,7 +247,10 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
             )
 
 
-WHAT_TO_DO = 'Mark a region, or put what is to be compiled under with torch.fx.traceback.annotate({"compile_with_inductor": "name"}).'
+WHAT_TO_DO = (
+    "Mark a region, or put what is to be compiled under with "
+    'torch.fx.traceback.annotate({"compile_with_inductor": "name"}).'
+)
 
 
 def regional_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -257,26 +275,20 @@ def regional_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
-    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first hint."""
+    """Return the fact of a break: the line and what it costs; with ``advises``, torch's first
+    hint.
+    """
     where = in_file(graph_break.file, graph_break.line) if graph_break.file else "somewhere"
     hits = f" ({counted(graph_break.count, 'time')})" if graph_break.count > 1 else ""
     loss = f". {graph_break.loss[0].upper()}{graph_break.loss[1:]}" if graph_break.loss else ""
     text = f"{where} breaks the graph{hits}: {graph_break.in_words}{loss}."
-    cost = (
-        graph_break.cost.in_words
-        if graph_break.cost.is_known and graph_break.cost != NO_COST
-        else ""
-    )
+    cost = ""
+    if graph_break.cost.is_known and graph_break.cost != NO_COST:
+        cost = graph_break.cost.in_words
     hint = graph_break.hints[0] if graph_break.hints and advises else ""
     detail = " · ".join(part for part in (graph_break.code, cost, hint) if part)
-    return Fact(
-        "breaks",
-        "notice" if graph_break.is_wrappers else "problem",
-        text,
-        detail,
-        graph_break.place,
-        "breaks",
-    )
+    severity: Severity = "notice" if graph_break.is_wrappers else "problem"
+    return Fact("breaks", severity, text, detail, graph_break.place, "breaks")
 
 
 def look_at(fact: Fact) -> str:
@@ -286,15 +298,13 @@ def look_at(fact: Fact) -> str:
 def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
     """Return the fact that this break costs most, how much, and torch's advice."""
     cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
-    advice = " · ".join(
-        part
-        for part in (graph_break.code, graph_break.hints[0] if graph_break.hints else "")
-        if part
-    )
-    detail = "\n".join(filter(None, (f"{cost}: {graph_break.cost.in_words}.", advice)))
-    return Fact(
-        "next", "problem", look_at(break_fact(graph_break)), detail, graph_break.place, "breaks"
-    )
+    lines = [f"{cost}: {graph_break.cost.in_words}."]
+    hint = graph_break.hints[0] if graph_break.hints else ""
+    advice = " · ".join(part for part in (graph_break.code, hint) if part)
+    if advice:
+        lines.append(advice)
+    text = look_at(break_fact(graph_break))
+    return Fact("next", "problem", text, "\n".join(lines), graph_break.place, "breaks")
 
 
 def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, place_of_source
-from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.facts import Fact, Severity, View
 from fx_explorer.analysis.whole_session import damage, is_log, not_in_text
 from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.kernels.counts import built_kernels, saved_compilations
@@ -54,7 +54,7 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
     """Return everything that went wrong, in the order it happened."""
     names = compilation_names(reader)
     user_files = {f.path: f.id for f in reader.rows(model.SourceFile) if f.is_user}
-    found = []
+    explained = []
     of_text: dict[int, tuple[str, Place | None]] = {}
     characters = 0
     for failure in reader.rows(model.Failure):
@@ -65,10 +65,9 @@ def failures(reader: SessionReader) -> list[ExplainedFailure]:
             characters += len(traceback)
             of_text[failure.text] = traceback, _innermost(reader, traceback, user_files)
         traceback, place = of_text[failure.text]
-        found.append(
-            ExplainedFailure(failure, names.get(failure.compilation, ""), traceback, place)
-        )
-    return found
+        compilation = names.get(failure.compilation, "")
+        explained.append(ExplainedFailure(failure, compilation, traceback, place))
+    return explained
 
 
 def _innermost(reader: SessionReader, traceback: str, user_files: dict[str, int]) -> Place | None:
@@ -120,21 +119,14 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     if waiting:
         yield waiting
     elif outcome is None and is_log(reader):
-        is_followed = (reader.meta("log") or {}).get("is_followed")
-        now = (
-            "The log is followed while a job writes it."
-            if is_followed
-            else "The log is still being read."
-        )
+        now = "The log is still being read."
+        if (reader.meta("log") or {}).get("is_followed"):
+            now = "The log is followed while a job writes it."
         yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
     elif outcome is None:
         progress = reader.meta("progress", "")
-        yield Fact(
-            "run",
-            "notice",
-            "Still at work" + (f": {progress}" if progress else "") + ".",
-            view="console",
-        )
+        text = f"Still at work: {progress}." if progress else "Still at work."
+        yield Fact("run", "notice", text, view="console")
     elif is_log(reader):
         ended = model.Outcome.from_json(outcome)
         if not ended.went_well:
@@ -146,23 +138,7 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     else:
         yield _ended(reader, model.Outcome.from_json(outcome))
     for explained_failure in failures(reader):
-        failure, message = explained_failure.failure, first_line(explained_failure.failure.message)
-        if failure.where == "compiler":
-            what = "Compiling raised an error, and the program continued"
-            yield Fact(
-                "run",
-                "notice" if went_on(reader) else "problem",
-                f"{what if went_on(reader) else 'The compiler failed'}: {message}",
-                place=explained_failure.place,
-                view="console",
-            )
-        elif failure.where == "measuring":
-            yield Fact("run", "notice", message, place=explained_failure.place, view="console")
-        elif failure.where == "recorder":
-            stage = f" ({failure.stage})" if failure.stage else ""
-            yield Fact(
-                "run", "notice", f"One view could not be recorded{stage}: {message}", view="console"
-            )
+        yield from _failure_facts(reader, explained_failure)
     is_virtual = (reader.meta("environment") or {}).get("virtual_gpu")
     if (
         outcome is not None
@@ -172,6 +148,25 @@ def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fa
     ):
         yield from _inspection(reader)
     yield from _differences_from_users_run(reader)
+
+
+def _failure_facts(reader: SessionReader, explained_failure: ExplainedFailure) -> Iterator[Fact]:
+    failure = explained_failure.failure
+    place = explained_failure.place
+    message = first_line(failure.message)
+    if failure.where == "compiler":
+        if went_on(reader):
+            text = f"Compiling raised an error, and the program continued: {message}"
+            yield Fact("run", "notice", text, place=place, view="console")
+        else:
+            text = f"The compiler failed: {message}"
+            yield Fact("run", "problem", text, place=place, view="console")
+    elif failure.where == "measuring":
+        yield Fact("run", "notice", message, place=place, view="console")
+    elif failure.where == "recorder":
+        stage = f" ({failure.stage})" if failure.stage else ""
+        text = f"One view could not be recorded{stage}: {message}"
+        yield Fact("run", "notice", text, view="console")
 
 
 def _inspection(reader: SessionReader) -> Iterator[Fact]:
@@ -184,9 +179,10 @@ def _inspection(reader: SessionReader) -> Iterator[Fact]:
         saved = f", except what is saved ({listed(saved_compilations(reader), 5)})"
     detail = (
         "Kernels were generated and are shown, but not built, so it is not known whether building "
-        "them fails; --build compiles and runs them. "
-        f"{OTHER_RANDOM_NUMBERS if has_other_random_numbers(reader) else ''}"
-    ).rstrip()
+        "them fails; --build compiles and runs them."
+    )
+    if has_other_random_numbers(reader):
+        detail += f" {OTHER_RANDOM_NUMBERS}"
     text = f"This was an inspection: nothing was built{saved}."
     yield Fact("run", "good", text, detail, view="kernels")
 
@@ -224,7 +220,7 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
     """Say how the program ended."""
     name = (reader.meta("target") or {}).get("name", "The program")
     early = ", although more of it was left to run" if outcome.is_early else ""
-    told = {
+    texts = {
         "finished": f"{name} ran to its end.",
         "raised": f"{name} stopped with an error.",
         "exited": f"{name} ended the program itself (exit status {outcome.exit_code}){early}.",
@@ -238,20 +234,19 @@ def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
         severity: Severity = "notice" if outcome.is_early else "good"
     else:
         severity = "notice" if outcome.kind == "cancelled" else "problem"
-    place = next(
-        (f.place for f in failures(reader) if f.place and f.failure.where == "program"), None
-    )
+    place = _place_of_the_programs_failure(reader)
     detail = outcome.message or what_ran(reader)
     if outcome.in_eager_graphs:
         detail += f". {OF_EAGER_GRAPHS}"
-    return Fact(
-        "run",
-        severity,
-        told[outcome.kind],
-        detail,
-        place,
-        "overview" if severity == "good" else "console",
-    )
+    view: View = "overview" if severity == "good" else "console"
+    return Fact("run", severity, texts[outcome.kind], detail, place, view)
+
+
+def _place_of_the_programs_failure(reader: SessionReader) -> Place | None:
+    for explained_failure in failures(reader):
+        if explained_failure.place and explained_failure.failure.where == "program":
+            return explained_failure.place
+    return None
 
 
 def what_ran(reader: SessionReader) -> str:
@@ -261,24 +256,19 @@ def what_ran(reader: SessionReader) -> str:
     target, environment = reader.meta("target") or {}, reader.meta("environment") or {}
     request = reader.meta("request") or {}
     parameters = target.get("parameters") or 0
-    kind = {"module": "model", "function": "function", "script": "script"}.get(
-        target.get("kind", ""), ""
-    )
-    size = f"{kind} with {counted(parameters, 'parameter')}" if kind and parameters else kind
+    kinds = {"module": "model", "function": "function", "script": "script"}
+    size = kinds.get(target.get("kind", ""), "")
+    if size and parameters:
+        size = f"{size} with {counted(parameters, 'parameter')}"
     if target.get("train") or reader.count(model.Graph, stage="backward"):
         trained = "forward and backward"
     else:
         trained = "forward only" if reader.count(model.Graph) else ""
     torch = f"torch {environment['torch']}" if environment.get("torch") else ""
     backend = request.get("backend", "inductor")
-    told = (
-        size,
-        trained,
-        ran_on(environment),
-        torch,
-        f"backend {backend}" if backend != "inductor" else "",
-    )
-    return " · ".join(part for part in told if part)
+    other_backend = f"backend {backend}" if backend != "inductor" else ""
+    parts = (size, trained, ran_on(environment), torch, other_backend)
+    return " · ".join(part for part in parts if part)
 
 
 def ran_on(environment: Mapping[str, Any]) -> str:
@@ -316,63 +306,69 @@ ONLY_TRITON = (
 
 def log_facts(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much of the log was read, and what was not."""
-    told = reader.meta("log") or {}
+    log = reader.meta("log") or {}
     name = (reader.meta("target") or {}).get("name", "The file")
-    found = damage(reader)
-    whole = "" if found else ", all of them read"
-    records = int(told.get("records", 0))
-    if told.get("format") == "torch_logs":
-        has = listed(
-            [f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8
+    damages = damage(reader)
+    severity: Severity = "notice" if damages else "good"
+    whole = "" if damages else ", all of them read"
+    records = int(log.get("records", 0))
+    if log.get("format") == "torch_logs":
+        text = (
+            f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: "
+            f"{_kinds_with_counts(log)}."
         )
-        text = f"{name} has {counted(records, 'message')} that torch printed for TORCH_LOGS: {has}."
         absent = [*not_in_text(reader), "times", "how compilations ended"]
         detail = NOT_IN_TEXT.format(listed(absent, 8))
-        yield Fact("run", "notice" if found else "good", text, detail, view="source")
-    elif told.get("format") == "debug_directory":
+        yield Fact("run", severity, text, detail, view="source")
+    elif log.get("format") == "debug_directory":
         text = (
             f"{name} is a directory that torch wrote for TORCH_COMPILE_DEBUG: "
             f"{counted(records, 'file')}{whole}."
         )
-        beside = told.get("beside") or []
-        more = (
-            f" torch wrote a log of the same run, which has more: fx-explorer {beside[0]}"
-            if beside
-            else ""
-        )
-        yield Fact(
-            "run", "notice" if found else "good", text, f"{NOT_IN_DIRECTORY}{more}", view="source"
-        )
-    elif told.get("format") == "provenance":
+        detail = NOT_IN_DIRECTORY
+        logs_beside = log.get("beside") or []
+        if logs_beside:
+            detail += (
+                f" torch wrote a log of the same run, which has more: fx-explorer {logs_beside[0]}"
+            )
+        yield Fact("run", severity, text, detail, view="source")
+    elif log.get("format") == "provenance":
         text = f"{name} is a table of torch's: what each kernel computes{whole}."
-        yield Fact("run", "notice" if found else "good", text, ONLY_NAMES, view="source")
-    elif told.get("format") == "tritonparse":
-        has = listed(
-            [f"{kind} ({count:,})" for kind, count in (told.get("kinds") or {}).items()], 8
-        )
-        text = f"{name} is a log of tritonparse: {counted(records, 'event')}{whole}: {has}."
-        yield Fact("run", "notice" if found else "good", text, ONLY_TRITON, view="kernels")
+        yield Fact("run", severity, text, ONLY_NAMES, view="source")
+    elif log.get("format") == "tritonparse":
+        events = f"{counted(records, 'event')}{whole}: {_kinds_with_counts(log)}"
+        text = f"{name} is a log of tritonparse: {events}."
+        yield Fact("run", severity, text, ONLY_TRITON, view="kernels")
     else:
         text = f"{name} is a TORCH_TRACE log: {counted(records, 'record')}{whole}."
-        yield Fact("run", "notice" if found else "good", text, NOT_TOLD, view="source")
-    ranks = [rank for rank in told.get("ranks", ()) if rank >= 0]
+        yield Fact("run", severity, text, NOT_TOLD, view="source")
+    ranks = [rank for rank in log.get("ranks", ()) if rank >= 0]
     if len(ranks) > 1:
         text = (
             f"{counted(len(ranks), 'rank')} wrote into this file "
             f"({listed(map(str, ranks), 8)}), each with its own [0/0]."
         )
-        yield Fact(
-            "run", "notice", text, f"They are taken apart and compared by: fx-explorer ranks {name}"
-        )
-    if found:
-        lines = list(dict.fromkeys(f"{line:,}" for line in told.get("damaged_lines", ())))
-        where = (
-            f"First in {'line' if len(lines) == 1 else 'lines'} {listed(lines)}." if lines else ""
-        )
-        yield Fact(
-            "run", "notice", f"Not all of it is as torch wrote it: {'; '.join(found)}.", where
-        )
-    unknown = told.get("unknown") or {}
+        detail = f"They are taken apart and compared by: fx-explorer ranks {name}"
+        yield Fact("run", "notice", text, detail)
+    if damages:
+        text = f"Not all of it is as torch wrote it: {'; '.join(damages)}."
+        yield Fact("run", "notice", text, _first_damaged_lines(log))
+    unknown = log.get("unknown") or {}
     if unknown:
         kinds = listed([f"{kind} ({count:,})" for kind, count in sorted(unknown.items())], 6)
         yield Fact("run", "notice", f"Not known here, and kept as texts: {kinds}.", view="source")
+
+
+def _kinds_with_counts(log: Mapping[str, Any]) -> str:
+    """Return ``graph (3), guards (12)``: the kinds of records that were read."""
+    kinds = log.get("kinds") or {}
+    return listed([f"{kind} ({count:,})" for kind, count in kinds.items()], 8)
+
+
+def _first_damaged_lines(log: Mapping[str, Any]) -> str:
+    """Return ``First in lines 12 and 40.``; empty where no line is known."""
+    lines = list(dict.fromkeys(f"{line:,}" for line in log.get("damaged_lines", ())))
+    if not lines:
+        return ""
+    noun = "line" if len(lines) == 1 else "lines"
+    return f"First in {noun} {listed(lines)}."

@@ -48,29 +48,29 @@ def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:
     words = typed.casefold().split()
     if not words:
         return []
+    published_texts = [
+        stage.document for stage in published_stages(reader) if stage.document.kind == "artifact"
+    ]
     kinds: list[Iterator[Match]] = [
         _named_lines(reader, typed.strip().casefold()),
         _breaks(reader, words),
         _kernels(reader, words),
         _nodes(reader, words, limit),
         _lines(reader, words, read_sources(reader)),
-        _lines(
-            reader,
-            words,
-            [
-                stage.document
-                for stage in published_stages(reader)
-                if stage.document.kind == "artifact"
-            ],
-        ),
+        _lines(reader, words, published_texts),
     ]
-    matches = [match for kind in kinds for match in islice(kind, limit)]
+    matches: list[Match] = []
+    for kind in kinds:
+        matches += islice(kind, limit)
     return sorted(matches, key=lambda match: match.rank)[:limit]
 
 
 def _rank(name: str, words: list[str]) -> int:
+    """Return 0 for a name that is the first word, 1 for one that begins with it, else 2."""
     name = name.casefold()
-    return 0 if name == words[0] else 1 if name.startswith(words[0]) else 2
+    if name == words[0]:
+        return 0
+    return 1 if name.startswith(words[0]) else 2
 
 
 def _contains(texts: Iterable[str], words: list[str]) -> bool:
@@ -104,30 +104,28 @@ def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
 
 def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
     for graph_break in distinct_breaks(reader):
-        if graph_break.place and _contains(
-            (
-                graph_break.reason,
-                graph_break.code,
-                graph_break.registry_id,
-                graph_break.file,
-                "graph break",
-            ),
-            words,
-        ):
-            yield Match(
-                "break",
-                graph_break.reason,
-                f"{graph_break.place.document.title}:{graph_break.line}",
-                graph_break.place,
-                1,
-            )
+        place = graph_break.place
+        if not place:
+            continue
+        texts = (
+            graph_break.reason,
+            graph_break.code,
+            graph_break.registry_id,
+            graph_break.file,
+            "graph break",
+        )
+        if _contains(texts, words):
+            where = f"{place.document.title}:{graph_break.line}"
+            yield Match("break", graph_break.reason, where, place, 1)
 
 
 def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    matching = (
-        k for k in reader.rows(model.Kernel) if _contains((k.name, k.language, k.direction), words)
-    )
-    for kernel in sorted(matching, key=lambda k: _rank(k.name, words)):
+    matching = [
+        kernel
+        for kernel in reader.rows(model.Kernel)
+        if _contains((kernel.name, kernel.language, kernel.direction), words)
+    ]
+    for kernel in sorted(matching, key=lambda kernel: _rank(kernel.name, words)):
         place = place_of_kernel(reader, kernel)
         if place:
             yield Match("kernel", kernel.name, kernel.direction, place, _rank(kernel.name, words))
@@ -138,10 +136,8 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
     ids += nodes_containing(reader, words, limit)
     nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
-    documents = {
-        graph: document_of(reader, "graph", graph)
-        for graph in {node.graph for node in nodes.values()}
-    }
+    graphs = {node.graph for node in nodes.values()}
+    documents = {graph: document_of(reader, "graph", graph) for graph in graphs}
     for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
         document = documents[node.graph]
         where = f"[{document.owner}] {document.title}" if document.owner else document.title
@@ -160,10 +156,5 @@ def _lines(
     for document in documents:
         for number, line in enumerate(lines_of(reader, document)):
             if _contains((line,), words):
-                yield Match(
-                    "line",
-                    line.strip(),
-                    f"{document.title}:{number + 1}",
-                    Place(document, number),
-                    2,
-                )
+                where = f"{document.title}:{number + 1}"
+                yield Match("line", line.strip(), where, Place(document, number), 2)

@@ -41,7 +41,8 @@ def bench_facts(reader: SessionReader) -> Iterator[Fact]:
         return
     wrong = problems(figures)
     for sentence in verdict(figures):
-        yield Fact("bench", "problem" if sentence in wrong else "notice", sentence, view="bench")
+        severity: Severity = "problem" if sentence in wrong else "notice"
+        yield Fact("bench", severity, sentence, view="bench")
 
 
 SHOWN = 2
@@ -57,10 +58,10 @@ def ledger_facts(reader: SessionReader) -> Iterator[Fact]:
     from fx_explorer.instruments.ledger.verdict import verdict
 
     figures = ledger_figures(reader)
-    if figures is not None:
-        yield from (
-            Fact("call", "good", sentence, view="ledger") for sentence in verdict(figures)[:SHOWN]
-        )
+    if figures is None:
+        return
+    for sentence in verdict(figures)[:SHOWN]:
+        yield Fact("call", "good", sentence, view="ledger")
 
 
 def profile_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -73,11 +74,11 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
     from fx_explorer.instruments.profile.verdict import in_short
 
     figures = profile_figures(reader)
-    if figures is not None:
-        severity: Severity = "good" if figures.kernels else "problem"
-        yield from (
-            Fact("profile", severity, sentence, view="profile") for sentence in in_short(figures)
-        )
+    if figures is None:
+        return
+    severity: Severity = "good" if figures.kernels else "problem"
+    for sentence in in_short(figures):
+        yield Fact("profile", severity, sentence, view="profile")
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -95,8 +96,9 @@ def support_facts(reader: SessionReader) -> Iterator[Fact]:
         if not summary.is_said:
             continue
         is_all = summary.supported.count == summary.whole.count
+        severity: Severity = "good" if is_all else "notice"
         for sentence in short_verdict(summary):
-            yield Fact("backend", "good" if is_all else "notice", sentence, view="support")
+            yield Fact("backend", severity, sentence, view="support")
 
 
 SHOWN_AT_MOST = 3
@@ -104,39 +106,25 @@ SHOWN_AT_MOST = 3
 
 
 def backend_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield a fact for each backend that published a stage or told a run, and what was wrong with
-    it. A backend that did neither has nothing to say here.
+    """Yield a fact for each backend that published a stage or reported a run, and what was wrong
+    with it. A backend that did neither has nothing to say here.
     """
-    for backend_summary in backend_summaries(reader):
-        if backend_summary.stages or backend_summary.runs:
-            place = Place(backend_summary.stages[0].document) if backend_summary.stages else None
-            yield Fact(
-                "backend",
-                "good",
-                f"Backend {backend_summary.backend}: {backend_summary.in_words}.",
-                backend_summary.called,
-                place,
-                "backend",
-            )
+    for summary in backend_summaries(reader):
+        if summary.stages or summary.runs:
+            place = Place(summary.stages[0].document) if summary.stages else None
+            text = f"Backend {summary.backend}: {summary.in_words}."
+            yield Fact("backend", "good", text, summary.called, place, "backend")
     wrong = [
         failure
         for failure in reader.rows(model.Failure, where="backend")
         if failure.kind != "remark"
     ]
     for failure in wrong[:SHOWN_AT_MOST]:
-        yield Fact(
-            "backend",
-            "notice",
-            f"{failure.message[:1].upper()}{failure.message[1:]}.",
-            view="backend",
-        )
+        text = f"{failure.message[:1].upper()}{failure.message[1:]}."
+        yield Fact("backend", "notice", text, view="backend")
     if len(wrong) > SHOWN_AT_MOST:
-        yield Fact(
-            "backend",
-            "notice",
-            f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it.",
-            view="console",
-        )
+        text = f"… and {len(wrong) - SHOWN_AT_MOST:,} more things are wrong with it."
+        yield Fact("backend", "notice", text, view="console")
 
 
 def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -152,7 +140,10 @@ def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
 
     dynamo = seen_by_dynamo(reader)
     for row in rows:
-        yield _made(reader, row, dynamo) if row.graph and dynamo else _refused(reader, row)
+        if row.graph and dynamo:
+            yield _made(reader, row, dynamo)
+        else:
+            yield _refused(reader, row)
 
 
 def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
@@ -171,21 +162,21 @@ def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
 def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
     from fx_explorer.instruments.front_ends.refusals import refusal  # likewise
 
-    told = refusal(row)
+    known_refusal = refusal(row)
     where = f" at {in_file(row.file, row.line)}" if row.line else ""
     state = "was stopped" if row.state == "timed_out" else "refused the target"
-    detail = [
-        row.code,
-        told.why if told else "",
-        f"What to do: {told.advice}." if told and told.advice else "",
-    ]
-    said = row.error if row.traceback else ""
-    detail += [f"It said: {said.splitlines()[0]}" if said else "", *row.remarks]
-    text = f"{model.FRONT_END_CALLS[row.name]} {state}{where}."
+    detail = [row.code]
+    if known_refusal:
+        detail.append(known_refusal.why)
+        if known_refusal.advice:
+            detail.append(f"What to do: {known_refusal.advice}.")
+    if row.traceback and row.error:
+        detail.append(f"It said: {row.error.splitlines()[0]}")
+    detail += row.remarks
     return Fact(
         "front_ends",
         "notice",
-        text,
+        f"{model.FRONT_END_CALLS[row.name]} {state}{where}.",
         "\n".join(filter(None, detail)),
         place_of_path(reader, row.file, row.line),
     )

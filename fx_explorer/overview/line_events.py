@@ -24,17 +24,18 @@ class LineEvent:
 
 def line_events(reader: SessionReader, document: Document) -> dict[int, list[LineEvent]]:
     """Return line (from 0) of a source file → what happened there, breaks first."""
-    found: dict[int, list[LineEvent]] = {}
+    events: dict[int, list[LineEvent]] = {}
     if document.kind != "source":
-        return found
+        return events
     for graph_break in distinct_breaks(reader):
-        if graph_break.place and graph_break.place.document == document:
-            found.setdefault(graph_break.place.line, []).append(
-                LineEvent("graph break", f"graph break: {first_line(graph_break.in_words)}")
-            )
+        place = graph_break.place
+        if place and place.document == document:
+            text = f"graph break: {first_line(graph_break.in_words)}"
+            events.setdefault(place.line, []).append(LineEvent("graph break", text))
     for again in recompiles(reader):
         if again.place and again.place.document == document:
             event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")
-            if event not in found.setdefault(again.place.line, []):
-                found[again.place.line].append(event)
-    return found
+            of_line = events.setdefault(again.place.line, [])
+            if event not in of_line:
+                of_line.append(event)
+    return events

@@ -45,11 +45,14 @@ def virtual_gpu(reader: SessionReader) -> str:
 
 
 def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
-    title, told = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
+    """Yield what is different from a run on the GPU; nothing where the capture was not for a virtual
+    one.
+    """
+    title, record = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
     if not title:
         return
-    mode = BY_MODE.get(told.get("feeding", ""), "")
-    reason = f": {told['reason']}." if told.get("reason") else ""
+    mode = BY_MODE.get(record.get("feeding", ""), "")
+    reason = f": {record['reason']}." if record.get("reason") else ""
     yield Fact(
         "run",
         "good",
@@ -57,15 +60,15 @@ def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
         f"{mode}{reason}",
         view="kernels",
     )
-    if told.get("warning"):
-        yield Fact(
-            "run", "notice", f"{told['warning'][0].upper()}{told['warning'][1:]}.", view="kernels"
-        )
-    if choices := reader.meta("virtual_gpu_choices"):
+    warning = record.get("warning")
+    if warning:
+        yield Fact("run", "notice", f"{warning[0].upper()}{warning[1:]}.", view="kernels")
+    choices = reader.meta("virtual_gpu_choices")
+    if choices:
         yield _untimed(choices)
-    yield from _placeholders(reader, told.get("placeholders", []))
-    yield from _unsaved(reader, told.get("unsaved", []))
-    yield from _questions(reader, told.get("questions", []))
+    yield from _placeholders(reader, record.get("placeholders", []))
+    yield from _unsaved(reader, record.get("unsaved", []))
+    yield from _questions(reader, record.get("questions", []))
     yield from _constants(reader)
 
 
@@ -73,39 +76,37 @@ def first_question(facts: list[Fact]) -> Fact | None:
     """Find the fact of the overview that makes the code differ from the GPU's and can be put
     right.
     """
-    return next((fact for fact in facts if fact.detail.endswith(AS_ON_THE_GPU)), None)
+    for fact in facts:
+        if fact.detail.endswith(AS_ON_THE_GPU):
+            return fact
+    return None
 
 
 def _constants(reader: SessionReader) -> Iterator[Fact]:
     """Yield the facts on ``torch.tensor`` of Python numbers in a graph: torch makes the tensor on a
     GPU if there is one, else on the CPU, and copies it.
     """
-    copied = [node for target in _COPIES for node in reader.rows(Node, target=target)]
-    lines = {
-        (node.file, node.line): node
-        for node in copied
-        if node.arguments.startswith(_MADE_ON_THE_CPU)
-    }
-    for (file, line), _ in list(lines.items())[:1]:
-        path = reader.get(SourceFile, file).path if file else ""
-        where = f"{in_file(path, line)} makes" if path else "The program makes"
-        others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
-        text = (
-            f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
-            "is there has it at once."
-        )
-        detail = (
-            "Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute "
-            f"is the same.{others}"
-        )
-        yield Fact(
-            "kernels",
-            "notice",
-            text,
-            detail,
-            place_of_path(reader, path, line) if path else None,
-            "kernels",
-        )
+    lines: dict[tuple[int, int], None] = {}
+    for target in _COPIES:
+        for node in reader.rows(Node, target=target):
+            if node.arguments.startswith(_MADE_ON_THE_CPU):
+                lines[node.file, node.line] = None
+    if not lines:
+        return
+    file, line = next(iter(lines))
+    path = reader.get(SourceFile, file).path if file else ""
+    where = f"{in_file(path, line)} makes" if path else "The program makes"
+    others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
+    text = (
+        f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
+        "is there has it at once."
+    )
+    detail = (
+        "Names of kernels say _to_copy where the GPU's say lift_fresh; what they compute "
+        f"is the same.{others}"
+    )
+    place = place_of_path(reader, path, line) if path else None
+    yield Fact("kernels", "notice", text, detail, place, "kernels")
 
 
 def _untimed(choices: list[dict[str, Any]]) -> Fact:
@@ -147,29 +148,30 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
 
 def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[Fact]:
     """Yield the fact that ``torch.save`` wrote nothing."""
-    for one in unsaved[:1]:
-        others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
-        text = (
-            f"{in_file(one['file'], one['line'])} saves tensors without content{others}: "
-            "nothing was written."
-        )
-        place = place_of_path(reader, one["file"], one["line"])
-        yield Fact(
-            "run", "notice", text, "Files of earlier runs are as they were.", place, "source"
-        )
+    if not unsaved:
+        return
+    first = unsaved[0]
+    others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
+    text = (
+        f"{in_file(first['file'], first['line'])} saves tensors without content{others}: "
+        "nothing was written."
+    )
+    place = place_of_path(reader, first["file"], first["line"])
+    yield Fact("run", "notice", text, "Files of earlier runs are as they were.", place, "source")
 
 
 def _questions(reader: SessionReader, questions: list[dict[str, Any]]) -> Iterator[Fact]:
     """Yield the facts on questions of the program's code that may lead to another branch on the
     GPU.
     """
-    for one in questions[:SHOWN_AT_MOST]:
-        asked = f"{in_file(one['file'], one['line'])} asks {one['what']}"
-        text = f"{asked}: on the GPU it may take another branch than the one that was captured."
-        detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
-        yield Fact(
-            "run", "notice", text, detail, place_of_path(reader, one["file"], one["line"]), "source"
+    for question in questions[:SHOWN_AT_MOST]:
+        file, line = question["file"], question["line"]
+        text = (
+            f"{in_file(file, line)} asks {question['what']}: on the GPU it may take another branch "
+            "than the one that was captured."
         )
+        detail = f"The program ran on the CPU, where the answer is no. {AS_ON_THE_GPU}"
+        yield Fact("run", "notice", text, detail, place_of_path(reader, file, line), "source")
     if len(questions) > SHOWN_AT_MOST:
         more = counted(len(questions) - SHOWN_AT_MOST, "more such question")
         yield Fact("run", "notice", f"The program has {more} about the device.", view="source")
@@ -185,12 +187,15 @@ def is_package(reader: SessionReader) -> bool:
     return (reader.meta("target") or {}).get("kind") == "package"
 
 
+_TABLE = "What each kernel computes"
+"""Title of the table that torch writes of kernels and the operations behind them."""
+
+
 def _computed(texts: list[model.Artifact]) -> str:
     """Return where it stands what each kernel computes, or why nowhere."""
-    table = next((row.title for row in texts if row.title == "What each kernel computes"), "")
-    if table:
+    if any(row.title == _TABLE for row in texts):
         return (
-            f"The document {table} has the operations and lines of your program behind each "
+            f"The document {_TABLE} has the operations and lines of your program behind each "
             "of them."
         )
     return (
@@ -215,29 +220,18 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
             for row in reader.rows(model.Artifact, compilation=compilation.id)
             if row.stage != "kernel"
         ]
-        if texts:
-            document = artifact_document(texts[0], compilation.name)
-            lines = sum(row.line_count for row in texts[:-1])
-            said = (
-                f"{compilation.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
-            )
-            yield Fact(
-                "kernels",
-                "good",
-                said,
-                listed([row.title for row in texts[:-1]], 6),
-                Place(document),
-            )
-            kernels = reader.rows(model.Kernel, compilation=compilation.id)
-            if kernels:
-                library = sum(row.language == "extern" for row in kernels)
-                generated = counted(len(kernels) - library, "generated kernel")
-                told = f"It calls {generated} and {counted(library, 'library function')}."
-                yield Fact("kernels", "good", told, _computed(texts), view="kernels")
-            yield Fact(
-                "next",
-                "good",
-                f"See {document.title}, the code that calls the kernels.",
-                "",
-                Place(document),
-            )
+        if not texts:
+            continue
+        document = artifact_document(texts[0], compilation.name)
+        lines = sum(row.line_count for row in texts[:-1])
+        text = f"{compilation.name}: {counted(len(texts) - 1, 'text')}, {counted(lines, 'line')}."
+        titles = listed([row.title for row in texts[:-1]], 6)
+        yield Fact("kernels", "good", text, titles, Place(document))
+        kernels = reader.rows(model.Kernel, compilation=compilation.id)
+        if kernels:
+            library = sum(row.language == "extern" for row in kernels)
+            generated = counted(len(kernels) - library, "generated kernel")
+            text = f"It calls {generated} and {counted(library, 'library function')}."
+            yield Fact("kernels", "good", text, _computed(texts), view="kernels")
+        text = f"See {document.title}, the code that calls the kernels."
+        yield Fact("next", "good", text, "", Place(document))

@@ -77,14 +77,13 @@ def outline(reader: SessionReader) -> list[OutlineEntry]:
             entries += following
             continue
         compilation, depth = following
-        heading, *own = (
+        entries_of_this = [
             replace(entry, depth=entry.depth + depth) for entry in _compilation(reader, compilation)
-        )
-        entries.append(heading)
-        pending += [
-            own,
-            *((variant, depth + 1) for variant in reversed(variants.get(compilation.id, []))),
         ]
+        entries.append(entries_of_this[0])
+        pending.append(entries_of_this[1:])
+        following_variants = reversed(variants.get(compilation.id, []))
+        pending += [(variant, depth + 1) for variant in following_variants]
     return entries + _front_ends(reader)
 
 
@@ -98,29 +97,22 @@ def _front_ends(reader: SessionReader) -> list[OutlineEntry]:
     for row in rows:
         title, document = model.FRONT_END_CALLS[row.name], documents.get(row.graph)
         if document:
-            entries.append(
-                OutlineEntry(1, title, counted(document.line_count, "node"), "ok", Place(document))
-            )
+            entries.append(_front_end_graph(1, title, document))
             inside = [
-                document
-                for document in documents.values()
-                if document.title.startswith(f"{title} · ")
+                nested for nested in documents.values() if nested.title.startswith(f"{title} · ")
             ]
-            entries += (
-                OutlineEntry(
-                    2, document.title, counted(document.line_count, "node"), "ok", Place(document)
-                )
-                for document in inside
-            )
+            entries += [_front_end_graph(2, nested.title, nested) for nested in inside]
             continue
         why = "took too long" if row.state == "timed_out" else "refused"
-        where = f" at {in_file(row.file, row.line)}" if row.line else ""
-        entries.append(
-            OutlineEntry(
-                1, title, f"{why}{where}", "failed", place_of_path(reader, row.file, row.line)
-            )
-        )
+        if row.line:
+            why += f" at {in_file(row.file, row.line)}"
+        place = place_of_path(reader, row.file, row.line)
+        entries.append(OutlineEntry(1, title, why, "failed", place))
     return entries
+
+
+def _front_end_graph(depth: int, title: str, document: Document) -> OutlineEntry:
+    return OutlineEntry(depth, title, counted(document.line_count, "node"), "ok", Place(document))
 
 
 def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[model.Compilation]]:
@@ -128,12 +120,12 @@ def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[mode
     origin that began before them.
     """
     first: dict[str, int] = {}
-    found: dict[int, list[model.Compilation]] = {}
+    variants: dict[int, list[model.Compilation]] = {}
     for compilation in compilations:
         origin = first.get(compilation.variant_of, 0) if compilation.variant_of else 0
-        found.setdefault(origin, []).append(compilation)
+        variants.setdefault(origin, []).append(compilation)
         first.setdefault(compilation.name, compilation.id)
-    return found
+    return variants
 
 
 def _sources(reader: SessionReader) -> list[OutlineEntry]:
@@ -143,14 +135,14 @@ def _sources(reader: SessionReader) -> list[OutlineEntry]:
     shown = read_sources(reader)
     if not shown:
         return []
-    own = {file.id for file in reader.rows(model.SourceFile, is_user=True)}
-    entries = [
-        OutlineEntry(0, "Source", counted(len(shown), "file")),
-        *(_source(d, 1) for d in shown if d.id in own),
-    ]
-    packages = [document for document in shown if document.id not in own]
-    heading = [OutlineEntry(1, "of packages", counted(len(packages), "file"))] if packages else []
-    return [*entries, *heading, *(_source(document, 2) for document in packages)]
+    user_files = {file.id for file in reader.rows(model.SourceFile, is_user=True)}
+    entries = [OutlineEntry(0, "Source", counted(len(shown), "file"))]
+    entries += [_source(document, 1) for document in shown if document.id in user_files]
+    packages = [document for document in shown if document.id not in user_files]
+    if packages:
+        entries.append(OutlineEntry(1, "of packages", counted(len(packages), "file")))
+        entries += [_source(document, 2) for document in packages]
+    return entries
 
 
 def _source(document: Document, depth: int) -> OutlineEntry:
@@ -200,24 +192,22 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
         every = documents_but_kernels(reader, compilation)
     else:
         every = documents_of(reader, compilation)
-    shown = [d for d in every if d.stage != "kernel"]
-    parents = {
-        g.id: g.parent for g in reader.rows(model.Graph, compilation=compilation.id) if g.parent
-    }
+    shown = [document for document in every if document.stage != "kernel"]
+    graphs = reader.rows(model.Graph, compilation=compilation.id)
+    nested_graphs = {graph.id: graph for graph in graphs if graph.parent}
+    parents = {graph.id: graph.parent for graph in nested_graphs.values()}
     calls = {
-        graph: calls_of_nested_graph(reader, reader.get(model.Graph, graph)) for graph in parents
+        number: calls_of_nested_graph(reader, graph) for number, graph in nested_graphs.items()
     }
-    entries += (
-        _document(d, is_nested, calls.get(d.id, 0))
-        for d, is_nested in zip(shown, _nested(shown, parents), strict=True)
-    )
+    for document, is_nested in zip(shown, _nested(shown, parents), strict=True):
+        entries.append(_document(document, is_nested, calls.get(document.id, 0)))
     if is_long:
         entries += _ranges(reader, compilation)
     else:
         texts = {document.id: document for document in every if document.kind == "artifact"}
         entries += _kernels(reader.rows(model.Kernel, compilation=compilation.id), texts)
-    missing = compilation.missing_stages or {}
-    entries += (OutlineEntry(1, stage, why, "missing") for stage, why in missing.items())
+    for stage, why in (compilation.missing_stages or {}).items():
+        entries.append(OutlineEntry(1, stage, why, "missing"))
     return entries
 
 
@@ -239,9 +229,11 @@ def _document(document: Document, is_nested: bool, calls: int) -> OutlineEntry:
     it.
     """
     is_graph = document.kind == "graph"
-    called = f", called {counted(calls, 'time')}" if is_graph and calls > 1 else ""
-    detail = f"{counted(document.line_count, 'node' if is_graph else 'line')}{called}"
-    return OutlineEntry(2 if is_nested else 1, document.title, detail, "ok", Place(document))
+    detail = counted(document.line_count, "node" if is_graph else "line")
+    if is_graph and calls > 1:
+        detail += f", called {counted(calls, 'time')}"
+    depth = 2 if is_nested else 1
+    return OutlineEntry(depth, document.title, detail, "ok", Place(document))
 
 
 def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterable[OutlineEntry]:
@@ -253,7 +245,8 @@ def _kernels(kernels: list[model.Kernel], texts: dict[int, Document]) -> Iterabl
 
 
 def _heading(direction: str, count: int) -> OutlineEntry:
-    return OutlineEntry(1, f"Kernels · {direction}" if direction else "Kernels", f"{count:,}", "ok")
+    title = f"Kernels · {direction}" if direction else "Kernels"
+    return OutlineEntry(1, title, f"{count:,}", "ok")
 
 
 def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> OutlineEntry:
@@ -264,10 +257,10 @@ def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> Out
 
 def _ranges(reader: SessionReader, compilation: model.Compilation) -> Iterable[OutlineEntry]:
     """Yield ``1 to 100``, ``101 to 200`` and so on, in place of many kernels."""
-    found = kernels_in_order(reader, compilation.id)
+    by_direction = kernels_in_order(reader, compilation.id)
     order: dict[str, int] = {direction: at for at, direction in enumerate(model.DIRECTIONS)}
-    for direction in sorted(found, key=lambda one: order.get(one, len(order))):
-        kernels = found[direction]
+    for direction in sorted(by_direction, key=lambda name: order.get(name, len(order))):
+        kernels = by_direction[direction]
         yield _heading(direction, len(kernels))
         for start in range(0, len(kernels), RANGE):
             members = tuple(kernels[start : start + RANGE])
@@ -283,12 +276,8 @@ def kernels_below(reader: SessionReader, entry: OutlineEntry) -> list[OutlineEnt
     artifacts = reader.by_ids(
         model.Artifact, {kernel.artifact or kernel.output_code for kernel in kernels}
     )
-    owners = {
-        compilation.id: compilation.name
-        for compilation in reader.by_ids(
-            model.Compilation, {kernel.compilation for kernel in kernels}
-        )
-    }
+    compilations = reader.by_ids(model.Compilation, {kernel.compilation for kernel in kernels})
+    owners = {compilation.id: compilation.name for compilation in compilations}
     texts = {
         artifact.id: artifact_document(artifact, owners.get(artifact.compilation, ""))
         for artifact in artifacts

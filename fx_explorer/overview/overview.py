@@ -13,7 +13,7 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.naming import SizeNames, plain_code, plain_function
 from fx_explorer.analysis.other_variants import other_variants
@@ -155,12 +155,11 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     ]
     look = list(_first_look(reader, facts, broken))
     if look and broken and look[0].text == look_at(break_fact(broken[0])):
-        # What to do about it is told there. Said twice, it would push the other breaks off the
+        # What to do about it is in the last fact. Twice, it would push the other breaks off the
         # screen.
-        facts = [
-            break_fact(broken[0], advises=False) if fact == break_fact(broken[0]) else fact
-            for fact in facts
-        ]
+        worst = break_fact(broken[0])
+        without_advice = break_fact(broken[0], advises=False)
+        facts = [without_advice if fact == worst else fact for fact in facts]
     return [*facts, *look]
 
 
@@ -173,12 +172,14 @@ def _graphs(
     """Yield what was not compiled, and how many graphs the code became."""
     compilations = first_variants(reader)
     raised = {compilation.id for compilation in raised_compilations(reader)}
-    not_compiled = Counter(
-        _not_compiled(reader, compilation, compilation.id in raised)
-        for compilation in compilations
-        # What was refused at the limit is told with the recompiles.
-        if compilation.status in ("failed", "skipped") and not reached_limit(compilation)
-    )
+    not_compiled: Counter[Fact] = Counter()
+    for compilation in compilations:
+        if compilation.status not in ("failed", "skipped"):
+            continue
+        # What was refused at the limit is among the recompiles.
+        if not reached_limit(compilation):
+            fact = _not_compiled(reader, compilation, compilation.id in raised)
+            not_compiled[fact] += 1
     for fact, count in not_compiled.items():
         times = f" ({counted(count, 'time')})." if count > 1 else "."
         yield replace(fact, text=fact.text.removesuffix(".") + times)
@@ -194,52 +195,63 @@ def _graphs(
         if reader.meta("outcome") is not None and not not_decoded(reader) and is_known:
             yield _no_graph(reader)
         return
-    operations = captured_operations(reader, graphs_in_use(reader))
-    found = f"{counted(figures.graphs, 'graph')} with {counted(operations, 'operation')}"
-    compiled = [
-        compilation
-        for compilation in compilations
-        if compilation.status not in ("failed", "skipped")
-        and compilation.name.partition("/")[0] not in _DIRECT
-    ]
-    functions = [
-        (compilation.frame, compilation.function, compilation.file, compilation.line)
-        for compilation in compiled
-    ]
-    frames = len(set(functions))
-    after_reset = sum(
-        "#" in compilation.name and not compilation.recompile and functions[i] in functions[:i]
-        for i, compilation in enumerate(compiled)
-    )
+    yield _graphs_made(reader, figures, broken)
+
+
+def _graphs_made(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Fact:
+    """Return how many graphs the code became, and what divides them."""
+    compilations = first_variants(reader)
+    operations = counted(captured_operations(reader, graphs_in_use(reader)), "operation")
+    graphs = f"{counted(figures.graphs, 'graph')} with {operations}"
     if figures.graphs == 1 and not figures.graph_breaks:
         what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
-        yield Fact("graphs", "good", f"{what}: {counted(operations, 'operation')}.", view="graphs")
-    elif broken and all(graph_break.is_wrappers for graph_break in broken):
+        return Fact("graphs", "good", f"{what}: {operations}.", view="graphs")
+    if broken and all(graph_break.is_wrappers for graph_break in broken):
         text = (
-            f"The code became {found}. None of your lines breaks it: torch's "
+            f"The code became {graphs}. None of your lines breaks it: torch's "
             "DistributedDataParallel breaks around it."
         )
-        yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
-    elif figures.graph_breaks:
+        return Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+    if figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
-        text = f"The code became {found}: it breaks at {lines}, listed below.{_lost_rests(broken)}"
-        yield Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
-    else:
-        reason = f"{counted(frames, 'function')} compiled"
-        reason += (
-            f", {counted(figures.recompiles, 'time')} again for other inputs"
-            if figures.recompiles
-            else ""
+        text = f"The code became {graphs}: it breaks at {lines}, listed below.{_lost_rests(broken)}"
+        return Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
+    frames, after_reset = _frames_and_resets(compilations)
+    reason = f"{counted(frames, 'function')} compiled"
+    if figures.recompiles:
+        reason += f", {counted(figures.recompiles, 'time')} again for other inputs"
+    if after_reset:
+        reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
+    text = f"The code became {graphs} ({reason}), without a graph break."
+    return Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+
+
+def _frames_and_resets(compilations: Sequence[model.Compilation]) -> tuple[int, int]:
+    """Return how many functions Dynamo compiled, and how often one was compiled again because
+    ``torch._dynamo.reset()`` had dropped its code.
+    """
+    functions = set()
+    after_reset = 0
+    for compilation in compilations:
+        if compilation.status in ("failed", "skipped"):
+            continue
+        if compilation.name.partition("/")[0] in _DIRECT:
+            continue
+        function = (
+            compilation.frame,
+            compilation.function,
+            compilation.file,
+            compilation.line,
         )
-        if after_reset:
-            reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
-        text = f"The code became {found} ({reason}), without a graph break."
-        yield Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+        if "#" in compilation.name and not compilation.recompile and function in functions:
+            after_reset += 1
+        functions.add(function)
+    return len(functions), after_reset
 
 
 def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
     """Say how many functions are compiled in part alone; empty where none is."""
-    functions = {rest.function for hit in broken for rest in hit.eager_rests}
+    functions = {lost.function for graph_break in broken for lost in graph_break.eager_rests}
     if not functions:
         return ""
     if len(functions) == 1:
@@ -261,12 +273,14 @@ def _given_directly(compilations: Sequence[model.Compilation]) -> str:
     nothing.
     """
     prefixes = [row.name.partition("/")[0] for row in compilations]
-    given = [
-        f"{counted(prefixes.count(prefix), 'graph' if prefix == 'inductor' else 'function')} {to}"
-        for prefix, to in _DIRECT.items()
-        if prefix in prefixes
-    ]
-    return f"The program itself gave {listed(given)}, without Dynamo" if given else ""
+    given = []
+    for prefix, compiler in _DIRECT.items():
+        if prefix in prefixes:
+            noun = "graph" if prefix == "inductor" else "function"
+            given.append(f"{counted(prefixes.count(prefix), noun)} {compiler}")
+    if not given:
+        return ""
+    return f"The program itself gave {listed(given)}, without Dynamo"
 
 
 def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
@@ -288,10 +302,9 @@ def _all_was_compiled(reader: SessionReader) -> bool:
     outcome = reader.meta("outcome")
     if outcome is None or not model.Outcome.from_json(outcome).went_well or children(reader).graphs:
         return False
-    refused = any(row.status in ("failed", "skipped", "left") for row in first_variants(reader))
-    return not refused and all(
-        fallback.has_nothing_to_compile for fallback in distinct_fallbacks(reader)
-    )
+    if any(row.status in ("failed", "skipped", "left") for row in first_variants(reader)):
+        return False
+    return all(fallback.has_nothing_to_compile for fallback in distinct_fallbacks(reader))
 
 
 def _no_graph(reader: SessionReader) -> Fact:
@@ -299,58 +312,37 @@ def _no_graph(reader: SessionReader) -> Fact:
     is only a notice; otherwise it names the function that was run in eager mode.
     """
     if reader.count(model.GraphBreak):
-        return Fact(
-            "graphs",
-            "notice",
-            "No graph was made. The graph breaks are listed below.",
-            view="graphs",
-        )
+        text = "No graph was made. The graph breaks are listed below."
+        return Fact("graphs", "notice", text, view="graphs")
     if is_debug_directory(reader):
-        graphs = reader.count(model.Graph, stage="forward", parent=0) + reader.count(
-            model.Graph, stage="backward", parent=0
-        )
-        return Fact(
-            "graphs", "good", f"Inductor compiled {counted(graphs, 'graph')}.", view="graphs"
-        )
+        graphs = reader.count(model.Graph, stage="forward", parent=0)
+        graphs += reader.count(model.Graph, stage="backward", parent=0)
+        text = f"Inductor compiled {counted(graphs, 'graph')}."
+        return Fact("graphs", "good", text, view="graphs")
     if is_provenance(reader):
-        named = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
-        return Fact(
-            "graphs",
-            "good",
-            f"It says of {named} of kernels and libraries what each computes.",
-            view="source",
-        )
+        calls = counted(int((reader.meta("log") or {}).get("records", 0)), "call")
+        text = f"It says of {calls} of kernels and libraries what each computes."
+        return Fact("graphs", "good", text, view="source")
     if is_tritonparse(reader):
-        found = counted(reader.count(model.Kernel), "Triton kernel")
-        text = f"{found} compiled, in {counted(reader.count(model.KernelBuild), 'configuration')}."
-        return Fact(
-            "graphs",
-            "good",
-            text,
-            LAUNCHES_IN if reader.count(model.KernelLaunch) else "",
-            view="kernels",
-        )
+        kernels = counted(reader.count(model.Kernel), "Triton kernel")
+        configurations = counted(reader.count(model.KernelBuild), "configuration")
+        text = f"{kernels} compiled, in {configurations}."
+        detail = LAUNCHES_IN if reader.count(model.KernelLaunch) else ""
+        return Fact("graphs", "good", text, detail, view="kernels")
     others = compiled_without_dynamo(reader)
     if others:
         text = (
             f"The log tells of {listed(others)}, and of nothing that torch.compile was called for."
         )
         return Fact("graphs", "good", text, view="graphs")
-    text = "No graph was made: nothing of this program was compiled."
     if children(reader).graphs:
-        return Fact(
-            "graphs", "notice", "No graph was made in the program's own process.", view="graphs"
-        )
-    for left in distinct_fallbacks(reader):
-        if not left.has_nothing_to_compile:
-            return Fact(
-                "graphs",
-                "problem",
-                text,
-                f"{plain_function(left.function)}: {left.in_words}",
-                left.place,
-                "breaks",
-            )
+        text = "No graph was made in the program's own process."
+        return Fact("graphs", "notice", text, view="graphs")
+    text = "No graph was made: nothing of this program was compiled."
+    for fallback in distinct_fallbacks(reader):
+        if not fallback.has_nothing_to_compile:
+            detail = f"{plain_function(fallback.function)}: {fallback.in_words}"
+            return Fact("graphs", "problem", text, detail, fallback.place, "breaks")
     return Fact("graphs", "problem", text, view="graphs")
 
 
@@ -380,43 +372,41 @@ def _not_compiled(reader: SessionReader, compilation: model.Compilation, raised:
 
 
 def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
-    done = reader.rows(model.Intervention)
-    if not done:
+    """Yield what the user changed at gates; nothing where nothing was changed."""
+    interventions = reader.rows(model.Intervention)
+    if not interventions:
         return
-    gates = listed(
-        dict.fromkeys(
-            f"after {model.GATE_WORDS[intervention.gate]}"
-            for intervention in done
-            if intervention.gate
-        )
+    gates = dict.fromkeys(
+        model.GATE_WORDS[intervention.gate] for intervention in interventions if intervention.gate
     )
-    where = f" {gates}" if gates else ""
-    text = (
-        f"This was changed by hand{where}: {listed(intervention.title for intervention in done)}."
-    )
+    where = listed(f"after {gate}" for gate in gates)
+    changes = listed(intervention.title for intervention in interventions)
+    text = "This was changed by hand"
+    if where:
+        text += f" {where}"
     detail = "From there on it is not what torch alone would have done."
-    if any(intervention.kind == "setting" for intervention in done):
+    if any(intervention.kind == "setting" for intervention in interventions):
         detail += " Compile again without it to see what it changed."
-    yield Fact("graphs", "notice", text, detail, view="graphs")
+    yield Fact("graphs", "notice", f"{text}: {changes}.", detail, view="graphs")
 
 
 def _other_variants(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what was tried from a pause beside the first variant; nothing where nothing was."""
     variants = other_variants(reader)
     if not variants:
         return
     saved = sum(variant.variant.saved_s for variant in variants)
-    text = (
-        f"{counted(len(variants), 'other variant')} {'was' if len(variants) == 1 else 'were'} tried "
-        "from a pause"
-    )
+    verb = "was" if len(variants) == 1 else "were"
+    text = f"{counted(len(variants), 'other variant')} {verb} tried from a pause"
     text += f", which saved {seconds(saved)} of compiling again." if saved else "."
-    parts = [
-        f"[{variant.variant.name}] from {variant.gate_in_words}: {listed(variant.changes) or 'as before'}"
-        for variant in variants
-    ]
+    parts = []
+    for variant in variants:
+        changes = listed(variant.changes) or "as before"
+        parts.append(f"[{variant.variant.name}] from {variant.gate_in_words}: {changes}")
     detail = listed(parts, SHOWN_AT_MOST)
     used = [variant.variant.name for variant in variants if variant.variant.in_use]
-    detail += f"; the program uses [{'], ['.join(used)}]" if used else ""
+    if used:
+        detail += f"; the program uses [{'], ['.join(used)}]"
     yield Fact("graphs", "notice", text, detail, view="graphs")
 
 
@@ -442,21 +432,25 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     there are.
     """
     for hit in limit_hits(reader):
-        refused = f"[{hit.compilation}] was refused" + (f": {hit.change}" if hit.change else "")
-        detail = f"{refused}.\nWhat to do: {hit.remedy}" if hit.remedy else f"{refused}."
+        refused = f"[{hit.compilation}] was refused"
+        if hit.change:
+            refused += f": {hit.change}"
+        detail = f"{refused}."
+        if hit.remedy:
+            detail += f"\nWhat to do: {hit.remedy}"
         yield Fact("recompiles", "problem", f"{hit.in_words}.", detail, hit.place, "breaks")
-    # Told above, with the limit.
-    refused_ones = {
+    # Those that were refused at the limit are above.
+    refused_names = {
         compilation.name for compilation in first_variants(reader) if reached_limit(compilation)
     }
     recompiles = [
-        recompile for recompile in causes(reader) if recompile.compilation not in refused_ones
+        recompile for recompile in causes(reader) if recompile.compilation not in refused_names
     ]
-    for recompile in islice(recompiles, SHOWN_AT_MOST):
-        text = f"{plain_function(recompile.function)} was compiled again: {first_line(recompile.in_words)}."
-        yield Fact(
-            "recompiles", "problem", text, _about_recompile(recompile), recompile.place, "guards"
-        )
+    for recompile in recompiles[:SHOWN_AT_MOST]:
+        function = plain_function(recompile.function)
+        text = f"{function} was compiled again: {first_line(recompile.in_words)}."
+        detail = _about_recompile(recompile)
+        yield Fact("recompiles", "problem", text, detail, recompile.place, "guards")
     if len(recompiles) > SHOWN_AT_MOST:
         more = counted(len(recompiles) - SHOWN_AT_MOST, "more recompile")
         yield Fact("recompiles", "problem", f"… and {more}.", view="breaks")
@@ -480,76 +474,77 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
 
 
 def _about_recompile(recompile: ExplainedRecompile) -> str:
+    """Return which compilation it came after, from where it was called, and what to do about it."""
     file, line = recompile.called_from
     caller = f", called from {in_file(file, line)}" if file else ""
     graphs = f": {recompile.graphs}" if recompile.graphs else ""
-    told = (
-        f"[{recompile.compilation}] after [{recompile.of}]{caller}{graphs}.",
-        f"What to do: {recompile.remedy}" if recompile.remedy else "",
-    )
-    return "\n".join(part for part in told if part)
+    text = f"[{recompile.compilation}] after [{recompile.of}]{caller}{graphs}."
+    if recompile.remedy:
+        text += f"\nWhat to do: {recompile.remedy}"
+    return text
 
 
 def _dynamic_sizes(reader: SessionReader) -> str:
     """Return ``sizes that may change: size 0 of x (now 4)``; empty when every size is fixed."""
     symbols = {symbol.source: symbol for symbol in reader.rows(model.Symbol) if symbol.source}
-    owners = {
-        row.id: row
-        for row in reader.by_ids(
-            model.Compilation, {symbol.compilation for symbol in symbols.values()}
-        )
-    }
-    parts = [
-        f"{plain_code(source, owners.get(symbol.compilation))} (now {symbol.hint or 'unknown'})"
-        for source, symbol in symbols.items()
-    ]
-    return f"sizes that may change: {listed(parts)}" if parts else ""
+    if not symbols:
+        return ""
+    compilations = {symbol.compilation for symbol in symbols.values()}
+    owners = {row.id: row for row in reader.by_ids(model.Compilation, compilations)}
+    sizes = []
+    for source, symbol in symbols.items():
+        code = plain_code(source, owners.get(symbol.compilation))
+        sizes.append(f"{code} (now {symbol.hint or 'unknown'})")
+    return f"sizes that may change: {listed(sizes)}"
 
 
 # the result
 
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
+    """Yield how many kernels were generated in which direction, what autotuning chose, and why there
+    are none.
+    """
     directions = kernels_by_direction(reader)
-    for direction_kernels in (
-        directions if not is_tritonparse(reader) else ()
-    ):  # told above, with their configurations
-        yield Fact(
-            "kernels",
-            "good",
-            _kernels_text(direction_kernels),
-            _summed(reader, direction_kernels.compilations),
-            view="kernels",
-        )
+    # Those of a log of tritonparse are above, with their configurations.
+    if not is_tritonparse(reader):
+        for direction_kernels in directions:
+            text = _kernels_text(direction_kernels)
+            detail = _summed(reader, direction_kernels.compilations)
+            yield Fact("kernels", "good", text, detail, view="kernels")
     for choice in islice(measured_choices(reader), SHOWN_AT_MOST):
-        yield Fact(
-            "kernels", "good", f"{choice.in_words}.", choice.best_description, view="kernels"
-        )
-    if is_log(reader) and (count := unlinked_kernels(reader, "cpp")):
+        text = f"{choice.in_words}."
+        yield Fact("kernels", "good", text, choice.best_description, view="kernels")
+    unlinked = unlinked_kernels(reader, "cpp") if is_log(reader) else 0
+    if unlinked:
         text = (
-            f"Nothing in the log leads to its {counted(count, 'C++ kernel')}: torch wrote no "
+            f"Nothing in the log leads to its {counted(unlinked, 'C++ kernel')}: torch wrote no "
             "table of what they compute."
         )
         yield Fact("kernels", "notice", text, "INDUCTOR_PROVENANCE=1 makes it write one.")
     is_known = reader.meta("outcome") is not None and "kernels" not in not_in_text(reader)
     if not directions and is_known:
-        reasons = {
-            ((c.missing_stages or {}).get("kernel", ""), c.status == "failed")
-            for c in reader.rows(model.Compilation)
-        }
-        for reason, has_failed in sorted(pair for pair in reasons if pair[0]):
-            yield Fact(
-                "kernels",
-                "notice" if has_failed else "good",
-                f"No kernels were generated: {reason}.",
-                view="kernels",
-            )
+        yield from _why_no_kernels(reader)
+
+
+def _why_no_kernels(reader: SessionReader) -> Iterator[Fact]:
+    reasons = set()
+    for compilation in reader.rows(model.Compilation):
+        reason = (compilation.missing_stages or {}).get("kernel", "")
+        if reason:
+            reasons.add((reason, compilation.status == "failed"))
+    for reason, has_failed in sorted(reasons):
+        severity: Severity = "notice" if has_failed else "good"
+        text = f"No kernels were generated: {reason}."
+        yield Fact("kernels", severity, text, view="kernels")
 
 
 def _summed(reader: SessionReader, compilations: Iterable[int]) -> str:
     """Say that a number is of no single call; empty where it is."""
-    added = over_versions(reader, compilations)
-    return f"a sum {added}, of which a call runs one" if added else ""
+    versions = over_versions(reader, compilations)
+    if not versions:
+        return ""
+    return f"a sum {versions}, of which a call runs one"
 
 
 def _kernels_text(direction_kernels: DirectionKernels) -> str:
@@ -583,49 +578,54 @@ def plain_library(name: str) -> str:
 
 def _memory(reader: SessionReader) -> Iterator[Fact]:
     """Yield how much the forward keeps for the backward; nothing where it keeps nothing."""
-    every, computed, copies = (
-        saved_total(reader),
-        computed_total(reader),
-        saved_total(reader, "copy"),
-    )
+    every = saved_total(reader)
+    computed = computed_total(reader)
+    copies = saved_total(reader, "copy")
     if not every.count:
         return
     biggest = saved_values(reader)[0]
-    detail = "; ".join(
-        filter(
-            None,
-            (_summed(reader, saving_compilations(reader)), f"biggest: {_biggest(reader, biggest)}"),
-        )
-    )
+    details = [f"biggest: {_biggest(reader, biggest)}"]
+    summed = _summed(reader, saving_compilations(reader))
+    if summed:
+        details.insert(0, summed)
     if copies.count:
-        detail += (
-            f"; {size(copies.size_bytes)} of it are copies of parameters or inputs, in "
-            "another layout"
+        details.append(
+            f"{size(copies.size_bytes)} of it are copies of parameters or inputs, in another layout"
         )
     if every.unknown_sizes:
-        detail += f"; {counted(every.unknown_sizes, 'size')} not known"
-    kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
-    text = f"For the backward the forward saves {kept if computed.count else 'nothing it computed'}"
+        details.append(f"{counted(every.unknown_sizes, 'size')} not known")
+    kept = "nothing it computed"
+    if computed.count:
+        kept = f"{size(computed.size_bytes)} it computed ({counted(computed.count, 'tensor')})"
     others = every.size_bytes - computed.size_bytes
     # With a graph break a graph's input may be what an earlier graph computed.
-    which = "parameters and inputs of the graphs" if reader.has(model.GraphBreak) else ""
-    which = which or "parameters and inputs that are there anyway"
+    which = "parameters and inputs that are there anyway"
+    if reader.has(model.GraphBreak):
+        which = "parameters and inputs of the graphs"
+    text = f"For the backward the forward saves {kept}"
     text += f", and {size(others)} of {which}." if others else "."
-    yield Fact("memory", "good", text, detail, biggest.place, "memory")
+    yield Fact("memory", "good", text, "; ".join(details), biggest.place, "memory")
 
 
 def _biggest(reader: SessionReader, value: SavedValue) -> str:
-    """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that did."""
+    """Return ``fc1.weight f32[64, 32] 8.2 kB``; of what was computed, the line and module that
+    did.
+    """
     saved = value.saved
     shape = SizeNames(reader).in_text(saved.compilation, tensor(saved.dtype, saved.shape))
     text = f"{shape} {size(kept_bytes(saved) or 0)}"
     if not value.producer:
         return f"{user_names(reader, [value]).get(saved.id, saved.name)} {text}"
-    where = f", computed by {in_file(value.file, value.line)}" if value.file else ""
-    return f"{saved.name} {text}{where}" + (f" ({value.module})" if value.module else "")
+    text = f"{saved.name} {text}"
+    if value.file:
+        text += f", computed by {in_file(value.file, value.line)}"
+    if value.module:
+        text += f" ({value.module})"
+    return text
 
 
 def _time(reader: SessionReader) -> Iterator[Fact]:
+    """Yield how long compiling took, and the three stages that took most of it."""
     times = stage_times(reader)
     if not times.total_s:
         return
@@ -635,13 +635,8 @@ def _time(reader: SessionReader) -> Iterator[Fact]:
         for stage, spent in most
     ]
     least = "at least " if reader.count(model.Compilation, status="running") else ""
-    yield Fact(
-        "time",
-        "good",
-        f"Compiling took {least}{seconds(times.total_s)}.",
-        "; ".join(parts),
-        view="time",
-    )
+    text = f"Compiling took {least}{seconds(times.total_s)}."
+    yield Fact("time", "good", text, "; ".join(parts), view="time")
 
 
 def _first_look(
@@ -658,51 +653,38 @@ def _first_look(
     if outcome is None:
         return
     problems = [fact for fact in facts if fact.severity == "problem"]
-    notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
     if problems and broken and problems[0] == break_fact(broken[0]):
         yield costliest_fact(broken[0], len(broken))
-    elif problems:
-        worst, said = problems[0], model.Outcome.from_json(outcome).message
-        said = "" if said in worst.text else said
-        yield replace(worst, topic="next", text=look_at(worst), detail=worst.detail or said)
-    elif asked := first_question(list(facts)):
-        yield Fact("next", "notice", look_at(asked), asked.detail, asked.place, asked.view)
-    elif notices:
+        return
+    if problems:
+        worst = problems[0]
+        message = model.Outcome.from_json(outcome).message
+        detail = worst.detail
+        if not detail and message not in worst.text:
+            detail = message
+        yield replace(worst, topic="next", text=look_at(worst), detail=detail)
+        return
+    question = first_question(list(facts))
+    if question:
+        text = look_at(question)
+        yield Fact("next", "notice", text, question.detail, question.place, question.view)
+        return
+    notices = [fact for fact in facts if fact.severity == "notice" and fact.topic != "front_ends"]
+    if notices:
         first = notices[0]
-        yield Fact(
-            "next",
-            "notice",
-            f"No problem was found. Notice: {first.text}",
-            first.detail,
-            first.place,
-            first.view,
-        )
+        text = f"No problem was found. Notice: {first.text}"
+        yield Fact("next", "notice", text, first.detail, first.place, first.view)
     elif is_provenance(reader):
-        table = next(iter(reader.rows(model.Artifact, limit=1)))
+        table = reader.rows(model.Artifact, limit=1)[0]
         place = Place(artifact_document(table, "table"))
-        yield Fact(
-            "next",
-            "good",
-            "See which operations and lines of your program each kernel computes.",
-            "",
-            place,
-            "source",
-        )
+        text = "See which operations and lines of your program each kernel computes."
+        yield Fact("next", "good", text, "", place, "source")
     elif is_tritonparse(reader):
-        yield Fact(
-            "next",
-            "good",
-            "No problem was found. See the kernels, and each of them down to its PTX.",
-            view="kernels",
-        )
+        text = "No problem was found. See the kernels, and each of them down to its PTX."
+        yield Fact("next", "good", text, view="kernels")
     elif reader.count(model.Kernel):
-        yield Fact(
-            "next",
-            "good",
-            "No problem was found. See which of your lines became which kernel.",
-            view="source",
-        )
+        text = "No problem was found. See which of your lines became which kernel."
+        yield Fact("next", "good", text, view="source")
     elif reader.count(model.Graph):
-        yield Fact(
-            "next", "good", "No problem was found. See the graphs your code became.", view="graphs"
-        )
+        text = "No problem was found. See the graphs your code became."
+        yield Fact("next", "good", text, view="graphs")

@@ -22,10 +22,14 @@ def unmet_requirements(reader: SessionReader, allowed: Collection[str]) -> list[
     """List the requirements that are not met, but for the ``allowed`` ones (names of
     REQUIREMENTS).
     """
-    judged = (
-        require(reader, name) for name, require in REQUIREMENTS.items() if name not in allowed
-    )
-    return [placed(reader, check) for check in judged if check]
+    checks = []
+    for name, require in REQUIREMENTS.items():
+        if name in allowed:
+            continue
+        check = require(reader, name)
+        if check:
+            checks.append(placed(reader, check))
+    return checks
 
 
 def has_graphs(reader: SessionReader) -> bool:
@@ -67,13 +71,11 @@ def _seen(reader: SessionReader, name: str) -> Check | None:
     if not unseen:
         return None
     processes = counted(len(unseen), "child process")
-    findings = (
-        CheckFinding("", 0, f"{process.command or f'process {process.pid}'}: {process.unseen}")
-        for process in unseen
-    )
-    return _unmet(
-        name, f"what {processes} compiled, if anything, is not known", *dict.fromkeys(findings)
-    )
+    findings: dict[CheckFinding, None] = {}
+    for process in unseen:
+        command = process.command or f"process {process.pid}"
+        findings[CheckFinding("", 0, f"{command}: {process.unseen}")] = None
+    return _unmet(name, f"what {processes} compiled, if anything, is not known", *findings)
 
 
 def _no_errors(reader: SessionReader, name: str) -> Check | None:
@@ -87,11 +89,10 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     """Require that nothing is missing from the session. What a release of torch does not offer at
     all is not missing: its view says so.
     """
-    damaged = damage(reader)
-    if damaged:
-        return _unmet(
-            name, "the log is not as torch wrote it", *(CheckFinding("", 0, one) for one in damaged)
-        )
+    damages = damage(reader)
+    if damages:
+        lines = [CheckFinding("", 0, sentence) for sentence in damages]
+        return _unmet(name, "the log is not as torch wrote it", *lines)
     gaps = [
         failure
         for failure in reader.rows(model.Failure, where="recorder")
@@ -105,7 +106,8 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
 
 def _errors(reader: SessionReader) -> Iterator[CheckFinding]:
     for compilation in raised_compilations(reader):
-        text = f"{plain_function(compilation.function) or 'a function'} [{compilation.name}]: {first_line(compilation.error)}"
+        function = plain_function(compilation.function) or "a function"
+        text = f"{function} [{compilation.name}]: {first_line(compilation.error)}"
         yield CheckFinding(compilation.file, compilation.line, text)
     for finding in children(reader).of("error"):
         yield CheckFinding(
@@ -128,5 +130,5 @@ def _unmet(name: str, measured: str, *findings: CheckFinding) -> Check:
 
 
 def _outcome(reader: SessionReader) -> model.Outcome | None:
-    told = reader.meta("outcome")
-    return model.Outcome.from_json(told) if told else None
+    outcome = reader.meta("outcome")
+    return model.Outcome.from_json(outcome) if outcome else None

@@ -64,8 +64,7 @@ def _add_case(suite: ElementTree.Element, check: Check, target: str) -> None:
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if not check.is_met:
         lines = [
-            ": ".join(part for part in (finding.where, finding.text) if part)
-            for finding in check.findings
+            ": ".join(filter(None, (finding.where, finding.text))) for finding in check.findings
         ]
         failure = ElementTree.SubElement(
             case, "failure", {"message": xml_safe(check.in_words), "type": check.condition}
@@ -96,12 +95,11 @@ def annotation_lines(check: Check) -> Iterator[str]:
     step.
     """
     for finding in check.findings:
-        message = f"{check.measured} ({check.option})" + (
-            f": {finding.text}" if finding.text else ""
-        )
-        yield command(
-            "error", message, {**_place(finding), "title": f"torch.compile: {check.condition}"}
-        )
+        message = f"{check.measured} ({check.option})"
+        if finding.text:
+            message += f": {finding.text}"
+        properties = {**_place(finding), "title": f"torch.compile: {check.condition}"}
+        yield command("error", message, properties)
 
 
 def _place(finding: CheckFinding) -> dict[str, str]:
@@ -113,7 +111,8 @@ def _place(finding: CheckFinding) -> dict[str, str]:
 def command(name: str, message: str, properties: dict[str, str]) -> str:
     """Return ``::error file=model.py,line=3,title=…::message``, whatever the values hold."""
     text = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
-    return f"::{name}{' ' if text else ''}{text}::{_escaped(printable(message))}"
+    space = " " if text else ""
+    return f"::{name}{space}{text}::{_escaped(printable(message))}"
 
 
 def _escaped(text: str) -> str:

@@ -69,18 +69,19 @@ def compilation(reader: SessionReader, row: model.Compilation) -> Json:
         "kernels": kernels_of(reader, row),
         "guards": check_count(reader, row.id),
         "guard_kinds": {kind.kind: kind.count for kind in guard_kinds(reader, row.id)},
-        "dropped_guards": {one.filter: one.dropped for one in filtered(reader, row.id)},
+        "dropped_guards": {drop.filter: drop.dropped for drop in filtered(reader, row.id)},
         "seconds": {stage or "other": round(spent, 6) for stage, spent in times.by_stage.items()},
         "total_s": round(times.total_s, 6),
         "measured": _measured(reader, row),
     }
 
 
-def other_variant(reader: SessionReader, one: OtherVariant) -> Json:
+def other_variant(reader: SessionReader, other: OtherVariant) -> Json:
     """Return another variant. ``kernels`` are all that run when it does; ``graphs`` are those that
     are its own.
     """
-    variant = one.variant
+    variant = other.variant
+    graphs = reader.rows(model.Graph, compilation=variant.id)
     return {
         "id": variant.name,
         "of": variant.variant_of,
@@ -89,30 +90,27 @@ def other_variant(reader: SessionReader, one: OtherVariant) -> Json:
         "status": variant.status,
         "error": variant.error or None,
         "in_use": variant.in_use,
-        "seconds": round(one.seconds, 6),
+        "seconds": round(other.seconds, 6),
         "saved_s": round(variant.saved_s, 6),
         "measured": _measured(reader, variant),
-        "kernels": list(one.kernels),
-        "graphs": [
-            _graph(reader, graph) for graph in reader.rows(model.Graph, compilation=variant.id)
-        ],
+        "kernels": list(other.kernels),
+        "graphs": [_graph(reader, graph) for graph in graphs],
     }
 
 
-def intervention(reader: SessionReader, one: model.Intervention) -> Json:
+def intervention(reader: SessionReader, row: model.Intervention) -> Json:
     """Return what the user changed at a gate, and how many nodes the graph had before and after."""
-    sizes = {
-        graph.id: graph.node_count for graph in reader.by_ids(model.Graph, (one.before, one.after))
-    }
-    owners = [owner.name for owner in reader.by_ids(model.Compilation, [one.compilation])]
+    graphs = reader.by_ids(model.Graph, (row.before, row.after))
+    sizes = {graph.id: graph.node_count for graph in graphs}
+    owners = [owner.name for owner in reader.by_ids(model.Compilation, [row.compilation])]
     return {
         "compilation": owners[0] if owners else None,
-        "gate": one.gate,
-        "direction": one.direction or None,
-        "kind": one.kind,
-        "title": one.title,
-        "nodes_before": sizes.get(one.before),
-        "nodes_after": sizes.get(one.after),
+        "gate": row.gate,
+        "direction": row.direction or None,
+        "kind": row.kind,
+        "title": row.title,
+        "nodes_before": sizes.get(row.before),
+        "nodes_after": sizes.get(row.after),
     }
 
 
@@ -145,26 +143,27 @@ def kernels_of(reader: SessionReader, compilation: model.Compilation) -> list[Js
     """
     computed = kernel_nodes(reader, compilation.id)
     # All nodes at once: one query per kernel would be thousands for a large model.
-    every = {node for nodes in computed.values() for node in nodes}
-    nodes = {node.id: node for node in reader.by_ids(model.Node, every)}
+    numbers = set().union(*computed.values())
+    nodes = {node.id: node for node in reader.by_ids(model.Node, numbers)}
     graphs = reader.by_ids(model.Graph, {node.graph for node in nodes.values()})
     captured = {graph.id for graph in graphs if graph.stage in ("dynamo", "pre_grad")}
     paths = source_paths(reader)
-    kernels = reader.rows(model.Kernel, compilation=compilation.id)
-    kernels.sort(key=lambda k: (model.DIRECTIONS.index(k.direction), k.position))
+    rows = reader.rows(model.Kernel, compilation=compilation.id)
+    rows.sort(key=lambda row: (model.DIRECTIONS.index(row.direction), row.position))
     gpu = session_gpu(reader)
     costs = {cost.use.kernel.id: cost for cost in kernel_costs(reader, compilation.id)}
-    found = [
-        _kernel(kernel, [nodes[i] for i in computed.get(kernel.id, ())], captured, paths)
-        for kernel in kernels
-    ]
-    for kernel, one in zip(kernels, found, strict=True):
-        one["written_at"] = _written_at(reader, kernel)
-        one["configs"] = kernel_configs(reader, kernel, gpu)
-        one["launches"] = kernel_launches(reader, kernel)
-        one["estimate"] = kernel_estimate(reader, kernel, gpu)
-        one |= kernel_cost(costs[kernel.id]) if kernel.id in costs else {}
-    return found
+    kernels = []
+    for row in rows:
+        nodes_of_kernel = [nodes[number] for number in computed.get(row.id, ())]
+        kernel = _kernel(row, nodes_of_kernel, captured, paths)
+        kernel["written_at"] = _written_at(reader, row)
+        kernel["configs"] = kernel_configs(reader, row, gpu)
+        kernel["launches"] = kernel_launches(reader, row)
+        kernel["estimate"] = kernel_estimate(reader, row, gpu)
+        if row.id in costs:
+            kernel |= kernel_cost(costs[row.id])
+        kernels.append(kernel)
+    return kernels
 
 
 def _kernel(
@@ -188,8 +187,10 @@ def _written_at(reader: SessionReader, kernel: model.Kernel) -> Json | None:
     kernel.
     """
     place = definition(reader, kernel.artifact)
-    path = reader.get(model.SourceFile, place.document.id).path if place else ""
-    return {"file": path, "line": place.line + 1} if place else None
+    if not place:
+        return None
+    path = reader.get(model.SourceFile, place.document.id).path
+    return {"file": path, "line": place.line + 1}
 
 
 def _sources(nodes: Iterable[model.Node], paths: dict[int, str]) -> list[Json]:
@@ -262,13 +263,14 @@ def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None
     """Return the estimate for a GPU; ``gpu`` is the virtual one. It is None where too little is
     known of the GPU, and where Inductor estimated no bytes.
     """
-    of = gpu or card(reader)
-    if of is None or kernel.estimated_bytes < 0:
+    shown_gpu = gpu or card(reader)
+    if shown_gpu is None or kernel.estimated_bytes < 0:
         return None
     rows = builds(reader, kernel, gpu) if gpu else real_builds(reader, kernel)
+    built = [row for row in rows if row.state == "built"]
     # The configuration that runs, where the autotuner has picked one.
-    built = sorted((row for row in rows if row.state == "built"), key=lambda row: not row.is_picked)
-    roofline = estimate(reader, kernel, of, built[0] if built else None)
+    built.sort(key=lambda row: not row.is_picked)
+    roofline = estimate(reader, kernel, shown_gpu, built[0] if built else None)
     if not roofline.estimated_s:
         return None
     return {

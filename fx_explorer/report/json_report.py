@@ -46,13 +46,13 @@ from fx_explorer.session import SessionReader
 
 def cuda_graphs_of_report(reader: SessionReader) -> dict[str, object] | None:
     """Return what happened to each graph; None where no CUDA graphs were asked for."""
-    found = cuda_graphs(reader)
-    if not found.asked and not found.graphs:
+    graphs = cuda_graphs(reader)
+    if not graphs.asked and not graphs.graphs:
         return None
     return {
-        "asked": found.asked or None,
-        "has_run": found.has_run,
-        "graphs": [_graph(graph) for graph in found.graphs],
+        "asked": graphs.asked or None,
+        "has_run": graphs.has_run,
+        "graphs": [_graph(graph) for graph in graphs.graphs],
     }
 
 
@@ -81,21 +81,16 @@ def environment(reader: SessionReader) -> dict[str, object]:
     # A session that was cut off before the program began has no environment.
     recorded: dict[str, object] = dict(reader.meta("environment") or {})
     present, virtual = recorded.pop("gpu", None), recorded.pop("virtual_gpu", None)
-    told = reader.meta("virtual_gpu")
-    if told:
-        emulated = {
-            "virtual_gpu": {name: told[name] for name in ("feeding", "reason", "questions")}
-            | {name: told.get(name, []) for name in ("placeholders", "unsaved")}
-            | _advice(told)
-        }
-    else:
-        emulated = {}
-    return {**recorded, "gpu": virtual, "gpu_present": present, **emulated}
-
-
-def _advice(told: dict[str, object]) -> dict[str, object]:
-    """Return what makes the code that of the GPU, where the program asks about the device."""
-    return {"advice": "--no-weights"} if told["questions"] else {}
+    capture = reader.meta("virtual_gpu")
+    if not capture:
+        return {**recorded, "gpu": virtual, "gpu_present": present}
+    emulated = {name: capture[name] for name in ("feeding", "reason", "questions")}
+    for name in ("placeholders", "unsaved"):
+        emulated[name] = capture.get(name, [])
+    # What makes the code that of the GPU, where the program asks about the device.
+    if capture["questions"]:
+        emulated["advice"] = "--no-weights"
+    return {**recorded, "gpu": virtual, "gpu_present": present, "virtual_gpu": emulated}
 
 
 def target(reader: SessionReader) -> dict[str, object]:
@@ -131,30 +126,20 @@ def json_report(reader: SessionReader) -> Json:
             "not_in_text": not_in_text(reader),
             "compilations": [compilation(reader, row) for row in first_variants(reader)],
             "variants": [other_variant(reader, variant) for variant in other_variants(reader)],
-            "interventions": [intervention(reader, one) for one in reader.rows(model.Intervention)],
-            "graph_breaks": [
-                graph_break(reader, distinct_break) for distinct_break in distinct_breaks(reader)
-            ],
+            "interventions": [intervention(reader, row) for row in reader.rows(model.Intervention)],
+            "graph_breaks": [graph_break(reader, distinct) for distinct in distinct_breaks(reader)],
             "measured_call": measured_call(call_time(reader)),
-            "eager_functions": [
-                fallback(distinct_fallback) for distinct_fallback in distinct_fallbacks(reader)
-            ],
+            "eager_functions": [fallback(distinct) for distinct in distinct_fallbacks(reader)],
             "calls": [called(call) for call in call_trees(reader)],
             "child_processes": [child_process(process) for process in children(reader).everyone],
-            "recompiles": [
-                recompile(explained_recompile) for explained_recompile in recompiles(reader)
-            ],
+            "recompiles": [recompile(explained) for explained in recompiles(reader)],
             "recompile_limits": [limit_hit(hit) for hit in limit_hits(reader)],
-            "symbols": [symbol(explained_symbol) for explained_symbol in symbols(reader)],
+            "symbols": [symbol(explained) for explained in symbols(reader)],
             "stages": stages_of_report(reader),
             "saved_tensors": saved_tensors(reader),
-            "regions": [region(one) for one in regions(reader)],
-            "links": {
-                coverage.direction: linked(coverage)
-                for coverage in link_coverage(reader)
-                if coverage.direction
-            },
-            "failures": [failure(explained_failure) for explained_failure in failures(reader)],
+            "regions": [region(kind) for kind in regions(reader)],
+            "links": _links(reader),
+            "failures": [failure(explained) for explained in failures(reader)],
             "bytecode_run": bytecode_run(reader),
             "backends": backends_of_report(reader),
             "bench": _bench(reader),
@@ -166,6 +151,15 @@ def json_report(reader: SessionReader) -> Json:
             "caches": caches_of_report(reader),
             "compile_options": [compile_option(option) for option in explained_options(reader)],
         }
+
+
+def _links(reader: SessionReader) -> dict[str, Json]:
+    """Return how many places of each direction are linked."""
+    links: dict[str, Json] = {}
+    for coverage in link_coverage(reader):
+        if coverage.direction:
+            links[coverage.direction] = linked(coverage)
+    return links
 
 
 def _bench(reader: SessionReader) -> Json | None:
@@ -236,15 +230,14 @@ def bytecode_run(reader: SessionReader) -> Json | None:
     if record is None:
         return None
     run, functions = record.run, {step.call: step.function for step in record.steps}
+    calls = [step.calls for step in record.steps]
     return {
         "inputs": run.inputs,
         "ended": run.ended or None,
         "steps": len(record.steps),
         "in_words": run.said or None,
         "functions": list(functions.values()),
-        "graphs_called": [
-            step.calls for step in record.steps if step.calls.startswith(COMPILED_GRAPH)
-        ],
+        "graphs_called": [call for call in calls if call.startswith(COMPILED_GRAPH)],
     }
 
 
@@ -255,11 +248,9 @@ def symbol(explained_symbol: ExplainedSymbol) -> Json:
     """Return a dynamic size; ``became`` is null for one that stayed free, ``fixed_at`` null where
     it is not known who fixed it.
     """
-    symbol, fixed, (file, line) = (
-        explained_symbol.symbol,
-        explained_symbol.specialized,
-        explained_symbol.made_at,
-    )
+    symbol = explained_symbol.symbol
+    fixed = explained_symbol.specialized
+    file, line = explained_symbol.made_at
     return {
         "compilation": explained_symbol.compilation,
         "name": symbol.name,
@@ -281,7 +272,9 @@ MOST_NODES = 500_000
 
 
 def stages_of_report(reader: SessionReader) -> list[Json] | None:
-    """Return the stages of all compilations; None where there are so many that telling takes long."""
+    """Return the stages of all compilations; None where there are so many that it would take
+    long.
+    """
     nodes = sum(graph.node_count for graph in reader.rows(model.Graph))
     if nodes > MOST_NODES or reader.count(model.Compilation) > MOST_COMPILATIONS:
         return None

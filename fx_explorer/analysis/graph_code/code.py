@@ -49,17 +49,16 @@ def graph_of(module):
 """What some higher-order operators need: they read the graph or the metadata of what they call."""
 
 _CALL_ANY_MODULE = {
-    f"higher_order.{name}"
-    for name in (
-        "associative_scan",
-        "cond",
-        "flex_attention",
-        "flex_attention_backward",
-        "invoke_subgraph",
-        "map_impl",
-        "scan",
-    )
-} | {"higher_order.while_loop", "higher_order.wrap"}
+    "higher_order.associative_scan",
+    "higher_order.cond",
+    "higher_order.flex_attention",
+    "higher_order.flex_attention_backward",
+    "higher_order.invoke_subgraph",
+    "higher_order.map_impl",
+    "higher_order.scan",
+    "higher_order.while_loop",
+    "higher_order.wrap",
+}
 """Higher-order operators that only call the nested graphs that they are given."""
 
 ValueOf = Callable[[model.Node], str]
@@ -113,12 +112,9 @@ def graph_code(reader: SessionReader, graph: model.Graph) -> GraphText:
 
 def import_lines(names: RowNames) -> list[str]:
     """Return the imports, the standard library's first."""
-    modules = ["torch", *names.roots]
-    own = sorted({module for module in modules if not module.startswith("torch")})
-    return [
-        f"import {one}"
-        for one in [*own, *sorted({module for module in modules if module.startswith("torch")})]
-    ]
+    modules = {"torch", *names.roots}
+    torchs = {module for module in modules if module.startswith("torch")}
+    return [f"import {module}" for module in (*sorted(modules - torchs), *sorted(torchs))]
 
 
 def module_code(
@@ -170,36 +166,42 @@ class _Classes:
                 "part of this text."
             )
             return {}
-        asking = {name for node in nodes if _asks_for_graphs(node) for name in node.subgraph_names}
+        asking: set[str] = set()
+        for node in nodes:
+            if _asks_for_graphs(node):
+                asking.update(node.subgraph_names)
         made = {name: f"{self._nested_class(graph)}()" for name, graph in within.items()}
         if asking & made.keys():
             self.names.asks_for_graphs = True
             self.names.roots["inspect"] = None
-        return {
-            name: f"graph_of({text})" if name in asking else text for name, text in made.items()
-        }
+        for name in asking & made.keys():
+            made[name] = f"graph_of({made[name]})"
+        return made
 
     def _nested_class(self, graph: model.Graph) -> str:
+        """Write the class of a nested graph, unless it is around this one, and return its name."""
         wanted = re.sub(r"\W", "_", graph.name.rpartition(".")[2]) or "nested"
-        name = next(
-            one
-            for one in _numbered(f"_{wanted}" if wanted[0].isdigit() else wanted)
-            if one not in self._classes
-        )
+        if wanted[0].isdigit():
+            wanted = f"_{wanted}"
+        name = next(name for name in _numbered(wanted) if name not in self._classes)
         if graph.id not in self._within:
             self.write(graph, name)
         return name
 
     def _attributes(self, nodes: Sequence[model.Node], inner: dict[str, str]) -> None:
         """Write what gives the module its nested graphs, and in a script its tensors."""
-        body = [
-            f"        self.{name} = {made}" for name, made in inner.items() if name.isidentifier()
-        ]
-        for node in {
-            node.target: node
-            for node in nodes
-            if node.op == "get_attr" and node.target not in inner
-        }.values():
+        body = []
+        for name, made in inner.items():
+            if name.isidentifier():
+                body.append(f"        self.{name} = {made}")
+        attributes: dict[str, model.Node] = {}
+        modules: dict[str, None] = {}
+        for node in nodes:
+            if node.op == "get_attr" and node.target not in inner:
+                attributes[node.target] = node
+            elif node.op == "call_module":
+                modules[node.target] = None
+        for node in attributes.values():
             shown = printable(value_text(node) or "a value that the session does not describe")
             if self.value_of is None:
                 body.append(
@@ -208,15 +210,12 @@ class _Classes:
                 )
             elif value := self.value_of(node):
                 body.append(f"        put(self, {node.target!r}, {value})")
-        modules = {node.target: node for node in nodes if node.op == "call_module"}
-        for node in modules.values():
+        for module in modules:
             body.append(
-                f"        # self.{printable(node.target)}: a module of the program, which "
+                f"        # self.{printable(module)}: a module of the program, which "
                 "is not part of this text"
             )
-            self.missing.append(
-                f"The graph calls {printable(node.target)}, a module of the program."
-            )
+            self.missing.append(f"The graph calls {printable(module)}, a module of the program.")
         if body:
             self.lines += ["    def __init__(self):", "        super().__init__()", *body, ""]
 
@@ -225,13 +224,14 @@ class _Classes:
     ) -> None:
         """Write the function, with a line for each input: a line can be lit."""
         inputs = [node for node in nodes if node.op == "placeholder"]
-        self.lines += (
-            ["    def forward(", "        self,"] if inputs else ["    def forward(self):"]
-        )
-        for node in inputs:
-            self.node_of_line[len(self.lines)] = node.id
-            self.lines.append(f"        {_parameter(node)},")
-        self.lines += ["    ):"] if inputs else []
+        if not inputs:
+            self.lines.append("    def forward(self):")
+        else:
+            self.lines += ["    def forward(", "        self,"]
+            for node in inputs:
+                self.node_of_line[len(self.lines)] = node.id
+                self.lines.append(f"        {_parameter(node)},")
+            self.lines.append("    ):")
         self._body(graph, nodes, within)
 
     def _body(
@@ -245,9 +245,8 @@ class _Classes:
                 continue
             if node.line and (node.file, node.line) != place and node.op != "output":
                 place = (node.file, node.line)
-                self.lines.append(
-                    f"        # {printable(files.get(node.file, ''))}:{node.line}{self._source_of(node)}"
-                )
+                file = printable(files.get(node.file, ""))
+                self.lines.append(f"        # {file}:{node.line}{self._source_of(node)}")
             self.node_of_line[len(self.lines)] = node.id
             try:
                 if node.subgraph_names:
@@ -281,17 +280,13 @@ class _Classes:
             )
 
     def _source_of(self, node: model.Node) -> str:
-        stack = self.reader.by_ids(model.Stack, [node.stack]) if node.stack else []
-        code = next(
-            (
-                frame.code
-                for one in stack
-                for frame in reversed(one.frames)
-                if frame.line == node.line
-            ),
-            "",
-        )
-        return f"  {printable(code.strip())}" if code.strip() else ""
+        """Return the source line of a node as the end of a comment; empty where it is not known."""
+        for stack in self.reader.by_ids(model.Stack, [node.stack]) if node.stack else ():
+            for frame in reversed(stack.frames):
+                if frame.line == node.line:
+                    code = frame.code.strip()
+                    return f"  {printable(code)}" if code else ""
+        return ""
 
     def _cannot(self, node: model.Node, why: str) -> None:
         text = f"{printable(node.name)} cannot be computed here: {printable(why)}."
@@ -304,10 +299,11 @@ def nested(reader: SessionReader, graph: model.Graph) -> dict[str, model.Graph]:
     """Return the graphs of the same stage that are nested in this one, by the attribute that holds
     each.
     """
-    rows = reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation)
-    return {
-        row.name.rpartition(".")[2]: row for row in rows if row.stage == graph.stage and row.name
-    }
+    graphs = {}
+    for row in reader.rows(model.Graph, parent=graph.id, compilation=graph.compilation):
+        if row.stage == graph.stage and row.name:
+            graphs[row.name.rpartition(".")[2]] = row
+    return graphs
 
 
 def _asks_for_graphs(node: model.Node) -> bool:
@@ -320,7 +316,8 @@ def _asks_for_graphs(node: model.Node) -> bool:
 
 def _operator_name(target: str) -> str:
     """Return ``higher_order.cond`` for each of the names that a session has of it."""
-    return f"higher_order.{target.removeprefix('torch.ops.').removeprefix('higher_order.').rpartition('.')[2]}"
+    name = target.removeprefix("torch.ops.").removeprefix("higher_order.")
+    return f"higher_order.{name.rpartition('.')[2]}"
 
 
 def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
@@ -331,7 +328,8 @@ def statement(node: model.Node, inputs: Sequence[str], names: RowNames) -> str:
         return _readable(f"{_variable(node)} = {attribute(node.target)}")
     positional, named = arguments_of(node.arguments, inputs, names)
     if node.op == "output":
-        return _readable(f"return {positional[0] if positional else 'None'}")
+        result = positional[0] if positional else "None"
+        return _readable(f"return {result}")
     return _readable(f"{_variable(node)} = {_computed(node, positional, named, names)}")
 
 
@@ -364,7 +362,9 @@ def _variable(node: model.Node) -> str:
     if not node.name.isidentifier():
         raise NotPythonError(f"its name {node.name!r} is no name in Python")
     shown = value_text(node)
-    return f"{node.name}: {json.dumps(printable(shown))}" if shown else node.name
+    if not shown:
+        return node.name
+    return f"{node.name}: {json.dumps(printable(shown))}"
 
 
 def _parameter(node: model.Node) -> str:

@@ -130,17 +130,17 @@ def arguments_of(
             raise NotPythonError(_no_python(text))
         written = _Arguments(inputs, names)
         positional = [written.of(argument) for argument in call.args]
-        return positional, {
-            _name(one): written.of(one.value, one.arg or "") for one in call.keywords
-        }
+        named = {}
+        for argument in call.keywords:
+            named[_name(argument)] = written.of(argument.value, argument.arg or "")
+        return positional, named
     except NotPythonError:
         raise
     except (RecursionError, MemoryError) as error:
         raise NotPythonError(TOO_DEEP) from error
     except (SyntaxError, ValueError) as error:
-        raise NotPythonError(
-            TOO_DEEP if "too many nested" in str(error) else _no_python(text)
-        ) from error
+        reason = TOO_DEEP if "too many nested" in str(error) else _no_python(text)
+        raise NotPythonError(reason) from error
 
 
 def _no_python(text: str) -> str:
@@ -154,10 +154,10 @@ def _no_python(text: str) -> str:
     return f"its arguments cannot be written as Python: {_short(text)}"
 
 
-def _name(one: ast.keyword) -> str:
-    if one.arg is None:
+def _name(argument: ast.keyword) -> str:
+    if argument.arg is None:
         raise NotPythonError("its arguments are unpacked from a dict")
-    return one.arg
+    return argument.arg
 
 
 class _Arguments:
@@ -178,12 +178,7 @@ class _Arguments:
         if isinstance(node, ast.List):
             return f"[{', '.join(map(self.of, node.elts))}]"
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-            pairs = zip(node.keys, node.values, strict=True)
-            return (
-                "{"
-                + ", ".join(f"{self.of(key)}: {self.of(value)}" for key, value in pairs if key)
-                + "}"
-            )
+            return self._dict(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return f"-{self.of(node.operand)}"
         if _is_complex(node):
@@ -195,6 +190,13 @@ class _Arguments:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._call(node.func.id, node)
         raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
+
+    def _dict(self, node: ast.Dict) -> str:
+        pairs = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key:
+                pairs.append(f"{self.of(key)}: {self.of(value)}")
+        return f"{{{', '.join(pairs)}}}"
 
     def _named(self, name: str, keyword_: str) -> str:
         if name in self._inputs and keyword_ != "device":
@@ -225,13 +227,13 @@ class _Arguments:
         if function not in _CALLS:
             raise NotPythonError(f"it takes {_short(ast.unparse(node))}, which is no plain value")
         positional = [self.of(expression) for expression in node.args]
-        named = {_name(one): self.of(one.value) for one in node.keywords}
+        named = {_name(argument): self.of(argument.value) for argument in node.keywords}
         if function == "device":
             kind = ast.literal_eval(positional[0] if positional else named.get("type", "'cpu'"))
-            return self._names.written_device(
-                f"{kind}:{named['index']}" if "index" in named else str(kind)
-            )
-        return f"{function}({', '.join([*positional, *(f'{name}={value}' for name, value in named.items())])})"
+            device = f"{kind}:{named['index']}" if "index" in named else str(kind)
+            return self._names.written_device(device)
+        arguments = [*positional, *(f"{name}={value}" for name, value in named.items())]
+        return f"{function}({', '.join(arguments)})"
 
 
 def _is_complex(node: ast.expr) -> bool:
@@ -250,21 +252,16 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Ro
     that cannot be imported.
     """
     function = target.removeprefix("_") if target.startswith("_operator.") else target
-    if (
-        function in _SAFE_BUILTINS
-    ):  # FX names them without their module (_get_qualified_name, torch/fx/node.py)
+    if function in _SAFE_BUILTINS:
+        # FX names them without their module (_get_qualified_name, torch/fx/node.py).
         function = f"builtins.{function}"
+    sign = ""
     if function.startswith("operator."):
         sign = _OPERATORS.get(function.removeprefix("operator."), "")
-    else:
-        sign = ""
-    if (
-        sign
-        and len(positional) == 2
-        and not named
-        and not any(one.startswith("-") for one in positional)
-    ):
-        return f"{positional[0]} {sign} {positional[1]}"
+    if sign and len(positional) == 2 and not named:
+        left, right = positional
+        if not left.startswith("-") and not right.startswith("-"):
+            return f"{left} {sign} {right}"
     if function == "operator.getitem" and len(positional) == 2 and positional[0].isidentifier():
         return f"{positional[0]}[{positional[1]}]"
     if function == "builtins.getattr" and len(positional) == 2:
@@ -288,15 +285,15 @@ def member(name: str) -> str:
 
 
 def arguments_text(positional: Iterable[str], named: dict[str, str]) -> str:
-    for name in named:
-        if keyword.iskeyword(name):  # ``from`` of aten.random.from
-            return ", ".join(
-                [
-                    *positional,
-                    f"**{{{', '.join(f'{key!r}: {value}' for key, value in named.items())}}}",
-                ]
-            )
-    return ", ".join([*positional, *(f"{name}={value}" for name, value in named.items())])
+    """Return the arguments of a call as they stand between its brackets."""
+    parts = [*positional]
+    # ``from`` of aten.random.from
+    if any(keyword.iskeyword(name) for name in named):
+        pairs = ", ".join(f"{name!r}: {value}" for name, value in named.items())
+        parts.append(f"**{{{pairs}}}")
+    else:
+        parts += [f"{name}={value}" for name, value in named.items()]
+    return ", ".join(parts)
 
 
 _DEFINED_IN = {
@@ -326,14 +323,16 @@ _IN_TORCH = {
 IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
 
 _OPERATIONS = re.compile(
-    r"torch\.(\w+|((nn\.(functional|attention)|special|fft|linalg|Tensor|ops|amp|cuda\.amp|sparse|nested|signal|functional|autograd"
+    r"torch\.(\w+|((nn\.(functional|attention)|special|fft|linalg|Tensor|ops|amp|cuda\.amp|sparse"
+    r"|nested|signal|functional|autograd"
     r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree|distributed)(\.\w+)+))"
 )
 """Where torch has operations. Anything else of it that a session may name has no place in a graph.
 """
 
 _NEVER = re.compile(
-    r"(^|\.)(__\w+__|load\w*|save\w*|dump|tofile|from_file|hub|jit|package|serialization|os|sys|io|subprocess|importlib|builtins"
+    r"(^|\.)(__\w+__|load\w*|save\w*|dump|tofile|from_file|hub|jit|package|serialization|os|sys"
+    r"|io|subprocess|importlib|builtins"
     r"|inspect|ctypes|shutil|pickle|tempfile|pathlib|import_module|exec|eval|compile)(\.|$)"
 )
 """Names that reach files, processes or the interpreter: no graph of torch's calls them, and a
@@ -346,7 +345,8 @@ _BITWISE = re.compile(r"(torch\.ops\.)?aten\.__i?(and|or|xor|lshift|rshift)__\.\
 """
 
 _OWN_MODULES = re.compile(
-    r"torch\.(_functorch|_inductor|_dynamo|_higher_order_ops|_export|_prims|_refs|distributed|nn\.attention)\."
+    r"torch\.(_functorch|_inductor|_dynamo|_higher_order_ops|_export|_prims|_refs|distributed"
+    r"|nn\.attention)\."
 )
 
 
@@ -428,7 +428,9 @@ class _Sizes:
 
 
 def _bracketed(text: str) -> str:
-    return text if re.fullmatch(r"\w+|\d+\.\d+", text) else f"({text})"
+    if re.fullmatch(r"\w+|\d+\.\d+", text):
+        return text
+    return f"({text})"
 
 
 def attribute(path: str, owner: str = "self") -> str:
@@ -447,4 +449,6 @@ def attribute(path: str, owner: str = "self") -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= 80:
+        return text
+    return f"{text[:79]}…"

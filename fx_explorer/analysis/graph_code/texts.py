@@ -91,9 +91,11 @@ def _as_python(text: str, kept: list[str]) -> str:
 
 
 def _put_back(text: str, kept: list[str]) -> str:
-    return _KEPT.sub(
-        lambda match: kept[int(match[1])] if int(match[1]) < len(kept) else match[0], text
-    )
+    def original(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return kept[number] if number < len(kept) else match[0]
+
+    return _KEPT.sub(original, text)
 
 
 def _named(keyword: ast.keyword) -> str:
@@ -129,7 +131,9 @@ def graph_text(reader: SessionReader, form: GraphForm, graph_id: int) -> GraphTe
 
 def write_text(reader: SessionReader, form: GraphForm, graph: model.Graph) -> GraphText:
     """Write a graph as code or as a table, whether or not that was done before."""
-    return graph_code(reader, graph) if form == "code" else graph_table(reader, graph)
+    if form == "code":
+        return graph_code(reader, graph)
+    return graph_table(reader, graph)
 
 
 def is_kept(reader: SessionReader, form: GraphForm, graph: model.Graph) -> bool:

@@ -44,7 +44,10 @@ def written_graph(
     """
     origin = origin_in_words(reader, graph, title)
     if form == "script":
-        return graph_script(reader, graph, [f"{origin}.", *([] if is_own else [STRANGERS])])
+        head = [f"{origin}."]
+        if not is_own:
+            head.append(STRANGERS)
+        return graph_script(reader, graph, head)
     return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
 
 
@@ -144,55 +147,57 @@ class _Script:
         self._reader = reader
         self._graph = graph
         self._names = RowNames(device="device_here({})")
-        self._said: list[str] = []
+        self._remarks: list[str] = []
         """What is not as it was in the program: sentences."""
 
     def text(self, head: Sequence[str]) -> str:
         module = module_code(self._reader, self._graph, self._names, self._attribute)
-        inputs = [line for node in module.inputs for line in self._input(node)]
+        inputs: list[str] = []
+        for node in module.inputs:
+            inputs += self._input(node)
         symbols = self._symbols()
         foreign = list(self._names.foreign)
         for operator in foreign:
-            self._said.append(
+            self._remarks.append(
                 f"{operator} is not torch's: import the file or the library that "
                 "registers it, below the imports."
             )
-        said = list(dict.fromkeys([*module.missing, *self._said]))
-        parts = [
-            self._head([*head, f"torch was {self._release()}.", RANDOM, *said]),
-            *import_lines(self._names),
-            *(["", *symbols] if symbols else []),
-            "",
-            "",
-            HELPERS.rstrip(),
-            *(["", "", REGISTERED.rstrip()] if foreign else []),
-            *(["", "", GRAPH_OF.rstrip()] if self._names.asks_for_graphs else []),
-            "",
-            "",
-            *module.lines,
-            "",
-            "",
-            "def inputs():",
-            "    torch.manual_seed(0)",
-            *(["    return (", *inputs, "    )"] if inputs else ["    return ()"]),
-            "",
-            "",
-            'if __name__ == "__main__":',
-            *(f"    registered({one!r})" for one in foreign),
+        remarks = dict.fromkeys([*module.missing, *self._remarks])
+        release = f"torch was {self._release()}."
+        lines = [self._head([*head, release, RANDOM, *remarks]), *import_lines(self._names)]
+        if symbols:
+            lines += ["", *symbols]
+        lines += ["", "", HELPERS.rstrip()]
+        if foreign:
+            lines += ["", "", REGISTERED.rstrip()]
+        if self._names.asks_for_graphs:
+            lines += ["", "", GRAPH_OF.rstrip()]
+        lines += ["", "", *module.lines, "", ""]
+        lines += ["def inputs():", "    torch.manual_seed(0)"]
+        if inputs:
+            lines += ["    return (", *inputs, "    )"]
+        else:
+            lines.append("    return ()")
+        lines += ["", "", 'if __name__ == "__main__":']
+        lines += [f"    registered({operator!r})" for operator in foreign]
+        lines += [
             f"    module = {MAIN_CLASS}()",
             "    with torch.no_grad():",
             "        outputs = module(*inputs())",
             "    print(shown(outputs))",
         ]
-        return "\n".join(parts) + "\n"
+        return "\n".join(lines) + "\n"
 
     def _head(self, parts: Iterable[str]) -> str:
-        return "\n".join(line for one in parts for line in _comment(printable(one)))
+        lines: list[str] = []
+        for part in parts:
+            lines += _comment(printable(part))
+        return "\n".join(lines)
 
     def _release(self) -> str:
-        found = self._reader.meta("environment") or {}
-        if isinstance(found, dict):
-            return str(found.get("torch", "") or "of a release that is not known")
+        environment = self._reader.meta("environment") or {}
+        if isinstance(environment, dict):
+            return str(environment.get("torch", "") or "of a release that is not known")
         return ""
 
     # values
@@ -205,14 +210,14 @@ class _Script:
         try:
             return [f"        {self._value(node)},  # {comment}"]
         except NotPythonError as error:
-            self._said.append(f"The input {node.name} is None: {error}.")
+            self._remarks.append(f"The input {node.name} is None: {error}.")
             return [f"        None,  # {comment}: {printable(str(error))}"]
 
     def _attribute(self, node: model.Node) -> str:
         try:
             return self._value(node)
         except NotPythonError as error:
-            self._said.append(f"The attribute {node.target} is missing: {error}.")
+            self._remarks.append(f"The attribute {node.target} is missing: {error}.")
             return ""
 
     def _value(self, node: model.Node) -> str:
@@ -228,18 +233,17 @@ class _Script:
     def _tensor(self, node: model.Node) -> str:
         assert node.shape is not None
         if node.value:
-            self._said.append(
+            self._remarks.append(
                 f"{node.name} was {node.value}; here it is a plain tensor of its shape."
             )
-        size = [size_expression(one, self._names) for one in node.shape]
+        size = [size_expression(length, self._names) for length in node.shape]
         if node.stride is None:
-            self._said.append(
+            self._remarks.append(
                 f"{node.name} had another layout than strides; here it is an ordinary tensor."
             )
-        if node.stride is None:
             stride = _contiguous(size)
         else:
-            stride = [size_expression(one, self._names) for one in node.stride]
+            stride = [size_expression(step, self._names) for step in node.stride]
         dtype = _DTYPES.get(node.dtype, node.dtype)
         if not dtype.isidentifier():
             raise NotPythonError(f"its dtype is {dtype!r}")
@@ -250,17 +254,15 @@ class _Script:
 
     def _symbols(self) -> list[str]:
         """Return the lines that give each size by name the value it had."""
-        known = {
-            row.name: row
-            for row in self._reader.rows(model.Symbol, compilation=self._graph.compilation)
-        }
+        rows = self._reader.rows(model.Symbol, compilation=self._graph.compilation)
+        known = {row.name: row for row in rows}
         lines = []
         for name in sorted(self._names.symbols):
             row = known.get(name)
             if row and re.fullmatch(r"-?\d+(\.\d+)?", row.hint):
                 lines.append(f"{name} = {row.hint}  # {printable(row.source)}")
             elif name.isidentifier():
-                self._said.append(
+                self._remarks.append(
                     f"The size {name} has no value in the session; here it is {UNKNOWN_SIZE}."
                 )
                 lines.append(f"{name} = {UNKNOWN_SIZE}")
@@ -276,7 +278,10 @@ def _tuple(parts: list[str]) -> str:
 
 
 def _contiguous(size: list[str]) -> list[str]:
-    return [
-        "1" if i == len(size) - 1 else " * ".join(f"({one})" for one in size[i + 1 :])
-        for i in range(len(size))
-    ]
+    """Return the strides of a contiguous tensor: of each dimension, the product of those after
+    it.
+    """
+    strides = [" * ".join(f"({length})" for length in size[at + 1 :]) for at in range(len(size))]
+    if strides:
+        strides[-1] = "1"
+    return strides

@@ -75,17 +75,17 @@ def linked_with_levels(
     below a kernel.
     """
     documents = list(shown)
-    builds = {
-        document: build
-        for document in {*documents, place.document}
-        if (build := build_of(reader, document))
-    }
+    builds = {}
+    for document in {*documents, place.document}:
+        build = build_of(reader, document)
+        if build:
+            builds[document] = build
     above = [document for document in documents if document not in builds]
     if place.document in builds:
-        found = _from_level(reader, place, builds[place.document], above)
+        linked = _from_level(reader, place, builds[place.document], above)
         lines = triton_lines(reader, builds[place.document], place)
     else:
-        found = linked_places(reader, place, above)
+        linked = linked_places(reader, place, above)
         lines = None
     for document in documents:
         if document in builds:
@@ -95,9 +95,9 @@ def linked_with_levels(
             # another.
             if lines is not None and not _same_source(build, builds[place.document]):
                 wanted = frozenset()
-            own = frozenset([place.line]) if document == place.document else frozenset()
-            found[document] = own | lines_in_level(reader, build, document, wanted)
-    return found
+            selected = frozenset([place.line]) if document == place.document else frozenset()
+            linked[document] = selected | lines_in_level(reader, build, document, wanted)
+    return linked
 
 
 def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
@@ -118,7 +118,10 @@ def lines_in_level(
 ) -> Lines:
     """Return the lines of a level that were made from these lines of the Triton source."""
     made = _inverted(*_parts(reader, build, _level(document)))
-    return frozenset(line - 1 for source in triton for line in made.get(source + 1, ()))
+    lines: set[int] = set()
+    for source in triton:
+        lines.update(line - 1 for line in made.get(source + 1, ()))
+    return frozenset(lines)
 
 
 def level_lines(reader: SessionReader, build: KernelBuild, level: Level) -> LineMap:
@@ -159,16 +162,17 @@ def _lines_of_kernel(reader: SessionReader, build: KernelBuild, place: Place) ->
     if place.document == kernel:
         return frozenset([place.line])
     lines = linked_places(reader, place, [kernel])[kernel]
-    return _of_no_node(reader, kernel) if build.origin == "template" and lines == {0} else lines
+    if build.origin == "template" and lines == {0}:
+        return _of_no_node(reader, kernel)
+    return lines
 
 
 def _of_no_node(reader: SessionReader, kernel: Document) -> Lines:
     """Return the lines of a template that are not those of a node fused into it: together they
     compute the template's own node.
     """
-    return frozenset(range(kernel.line_count)).difference(
-        line - 1 for line in lines_with_nodes(reader, kernel.id)
-    )
+    with_nodes = {line - 1 for line in lines_with_nodes(reader, kernel.id)}
+    return frozenset(range(kernel.line_count)) - with_nodes
 
 
 def _from_level(
@@ -177,16 +181,19 @@ def _from_level(
     """Return what the Triton lines of the selected line are linked to; in the Triton source, these
     lines alone.
     """
-    found: dict[Document, Lines] = dict.fromkeys(above, frozenset())
+    linked: dict[Document, Lines] = dict.fromkeys(above, frozenset())
     kernel = source_document(reader, build)
     if kernel is None:
-        return found
+        return linked
     lines = triton_lines(reader, build, place)
     others = [document for document in above if document != kernel]
     for line in lines:
-        for document, linked in linked_places(reader, Place(kernel, line), others).items():
-            found[document] |= linked
-    return {**found, kernel: lines} if kernel in found else found
+        of_line = linked_places(reader, Place(kernel, line), others)
+        for document, lines_of_document in of_line.items():
+            linked[document] |= lines_of_document
+    if kernel in linked:
+        linked[kernel] = lines
+    return linked
 
 
 def triton_place(reader: SessionReader, place: Place) -> Place:
@@ -201,4 +208,6 @@ def triton_place(reader: SessionReader, place: Place) -> Place:
     if document:
         return Place(document, min(triton_lines(reader, build, place), default=0))
     kernel = reader.get(model.Kernel, build.kernel)
-    return Place(kernel_document(reader, kernel)) if kernel.artifact else place
+    if not kernel.artifact:
+        return place
+    return Place(kernel_document(reader, kernel))

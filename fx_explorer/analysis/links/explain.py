@@ -41,7 +41,9 @@ HOW_IN_WORDS: dict[How, str] = {
     "identity": "the same node, kept or copied by the compiler",
     "from_node": "the node says what it was made from (meta['from_node'])",
     "source_fn_stack": "the node carries the call it was traced from (meta['source_fn_stack'])",
-    "fwd_source_fn_stack": "the backward node carries its forward call (meta['fwd_source_fn_stack'])",
+    "fwd_source_fn_stack": (
+        "the backward node carries its forward call (meta['fwd_source_fn_stack'])"
+    ),
     "seq_nr": "same autograd sequence number: close, not certain",
     "stack_trace": "same user stack: close, not certain",
     "name": "same name within one partition",
@@ -92,35 +94,32 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
             + explanations
             + _to_source(reader, nodes)
         )
-    own = own_lines_at(reader, place)
-    if place.document.kind == "source" and own:
-        return _to_copies(reader, own[:limit]) + _to_nodes(
-            reader, "became", [(n, "origins") for n in callers(reader, own)]
-        )
+    own_lines = own_lines_at(reader, place)
+    if place.document.kind == "source" and own_lines:
+        calls: list[tuple[int, How]] = [(node, "origins") for node in callers(reader, own_lines)]
+        return _to_copies(reader, own_lines[:limit]) + _to_nodes(reader, "became", calls)
     if place.document.kind == "source":
-        return [
-            replace(e, text=OWN_STACK, is_certain=True)
-            for e in _to_nodes(reader, "became", [(n, "stack_trace") for n in nodes])
-        ]
+        traced: list[tuple[int, How]] = [(node, "stack_trace") for node in nodes]
+        became = _to_nodes(reader, "became", traced)
+        return [replace(explanation, text=OWN_STACK, is_certain=True) for explanation in became]
     rows = line_nodes_at(reader, place.document.id, place.line + 1)
-    return _to_written(reader, own) + _to_nodes(
-        reader, "from", [(row.node, row.how) for row in rows[:limit]]
-    )
+    origins = [(row.node, row.how) for row in rows[:limit]]
+    return _to_written(reader, own_lines) + _to_nodes(reader, "from", origins)
 
 
-def _to_copies(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
+def _to_copies(reader: SessionReader, lines: list[model.LineSource]) -> list[Explanation]:
     """Explain the links from a line of a kernel of the user's to the kernels that it stands in."""
     return [
         _copied("kernel", place, f"{kernel.name}:{place.line + 1}")
-        for kernel, place in copies(reader, own)
+        for kernel, place in copies(reader, lines)
     ]
 
 
-def _to_written(reader: SessionReader, own: list[model.LineSource]) -> list[Explanation]:
-    written = source_of_own(reader, own)
-    if written:
-        return [_copied("source", written, f"{written.document.title}:{written.line + 1}")]
-    return []
+def _to_written(reader: SessionReader, lines: list[model.LineSource]) -> list[Explanation]:
+    written = source_of_own(reader, lines)
+    if not written:
+        return []
+    return [_copied("source", written, f"{written.document.title}:{written.line + 1}")]
 
 
 def _copied(relation: Relation, place: Place, name: str) -> Explanation:
@@ -133,10 +132,12 @@ def _to_nodes(
     names = {node.id: node.name for node in reader.by_ids(model.Node, [node for node, _ in links])}
     known = [(node, how) for node, how in links if node in names]
     places = places_of_nodes(reader, [node for node, _ in known])
-    return [
-        Explanation(relation, place, names[node], how, HOW_IN_WORDS[how], how not in UNSURE)
-        for (node, how), place in zip(known, places, strict=True)
-    ]
+    explanations = []
+    for (node, how), place in zip(known, places, strict=True):
+        is_certain = how not in UNSURE
+        explanation = Explanation(relation, place, names[node], how, HOW_IN_WORDS[how], is_certain)
+        explanations.append(explanation)
+    return explanations
 
 
 def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Explanation]:
@@ -197,9 +198,8 @@ class LinkCoverage:
 def link_coverage(reader: SessionReader) -> list[LinkCoverage]:
     """Return one entry per direction that has a post-grad graph, forward first."""
     present = post_grad_directions(reader)
-    return [
-        _of_direction(reader, direction) for direction in model.DIRECTIONS if direction in present
-    ]
+    directions = [direction for direction in model.DIRECTIONS if direction in present]
+    return [_of_direction(reader, direction) for direction in directions]
 
 
 def _of_direction(reader: SessionReader, direction: model.Direction) -> LinkCoverage:
@@ -239,6 +239,5 @@ def statement_lines(code: str, language: str) -> list[int]:
     pattern = _STATEMENT.get(language)
     if pattern is None:
         return []
-    return [
-        number for number, line in enumerate(code.split("\n"), 1) if pattern.search(bounded(line))
-    ]
+    lines = enumerate(code.split("\n"), 1)
+    return [number for number, line in lines if pattern.search(bounded(line))]

@@ -67,14 +67,17 @@ class Selection:
         return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
-        own = frozenset([self.place.line]) if document == self.place.document else frozenset()
+        """Return the lines of a document that are linked, with the selected one where it is here."""
+        selected: frozenset[int] = frozenset()
+        if document == self.place.document:
+            selected = frozenset([self.place.line])
         if document.kind == "graph":
-            return own | self._rows_of_graph(document)
+            return selected | self._rows_of_graph(document)
         if document.kind == "code" or document.kind == "table":
-            return own | self._lines_of_graph(document, document.kind)
+            return selected | self._lines_of_graph(document, document.kind)
         if document.kind == "source":
-            return own or self._lines_of_source(document)
-        return own | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
+            return selected or self._lines_of_source(document)
+        return selected | self._lines_of_artifact(document) | self._lines_of_bytecode(document)
 
     @cached_property
     def nodes(self) -> list[int]:
@@ -104,13 +107,10 @@ class Selection:
         """
         if self.place.document.stage != "front_end":
             return descendants(self.reader, self.nodes)
-        nodes = self.reader.by_ids(model.Node, self.nodes)
-        alike = {
-            one
-            for node in nodes
-            if node.line
-            for one in self.reader.nodes_at_source(node.file, node.line, innermost=True)
-        }
+        alike: set[int] = set()
+        for node in self.reader.by_ids(model.Node, self.nodes):
+            if node.line:
+                alike.update(self.reader.nodes_at_source(node.file, node.line, innermost=True))
         return descendants(self.reader, [*self.nodes, *alike])
 
     @cached_property
@@ -121,11 +121,9 @@ class Selection:
     @cached_property
     def computing(self) -> frozenset[int]:
         """Return the artifacts with a line that computes one of the family."""
-        return frozenset(
-            self._computing_lines
-            if self.relatives is self.family
-            else lines_computing(self.reader, self.family)
-        )
+        if self.relatives is self.family:
+            return frozenset(self._computing_lines)
+        return frozenset(lines_computing(self.reader, self.family))
 
     @cached_property
     def across(self) -> frozenset[int]:
@@ -135,8 +133,9 @@ class Selection:
         return descendants(self.reader, nodes_of_stage(self.reader, self.relatives, "dynamo"))
 
     def _is_across(self, document: Document) -> bool:
-        here, there = self.place.document.direction, document.direction
-        return bool(here and there and here != there)
+        """Return whether the document is of the other direction: the forward's in the backward."""
+        direction, other = self.place.document.direction, document.direction
+        return bool(direction and other and direction != other)
 
     def _rows_of_graph(self, document: Document) -> frozenset[int]:
         graph = self.reader.get(model.Graph, document.id)
@@ -162,7 +161,9 @@ class Selection:
     def _family_in(self, document: Document) -> frozenset[int]:
         if document.stage == "front_end":
             return self._on_same_lines(document)
-        return self.across if self._is_across(document) else self.relatives
+        if self._is_across(document):
+            return self.across
+        return self.relatives
 
     # source
 
@@ -180,14 +181,15 @@ class Selection:
         path = self.reader.get(model.SourceFile, document.id).path
         if self.place.document.language == "bytecode":
             return frozenset(line - 1 for file, line in self.instructed if file == document.id)
-        if own := frozenset(
-            row.source_line - 1 for row in self.own_lines if row.file == document.id
-        ):
-            return own
-        innermost = (
-            next((f.line for f in reversed(stack) if f.file == path), 0) for stack in self.stacks
-        )
-        return frozenset(line - 1 for line in innermost if line) or self._definitions(document)
+        own_lines = {row.source_line - 1 for row in self.own_lines if row.file == document.id}
+        if own_lines:
+            return frozenset(own_lines)
+        lines = set()
+        for stack in self.stacks:
+            innermost = next((frame.line for frame in reversed(stack) if frame.file == path), 0)
+            if innermost:
+                lines.add(innermost - 1)
+        return frozenset(lines) or self._definitions(document)
 
     def _definitions(self, document: Document) -> frozenset[int]:
         """Return, in a file that calls nothing, the lines of the user's kernels that compute the
@@ -211,13 +213,13 @@ class Selection:
     def _innermost(self, stacks: Iterable[tuple[model.Frame, ...]]) -> list[SourceLine]:
         """Return the innermost frame of each stack in every file."""
         files = self._file_ids
-        innermost = ({frame.file: frame.line for frame in stack} for stack in stacks)
-        return [
-            (files[file], line)
-            for lines in innermost
-            for file, line in lines.items()
-            if file in files
-        ]
+        lines = []
+        for stack in stacks:
+            innermost = {frame.file: frame.line for frame in stack}
+            for file, line in innermost.items():
+                if file in files:
+                    lines.append((files[file], line))
+        return lines
 
     @cached_property
     def _file_ids(self) -> dict[str, int]:
@@ -247,8 +249,9 @@ class Selection:
         if document.stage == "output_code":
             lines |= lines_in_output_code(self.reader, document.id, computing)
         # Line 0 stands for the whole text, and counts where nothing more exact is known.
-        own = lines - {0}
-        return frozenset(line - 1 for line in own) if own or not lines else frozenset([0])
+        if lines == {0}:
+            return frozenset([0])
+        return frozenset(line - 1 for line in lines - {0})
 
     def _lines_of_bytecode(self, document: Document) -> frozenset[int]:
         """Return the instructions of the innermost frame that has lines in this code object."""
@@ -259,13 +262,18 @@ class Selection:
             lines.setdefault((row.file, row.source_line), set()).add(row.line - 1)
         if self.place.document.kind == "source":
             return frozenset(lines.get((self.place.document.id, self.place.line + 1), ()))
+        rows: set[int] = set()
         if self.place.document.language == "bytecode":
-            return frozenset(row for line in self.instructed for row in lines.get(line, ()))
-        wanted: set[int] = set()
+            for line in self.instructed:
+                rows.update(lines.get(line, ()))
+            return frozenset(rows)
         for stack in self.stacks:
-            frames = ((self._file_ids.get(frame.file, 0), frame.line) for frame in reversed(stack))
-            wanted |= next((lines[frame] for frame in frames if frame in lines), set())
-        return frozenset(wanted)
+            for frame in reversed(stack):
+                line = self._file_ids.get(frame.file, 0), frame.line
+                if line in lines:
+                    rows |= lines[line]
+                    break
+        return frozenset(rows)
 
 
 def lines_in_output_code(
@@ -276,13 +284,14 @@ def lines_in_output_code(
     """
     lines: set[int] = set()
     calls: set[int] = set()
-    embedded = embedded_kernels(reader, output_code, computing)
-    for _, artifact, first_line in embedded:
-        lines |= {first_line + line - 1 for line, _ in computing[artifact] if line and first_line}
-        calls |= {call for _, call in computing[artifact]}
-    whole = [
-        kernel
-        for kernel, artifact, _ in embedded
-        if any(not call for _, call in computing[artifact])
-    ]
-    return lines | set(call_lines(reader, [kernel for kernel, _, _ in embedded], calls, whole))
+    kernels = []
+    whole = []
+    for kernel, artifact, first_line in embedded_kernels(reader, output_code, computing):
+        kernels.append(kernel)
+        for line, call in computing[artifact]:
+            if line and first_line:
+                lines.add(first_line + line - 1)
+            calls.add(call)
+        if any(not call for _, call in computing[artifact]):
+            whole.append(kernel)
+    return lines | set(call_lines(reader, kernels, calls, whole))

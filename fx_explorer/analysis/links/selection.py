@@ -49,14 +49,18 @@ def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
 
 def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[int]:
     """Return the ids of the nodes that call the kernels of these lines."""
-    artifacts = dict.fromkeys(line.artifact for line in lines)
-    return sorted({row.node for artifact in artifacts for row in reader.nodes_of_line(artifact, 0)})
+    nodes: set[int] = set()
+    for artifact in {line.artifact for line in lines}:
+        nodes.update(row.node for row in reader.nodes_of_line(artifact, 0))
+    return sorted(nodes)
 
 
 def source_of_own(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
     """Return where the first of these lines is written."""
     first = next(iter(lines), None)
-    return place_of_source(reader, first.file, first.source_line) if first else None
+    if first is None:
+        return None
+    return place_of_source(reader, first.file, first.source_line)
 
 
 def definition(reader: SessionReader, artifact: int) -> Place | None:
@@ -71,12 +75,12 @@ def definition(reader: SessionReader, artifact: int) -> Place | None:
 def copies(
     reader: SessionReader, lines: Iterable[model.LineSource]
 ) -> list[tuple[model.Kernel, Place]]:
-    """Return the kernels that contain these lines, and where."""
-    return [
-        (kernel, Place(document_of(reader, "artifact", line.artifact), line.line - 1))
-        for line in lines
-        for kernel in reader.rows(model.Kernel, artifact=line.artifact, limit=1)
-    ]
+    places = []
+    for line in lines:
+        for kernel in reader.rows(model.Kernel, artifact=line.artifact, limit=1):
+            document = document_of(reader, "artifact", line.artifact)
+            places.append((kernel, Place(document, line.line - 1)))
+    return places
 
 
 def nodes_at(reader: SessionReader, place: Place) -> list[int]:
@@ -86,18 +90,17 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
     document = place.document
     if document.kind == "graph":
         graph = reader.get(model.Graph, document.id)
-        return [graph.first_node + place.line] if 0 <= place.line < graph.node_count else []
+        if not 0 <= place.line < graph.node_count:
+            return []
+        return [graph.first_node + place.line]
     if document.kind == "code" or document.kind == "table":
         node = node_at(reader, place)
         return [node.id] if node else []
     if document.kind == "source":
-        return nodes_at_source(reader, document.id, place.line + 1) or callers(
-            reader, own_lines_at(reader, place)
-        )
-    return sorted(
-        {row.node for row in line_nodes_at(reader, document.id, place.line + 1)}
-        | set(_nodes_of_bytecode(reader, place))
-    )
+        nodes = nodes_at_source(reader, document.id, place.line + 1)
+        return nodes or callers(reader, own_lines_at(reader, place))
+    computed = {row.node for row in line_nodes_at(reader, document.id, place.line + 1)}
+    return sorted(computed | set(_nodes_of_bytecode(reader, place)))
 
 
 def nodes_at_source(reader: SessionReader, file: int, line: int) -> list[int]:
@@ -114,9 +117,9 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
     the whole kernel. In output code, the lines of a kernel's body are that kernel's lines, and a
     line that calls a kernel stands for that call.
     """
-    own = reader.nodes_of_line(artifact, line)
-    if own:
-        return own
+    of_line = reader.nodes_of_line(artifact, line)
+    if of_line:
+        return of_line
     embedded = kernel_around(reader, artifact, line)
     if embedded:
         return line_nodes_at(reader, embedded.artifact, line - embedded.first_line + 1)
@@ -126,14 +129,13 @@ def line_nodes_at(reader: SessionReader, artifact: int, line: int) -> list[model
 
 def _nodes_of_call(reader: SessionReader, output_code: int, line: int) -> list[model.LineNode]:
     """Return the nodes of the kernel call that the wrapper makes on this line."""
-    calls = calls_on_line(reader, output_code, line)
-    rows = [
-        row
-        for call, artifact in calls
-        for row in reader.nodes_of_line(artifact, 0)
-        if row.call in (0, call)
-    ]
-    return rows or [row for _, artifact in calls for row in reader.nodes_of_line(artifact, 0)]
+    of_this_call = []
+    of_all = []
+    for call, artifact in calls_on_line(reader, output_code, line):
+        rows = reader.nodes_of_line(artifact, 0)
+        of_all += rows
+        of_this_call += [row for row in rows if row.call in (0, call)]
+    return of_this_call or of_all
 
 
 def _nodes_of_bytecode(reader: SessionReader, place: Place) -> Iterable[int]:
@@ -147,9 +149,10 @@ def library_at(reader: SessionReader, place: Place) -> model.Kernel | None:
     """
     nodes = sorted(descendants(reader, nodes_at(reader, place)))
     kernels = [kernel for kernel in kernels_of(reader, nodes) if kernel.language == "extern"]
-    return next(
-        (kernel for kernel in kernels if is_call_of(kernel, place)), kernels[0] if kernels else None
-    )
+    for kernel in kernels:
+        if is_call_of(kernel, place):
+            return kernel
+    return kernels[0] if kernels else None
 
 
 def is_call_of(kernel: model.Kernel, place: Place) -> bool:
@@ -176,6 +179,7 @@ def same_place(old: SessionReader, place: Place, new: SessionReader) -> Place | 
 
 
 def same_document(old: SessionReader, document: Document, new: SessionReader) -> Document | None:
+    """Return the document of another session that is this one there; None where it has none."""
     if document.kind == "source":
         path = old.get(model.SourceFile, document.id).path
         source_files = new.rows(model.SourceFile, path=path, limit=1)
@@ -183,22 +187,32 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
     is_of_graph = document.kind in OF_GRAPHS
     shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
-    there = documents_of if shown.stage == "kernel" else documents_but_kernels
-    alike = _alike(shown, there(new, compilations[0])) if compilations else None
-    return graph_form(alike, document.kind) if alike and is_of_graph else alike
+    if not compilations:
+        return None
+    if shown.stage == "kernel":
+        documents = documents_of(new, compilations[0])
+    else:
+        documents = documents_but_kernels(new, compilations[0])
+    alike = _alike(shown, documents)
+    if alike and is_of_graph:
+        return graph_form(alike, document.kind)
+    return alike
 
 
 def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
     """Return the document of the same stage, direction and kind; where there are several (kernels),
     the one with the same title.
     """
+    kind = (wanted.kind, wanted.stage, wanted.direction, wanted.language)
     peers = [
-        d
-        for d in documents
-        if (d.kind, d.stage, d.direction, d.language)
-        == (wanted.kind, wanted.stage, wanted.direction, wanted.language)
+        document
+        for document in documents
+        if (document.kind, document.stage, document.direction, document.language) == kind
     ]
-    return next((d for d in peers if d.title == wanted.title), peers[0] if peers else None)
+    for peer in peers:
+        if peer.title == wanted.title:
+            return peer
+    return peers[0] if peers else None
 
 
 def _row_of_name(reader: SessionReader, document: Document, name: str) -> int | None:

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, graph_document
@@ -87,27 +88,28 @@ def regions(reader: SessionReader) -> list[Region]:
     counts, first = _counts(reader)
     kernels = _kernels_by_region(reader) if counts else {}
     lowered = lowerings(reader) if counts else []
-    named = {lowering.row.name for lowering in lowered}
+    lowered_names = {lowering.row.name for lowering in lowered}
     values = Counter(value for _, value in counts)
-    return [
-        Region(
+    shown = []
+    for (key, value), nodes in counts.items():
+        of_region = kernels.get((key, value), [])
+        of_this = []
+        if key == REGIONAL_KEY:
+            of_this = [row for row in lowered if _stands_for(row.row, value, lowered_names)]
+        region = Region(
             key,
             value,
             f"{key}: {value}" if values[value] > 1 else value,
             dict(nodes),
-            tuple(dict.fromkeys(name for name, _ in kernels.get((key, value), ()))),
-            tuple(name for name, is_backward in kernels.get((key, value), ()) if not is_backward),
-            tuple(name for name, is_backward in kernels.get((key, value), ()) if is_backward),
-            tuple(
-                lowering
-                for lowering in lowered
-                if key == REGIONAL_KEY and _stands_for(lowering.row, value, named)
-            ),
+            tuple(dict.fromkeys(name for name, _ in of_region)),
+            tuple(name for name, is_backward in of_region if not is_backward),
+            tuple(name for name, is_backward in of_region if is_backward),
+            tuple(of_this),
             tuple(_eager_of(reader, lowered, key, value)),
             first[key, value],
         )
-        for (key, value), nodes in counts.items()
-    ]
+        shown.append(region)
+    return shown
 
 
 _Pair = tuple[str, str]
@@ -124,14 +126,14 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
     newest: dict[tuple[_Pair, str, str], tuple[int, int]] = {}
     first: dict[_Pair, int] = {}
     for annotated, variant, stage, direction, count, node in annotated_nodes(reader):
+        place = f"{stage}/{direction}" if direction else stage
         for pair in named_annotations(annotated):
-            slot = (pair, roots.get(variant, ""), f"{stage}/{direction}" if direction else stage)
-            before, so_far = newest.get(slot, (variant, 0))
-            newest[slot] = (
-                (before, so_far)
-                if before > variant
-                else (variant, count + (so_far if before == variant else 0))
-            )
+            slot = (pair, roots.get(variant, ""), place)
+            counted_variant, so_far = newest.get(slot, (variant, 0))
+            if counted_variant == variant:
+                newest[slot] = (variant, so_far + count)
+            elif counted_variant < variant:
+                newest[slot] = (variant, count)
             first.setdefault(pair, node)
     counts: dict[_Pair, Counter[str]] = {}
     for (pair, _, where), (_, count) in newest.items():
@@ -141,13 +143,13 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
     """Return every region that regional compilation met, in that order."""
-    names, origins, kernels = (
-        compilation_names(reader),
-        origins_of_variants(reader),
-        kernels_by_subgraph(reader),
-    )
+    names = compilation_names(reader)
+    origins = origins_of_variants(reader)
+    kernels = kernels_by_subgraph(reader)
 
     def kernels_of(row: model.RegionLowering) -> tuple[str, ...]:
+        if not row.subgraph:
+            return ()
         variant = row.compilation
         # What was not lowered again has its kernels at the variant that it was taken from.
         while (
@@ -156,9 +158,7 @@ def lowerings(reader: SessionReader) -> list[Lowering]:
             and (variant, row.direction, row.subgraph) not in kernels
         ):
             variant = origins[variant]
-        if row.subgraph:
-            return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ())))
-        return ()
+        return tuple(dict.fromkeys(kernels.get((variant, row.direction, row.subgraph), ())))
 
     return [
         Lowering(names.get(row.compilation, ""), row, kernels_of(row))
@@ -176,7 +176,9 @@ def eager_nodes(reader: SessionReader) -> list[EagerNodes]:
 def _eager_of(
     reader: SessionReader, lowered: list[Lowering], key: str, value: str
 ) -> list[EagerNodes]:
-    return _eager(reader, lowered, lambda annotated: (key, value) in annotated) if lowered else []
+    if not lowered:
+        return []
+    return _eager(reader, lowered, lambda annotated: (key, value) in annotated)
 
 
 def _eager(
@@ -186,35 +188,29 @@ def _eager(
 ) -> list[EagerNodes]:
     """Count the wanted operations that no compiled region has, by compilation and direction."""
     named = {lowering.row.name for lowering in lowered}
-    nodeses = []
-    for compilation, direction in dict.fromkeys(
-        (lowering.row.compilation, lowering.row.direction) for lowering in lowered
-    ):
-        here = [
-            lowering
-            for lowering in lowered
-            if (lowering.row.compilation, lowering.row.direction) == (compilation, direction)
-        ]
-        compiled = [lowering.row for lowering in here if lowering.row.subgraph]
+    by_graph: dict[tuple[int, model.Direction], list[Lowering]] = {}
+    for lowering in lowered:
+        graph = (lowering.row.compilation, lowering.row.direction)
+        by_graph.setdefault(graph, []).append(lowering)
+    eager = []
+    for (compilation, direction), of_graph in by_graph.items():
+        compiled = [lowering.row for lowering in of_graph if lowering.row.subgraph]
         ops: Counter[str] = Counter()
         for target, annotated in _calls(reader, compilation, direction):
             pairs = named_annotations(annotated) if annotated else []
             if is_wanted(pairs) and not _is_compiled(pairs, compiled, named):
                 ops[target] += 1
         if ops:
-            nodeses.append(
-                EagerNodes(here[0].compilation, direction, ops.total(), dict(ops.most_common()))
-            )
-    return nodeses
+            by_count = dict(ops.most_common())
+            eager.append(EagerNodes(of_graph[0].compilation, direction, ops.total(), by_count))
+    return eager
 
 
 def _is_compiled(
     pairs: list[tuple[str, str]], compiled: list[model.RegionLowering], named: set[str]
 ) -> bool:
-    return any(
-        key == REGIONAL_KEY and any(_stands_for(row, value, named) for row in compiled)
-        for key, value in pairs
-    )
+    values = [value for key, value in pairs if key == REGIONAL_KEY]
+    return any(_stands_for(row, value, named) for row, value in product(compiled, values))
 
 
 def _calls(
@@ -238,7 +234,9 @@ def _stands_for(row: model.RegionLowering, value: str, named: set[str]) -> bool:
     """Return whether the row is about nodes annotated with ``value``. torch takes all annotations
     without a name for one region.
     """
-    return row.name == value if row.name else value not in named
+    if row.name:
+        return row.name == value
+    return value not in named
 
 
 def named_annotations(annotated: str) -> list[tuple[str, str]]:
@@ -264,12 +262,14 @@ def _kernels_by_region(reader: SessionReader) -> dict[_Pair, list[tuple[str, boo
         for kernel in reader.rows(model.Kernel)
     }
     annotated = annotations_of_computed_nodes(reader)
-    found: dict[_Pair, dict[tuple[str, bool], None]] = {}
+    by_region: dict[_Pair, dict[tuple[str, bool], None]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
         for node in nodes:
-            for pair in named_annotations(annotated[node]) if node in annotated else ():
-                found.setdefault(pair, {})[kernels[kernel]] = None
-    return {pair: list(of_region) for pair, of_region in found.items()}
+            if node not in annotated:
+                continue
+            for pair in named_annotations(annotated[node]):
+                by_region.setdefault(pair, {})[kernels[kernel]] = None
+    return {pair: list(of_region) for pair, of_region in by_region.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,41 +293,43 @@ class RegionUse:
 def region_uses(reader: SessionReader) -> list[RegionUse]:
     """Return the nested regions of the variants in use, in the order in which Dynamo met them."""
     used = in_use(reader)
-    graphs = [
-        g
-        for g in reader.rows(model.Graph)
-        if g.label and not model.is_bucket_label(g.label) and (used is None or g.id in used.graphs)
-    ]
-    groups = dict.fromkeys((g.compilation, g.label) for g in graphs if g.stage == "dynamo")
-    return [
-        _use(reader, [g for g in graphs if (g.compilation, g.label) == group]) for group in groups
-    ]
+    graphs: dict[tuple[int, str], list[model.Graph]] = {}
+    traced: dict[tuple[int, str], None] = {}
+    for graph in reader.rows(model.Graph):
+        if not graph.label or model.is_bucket_label(graph.label):
+            continue
+        if used is not None and graph.id not in used.graphs:
+            continue
+        region = (graph.compilation, graph.label)
+        graphs.setdefault(region, []).append(graph)
+        if graph.stage == "dynamo":
+            traced[region] = None
+    return [_use(reader, graphs[region]) for region in traced]
 
 
 def _use(reader: SessionReader, graphs: Sequence[model.Graph]) -> RegionUse:
-    traced = [g for g in graphs if g.stage == "dynamo"]
-    lowered = [g for g in graphs if g.stage == "post_grad" and g.direction != "backward"]
-    calls = sum(calls_of_nested_graph(reader, g) for g in traced)
-    kept = sum(calls_of_nested_graph(reader, g) for g in lowered)
-    was_lowered = (
-        reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad") > 0
-    )
-    return RegionUse(
-        traced[0].label, traced[0], calls, len(lowered), max(0, calls - kept) if was_lowered else 0
-    )
+    traced = [graph for graph in graphs if graph.stage == "dynamo"]
+    lowered = [
+        graph for graph in graphs if graph.stage == "post_grad" and graph.direction != "backward"
+    ]
+    calls = sum(calls_of_nested_graph(reader, graph) for graph in traced)
+    inlined = 0
+    if reader.count(model.Graph, compilation=traced[0].compilation, stage="post_grad"):
+        kept = sum(calls_of_nested_graph(reader, graph) for graph in lowered)
+        inlined = max(0, calls - kept)
+    return RegionUse(traced[0].label, traced[0], calls, len(lowered), inlined)
 
 
 def nested_region_facts(reader: SessionReader) -> Iterator[Fact]:
-    for region_use in region_uses(reader):
-        compiled = f" and compiled {_times(region_use.compiled)}" if region_use.compiled else ""
-        if region_use.inlined:
-            inlined = f"; torch put {counted(region_use.inlined, 'call')} into the graph around it"
-        else:
-            inlined = ""
-        text = f"The nested region {region_use.label} is called {_times(region_use.calls)}{compiled}{inlined}."
-        yield Fact(
-            "graphs", "good", text, place=Place(graph_document(region_use.first)), view="graphs"
-        )
+    """Yield how often each nested region is called and compiled."""
+    for use in region_uses(reader):
+        text = f"The nested region {use.label} is called {_times(use.calls)}"
+        if use.compiled:
+            text += f" and compiled {_times(use.compiled)}"
+        if use.inlined:
+            text += f"; torch put {counted(use.inlined, 'call')} into the graph around it"
+        place = Place(graph_document(use.first))
+        yield Fact("graphs", "good", f"{text}.", place=place, view="graphs")
 
 
 def _times(number: int) -> str:

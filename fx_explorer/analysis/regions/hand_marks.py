@@ -78,12 +78,13 @@ def _recorded(reader: SessionReader) -> Iterator[model.Mark]:
 
 def _regions_by_node(reader: SessionReader, graph: int) -> dict[str, str]:
     """Return name of each marked node of a graph → its region."""
-    nodes = reader.nodes(reader.get(model.Graph, graph)) if graph else []
-    return {
-        node.name: region_value((node.annotations or {})[REGIONAL_KEY])
-        for node in nodes
-        if _is_marked(node)
-    }
+    if not graph:
+        return {}
+    regions = {}
+    for node in reader.nodes(reader.get(model.Graph, graph)):
+        if _is_marked(node):
+            regions[node.name] = region_value((node.annotations or {})[REGIONAL_KEY])
+    return regions
 
 
 def _is_marked(node: model.Node) -> bool:
@@ -104,12 +105,13 @@ def source_edit(reader: SessionReader, marks: Sequence[model.Mark], folder: Pure
         path, block, more = placed
         blocks.setdefault(path, []).append(block)
         remarks += more
-    diffs = [
-        _diff_or_why(reader, path, _shown(path, folder), of_file)
-        for path, of_file in blocks.items()
-    ]
-    remarks += [why for _, why in diffs if why]
-    return SourceEdit("".join(diff for diff, _ in diffs), tuple(blocks), tuple(remarks))
+    diffs = ""
+    for path, of_file in blocks.items():
+        diff, why = _diff_or_why(reader, path, _shown(path, folder), of_file)
+        diffs += diff
+        if why:
+            remarks.append(why)
+    return SourceEdit(diffs, tuple(blocks), tuple(remarks))
 
 
 def _placed_or_why(
@@ -137,7 +139,9 @@ def _diff_or_why(
 
 def _shown(path: str, folder: PurePath) -> str:
     whole = PurePath(path)
-    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else whole.name
+    if whole.is_relative_to(folder):
+        return str(whole.relative_to(folder))
+    return whole.name
 
 
 def _text(reader: SessionReader, path: str) -> str:
@@ -173,19 +177,20 @@ def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
     """Return the Dynamo nodes that the mark names, in every graph that has them all. Raises
     UsageError when there are none.
     """
-    found: list[model.Node] = []
+    marked: list[model.Node] = []
     for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
         nodes = [node for node in reader.nodes(graph) if node.op.startswith("call_") and node.stack]
-        here = [
+        wanted = set(mark.nodes) & {node.name for node in nodes}
+        in_graph = [
             node
             for node in nodes
             if node.name in mark.nodes or _is_within(node.module, mark.module)
         ]
-        if here and {node.name for node in here} >= set(mark.nodes) & {node.name for node in nodes}:
-            found += here
-    if not found:
+        if in_graph and {node.name for node in in_graph} >= wanted:
+            marked += in_graph
+    if not marked:
         raise UsageError("no node of it has a line in a source.")
-    return found
+    return marked
 
 
 def _is_within(module: str, outer: str) -> bool:
@@ -220,11 +225,18 @@ def _beyond(
     lines: Iterable[int],
 ) -> Iterator[str]:
     file = reader.rows(model.SourceFile, path=path, limit=1)[0]
-    there = {node for line in lines for node in reader.nodes_at_source(file.id, line)}
+    file = reader.rows(model.SourceFile, path=path, limit=1)[0]
+    of_lines: set[int] = set()
+    for line in lines:
+        of_lines.update(reader.nodes_at_source(file.id, line))
+    names = operation_names(reader, sorted(of_lines), "dynamo")
     marked = {node.name for node in nodes}
-    more = [name for name in operation_names(reader, sorted(there), "dynamo") if name not in marked]
+    more = [name for name in names if name not in marked]
     if more:
-        yield f'Region "{mark.name}" will hold more than was marked, since its lines also compute {listed(more)}.'
+        yield (
+            f'Region "{mark.name}" will hold more than was marked, since its lines also compute '
+            f"{listed(more)}."
+        )
     if not file.is_user:
         yield f"{file_name(path)} belongs to an installed package: {path}"
 
@@ -290,7 +302,8 @@ def _check_nesting(blocks: Sequence[StatementBlock], path: str) -> None:
         for other in blocks:
             if block.first_line < other.first_line <= block.last_line < other.last_line:
                 raise UsageError(
-                    f'In {path}, region "{block.name}" ends on line {block.last_line}, in the middle of region "{other.name}": '
+                    f'In {path}, region "{block.name}" ends on line {block.last_line}, in the '
+                    f'middle of region "{other.name}": '
                     "mark them so that one holds the other, or that they are apart."
                 )
 
@@ -307,7 +320,9 @@ def _check_line_ends(source: str, path: str) -> None:
 
 def _quoted(name: str) -> str:
     text = repr(name)
-    return f'"{text[1:-1]}"' if text.startswith("'") and '"' not in text else text
+    if text.startswith("'") and '"' not in text:
+        return f'"{text[1:-1]}"'
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +343,9 @@ class Markable:
         """Return a name for the region that says what it is."""
         if self.mark.module:
             return self.mark.module.rpartition(".")[2]
-        return self.mark.nodes[0] if self.mark.nodes else f"line_{self.mark.first_line}"
+        if self.mark.nodes:
+            return self.mark.nodes[0]
+        return f"line_{self.mark.first_line}"
 
 
 def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -> list[Markable]:
@@ -341,30 +358,21 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
     graph = reader.get(model.Graph, nodes[0].graph)
     owner = reader.get(model.Compilation, graph.compilation).name
     names = tuple(node.name for node in nodes)
-    by_node = Markable(
-        counted(len(names), "node"), ", ".join(names), model.Mark("", nodes=names), owner
-    )
-    found = [by_node]
+    size = counted(len(names), "node")
+    markables = [Markable(size, ", ".join(names), model.Mark("", nodes=names), owner)]
     if document.kind == "source":
         file = reader.get(model.SourceFile, document.id)
         first, last = min(lines) + 1, max(lines) + 1
-        words = f"line {first}" if first == last else f"lines {first} to {last}"
+        range_of_lines = f"line {first}" if first == last else f"lines {first} to {last}"
         mark = model.Mark("", file=file.path, first_line=first, last_line=last)
-        found.insert(
-            0,
-            Markable(
-                f"{words} of {document.title}", f"now {counted(len(names), 'node')}", mark, owner
-            ),
-        )
-    inner = [node for node in reader.nodes(graph) if node.op.startswith("call_")]
+        title = f"{range_of_lines} of {document.title}"
+        markables.insert(0, Markable(title, f"now {size}", mark, owner))
+    calls = [node for node in reader.nodes(graph) if node.op.startswith("call_")]
     for module in _modules(nodes):
-        size = sum(node.module == module or node.module.startswith(f"{module}.") for node in inner)
-        found.append(
-            Markable(
-                f"module {module}", counted(size, "node"), model.Mark("", module=module), owner
-            )
-        )
-    return found
+        in_module = sum(_is_within(node.module, module) for node in calls)
+        mark = model.Mark("", module=module)
+        markables.append(Markable(f"module {module}", counted(in_module, "node"), mark, owner))
+    return markables
 
 
 def _dynamo_nodes(
@@ -373,11 +381,11 @@ def _dynamo_nodes(
     """Return the nodes of one Dynamo graph that these lines stand for, or come from, in the order
     of the graph.
     """
-    at = [node for line in lines for node in nodes_at(reader, Place(document, line))]
-    nodes = reader.by_ids(
-        model.Node, nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo")
-    )
-    computed = [node for node in nodes if node.op.startswith("call_")]
+    at: list[int] = []
+    for line in lines:
+        at += nodes_at(reader, Place(document, line))
+    ids = nodes_of_stage(reader, {*at, *ancestors(reader, at)}, "dynamo")
+    computed = [node for node in reader.by_ids(model.Node, ids) if node.op.startswith("call_")]
     return [node for node in computed if node.graph == computed[0].graph]
 
 

@@ -32,7 +32,9 @@ def region_of(path: ModulePath) -> Region:
     """Return the region that a module is: its value is what the user calls it."""
     if not path:
         return _KEY, OUTSIDE
-    return _KEY + path[0], in_words(path) if len(path) > 1 else _WHOLE + path[0]
+    if len(path) == 1:
+        return _KEY + path[0], _WHOLE + path[0]
+    return _KEY + path[0], in_words(path)
 
 
 def is_module(region: Region) -> bool:
@@ -46,13 +48,17 @@ def path_of(region: Region) -> ModulePath:
     root = key.removeprefix(_KEY)
     if not root:
         return NO_MODULE
-    return (root,) if value == _WHOLE + root else (root, *value.split("."))
+    if value == _WHOLE + root:
+        return (root,)
+    return (root, *value.split("."))
 
 
 def belongs(region: Region) -> Callable[[ModulePath], bool]:
     """Return what says whether a place is in the module, or, of ``no module``, in none."""
     path = path_of(region)
-    return (lambda place: is_in(place, path)) if path else (lambda place: not place)
+    if not path:
+        return lambda place: not place
+    return lambda place: is_in(place, path)
 
 
 def positions(reader: SessionReader, graph: model.Graph, region: Region) -> list[int]:

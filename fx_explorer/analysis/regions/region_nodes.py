@@ -31,10 +31,8 @@ def regions_at(reader: SessionReader, place: Place) -> list[RegionKey]:
     counts: Counter[RegionKey] = Counter()
     for annotated, count in annotations_of_nodes(reader, nodes_at(reader, place)).items():
         counts.update(dict.fromkeys(named_annotations(annotated), count))
-    counts.update(
-        (segments.KEY, region)
-        for region in segments.regions_of_nodes(reader, _nodes_of(reader, place)).values()
-    )
+    segments_of_nodes = segments.regions_of_nodes(reader, _nodes_of(reader, place))
+    counts.update((segments.KEY, region) for region in segments_of_nodes.values())
     return [region for region, _ in counts.most_common()]
 
 
@@ -45,8 +43,8 @@ def positions_in(reader: SessionReader, document: Document, region: RegionKey) -
         return modules.positions(reader, graph, region)
     if region[0] == segments.KEY:
         end = graph.first_node + graph.node_count
-        there = segments.nodes_in(reader, region[1])
-        return [node - graph.first_node for node in there if graph.first_node <= node < end]
+        of_segment = segments.nodes_in(reader, region[1])
+        return [node - graph.first_node for node in of_segment if graph.first_node <= node < end]
     return annotated_rows(reader, graph, _annotations_with(reader, region))
 
 
@@ -65,11 +63,9 @@ def has_region(reader: SessionReader, region: RegionKey) -> bool:
     """Return whether any node of the session belongs to the region."""
     if modules.is_module(region):
         return bool(modules.first_node(reader, region))
-    return bool(
-        segments.nodes_in(reader, region[1])
-        if region[0] == segments.KEY
-        else _annotations_with(reader, region)
-    )
+    if region[0] == segments.KEY:
+        return bool(segments.nodes_in(reader, region[1]))
+    return bool(_annotations_with(reader, region))
 
 
 def nodes_in(reader: SessionReader, region: RegionKey) -> frozenset[int]:

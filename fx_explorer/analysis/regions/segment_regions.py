@@ -18,16 +18,18 @@ FALLS_BACK = "falls back"
 
 def region_of(shown: ShownSupport) -> str:
     """Return the name of the region that a node is in: ``segment 2`` or ``falls back``."""
-    return f"segment {shown.segment}" if shown.segment else FALLS_BACK
+    if not shown.segment:
+        return FALLS_BACK
+    return f"segment {shown.segment}"
 
 
 def regions_of_nodes(reader: SessionReader, nodes: Iterable[model.Node]) -> dict[int, str]:
     """Return the region of each node of one graph that is in one, by its id."""
-    there = list(nodes)
-    if not there:
+    of_graph = list(nodes)
+    if not of_graph:
         return {}
-    found = support_of_nodes(reader, there[0].graph, [node.id for node in there])
-    return {node: region_of(shown) for node, shown in found.items()}
+    support = support_of_nodes(reader, of_graph[0].graph, [node.id for node in of_graph])
+    return {node: region_of(shown) for node, shown in support.items()}
 
 
 def nodes_in(reader: SessionReader, value: str) -> list[int]:

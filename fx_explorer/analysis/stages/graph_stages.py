@@ -46,14 +46,14 @@ def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
 def published_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell what a backend published, of which nothing is known but its size."""
     before = len(plain_operations(reader, [document.id for document in point.before]))
-    given = f"for the {counted(before, 'operation')} that the backend was given"
     if point.after[0].kind == "graph":
         after = len(plain_operations(reader, [document.id for document in point.after]))
-        words = counted(len(point.after), "graph")
+        size = counted(len(point.after), "graph")
     else:
         after = sum(document.line_count for document in point.after)
-        words = counted(after, "line")
-    return StageWork(point, before, after, {}, {}, f"{point.title}: {words} {given}.")
+        size = counted(after, "line")
+    given = f"for the {counted(before, 'operation')} that the backend was given"
+    return StageWork(point, before, after, {}, {}, f"{point.title}: {size} {given}.")
 
 
 # passes
@@ -70,8 +70,8 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
         )
         return StageWork(point, before, after, {}, {}, f"{point.title}: {parts}.")
     fates = _fates_after_passes(pair)
-    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
-    words = _told(
+    was, made = _counts(fates, pair.before), _counts(fates, pair.after)
+    amounts = _nonzero(
         [
             (made["kept"], f"{made['kept']:,} kept"),
             (made["changed"], f"{made['changed']:,} changed"),
@@ -86,7 +86,7 @@ def passes_work(reader: SessionReader, point: StagePoint) -> StageWork:
     if is_as_before:
         text = f" changed nothing: {counted(before, 'operation')}"
     else:
-        text = f": {_became(before, after)}: {words}"
+        text = f": {_became(before, after)}: {amounts}"
     return StageWork(point, before, after, was, made, f"{point.title}{text}.", fates)
 
 
@@ -106,14 +106,13 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
     fates: dict[int, Fate] = {}
     for child, link in pair.same.items():
         fates[child] = fates[link.parent] = "changed" if link.differs else "kept"
-    gone = {one.id for one in pair.before} - fates.keys()
+    gone = {node.id for node in pair.before} - fates.keys()
     places: dict[int, list[int]] = {}
     """Id of a new operation → those that are gone and that it comes from."""
     for node in pair.after:
         if node.id not in fates:
-            places[node.id] = [
-                link.parent for link in pair.parents.get(node.id, ()) if link.parent in gone
-            ]
+            parents = [link.parent for link in pair.parents.get(node.id, ())]
+            places[node.id] = [parent for parent in parents if parent in gone]
     takers: dict[int, list[int]] = {}
     for child, parents in places.items():
         for parent in parents:
@@ -134,9 +133,10 @@ def _fate_of_new(
     if not parents:
         return "made"
     if len(parents) > 1:
-        return "fused" if all(len(takers[parent]) == 1 for parent in parents) else "replaced"
+        is_fused = all(len(takers[parent]) == 1 for parent in parents)
+        return "fused" if is_fused else "replaced"
     others = takers[parents[0]]
-    if len(others) > 1 and all(len(places[one]) == 1 for one in others):
+    if len(others) > 1 and all(len(places[other]) == 1 for other in others):
         return "decomposed"
     return "replaced"
 
@@ -149,9 +149,9 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     pair = graph_pair(reader, point.before, point.after)
     before, after = len(pair.before), len(pair.after)
     fates = _fates_after_tracing(pair)
-    was, made = (_counts(fates, side) for side in (pair.before, pair.after))
+    was, made = _counts(fates, pair.before), _counts(fates, pair.after)
     unknown = was["removed"]
-    words = _told(
+    amounts = _nonzero(
         [
             (made["kept"], f"{made['kept']:,} kept"),
             (made["decomposed"], f"{made['decomposed']:,} by decomposition"),
@@ -160,22 +160,22 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
             (made["made"], f"{made['made']:,} of no known origin"),
         ]
     )
-    left = f"; {unknown:,} of the {before:,} have no known successor" if unknown else ""
     if unknown < before or made["made"] < after:
-        text = f": {words}{left}"
+        text = f": {amounts}"
+        if unknown:
+            text += f"; {unknown:,} of the {before:,} have no known successor"
     else:
         text = "; how they are related is not known"
-    return StageWork(
-        point, before, after, was, made, f"{point.title}: {_became(before, after)}{text}.", fates
-    )
+    sentence = f"{point.title}: {_became(before, after)}{text}."
+    return StageWork(point, before, after, was, made, sentence, fates)
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
-    backward = {one.id for one in pair.after if one.is_backward}
-    forward = {
-        parent: [one for one in made if one not in backward]
-        for parent, made in pair.children.items()
-    }
+    """Return the fate of each operation before and after AOTAutograd's tracing."""
+    backward = {node.id for node in pair.after if node.is_backward}
+    forward = {}
+    for parent, children in pair.children.items():
+        forward[parent] = [child for child in children if child not in backward]
     fates: dict[int, Fate] = dict.fromkeys(backward, "backward")
     for node in pair.after:
         parents = [link.parent for link in pair.parents.get(node.id, ())]
@@ -189,15 +189,14 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
             fates[node.id] = "view" if node.is_view else "decomposed"
     for node in pair.before:
         made = len(forward.get(node.id, ()))
-        fates[node.id] = (
-            "decomposed"
-            if made > 1
-            else "kept"
-            if made
-            else "backward"
-            if node.id in forward
-            else "removed"
-        )
+        if made > 1:
+            fates[node.id] = "decomposed"
+        elif made:
+            fates[node.id] = "kept"
+        elif node.id in forward:
+            fates[node.id] = "backward"
+        else:
+            fates[node.id] = "removed"
     return fates
 
 
@@ -206,23 +205,21 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
 
 def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell into which of the two directions each operation of the joint graph went."""
-    sides = [
-        [document for document in point.after if (document.stage == "backward") is is_backward]
-        for is_backward in (False, True)
-    ]
-    forward, backward = (graph_pair(reader, point.before, side) for side in sides)
+    of_forward = [document for document in point.after if document.stage != "backward"]
+    of_backward = [document for document in point.after if document.stage == "backward"]
+    forward = graph_pair(reader, point.before, of_forward)
+    backward = graph_pair(reader, point.before, of_backward)
     fates: dict[int, Fate] = {}
     for node in forward.before:
         in_forward, in_backward = node.id in forward.children, node.id in backward.children
-        fates[node.id] = (
-            "both"
-            if in_forward and in_backward
-            else "forward"
-            if in_forward
-            else "backward"
-            if in_backward
-            else "removed"
-        )
+        if in_forward and in_backward:
+            fates[node.id] = "both"
+        elif in_forward:
+            fates[node.id] = "forward"
+        elif in_backward:
+            fates[node.id] = "backward"
+        else:
+            fates[node.id] = "removed"
     for pair in (forward, backward):
         for node in pair.after:
             parents = pair.parents.get(node.id)
@@ -231,7 +228,7 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     again = [node for node in forward.before if fates[node.id] == "both"]
     variant = reader.get(model.Compilation, point.compilation)
     saved = reader.count(model.SavedTensor, compilation=saving_variant(reader, variant).id)
-    words = _told(
+    amounts = _nonzero(
         [
             (was["both"], f"{was['both']:,} in both, so recomputed{_views_among(again)}"),
             (was["removed"], f"{was['removed']:,} removed"),
@@ -239,22 +236,24 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
             (saved, f"{counted(saved, 'value')} saved for the backward"),
         ]
     )
-    before, sizes = len(forward.before), [len(pair.after) for pair in (forward, backward)]
-    went = (
-        f"{counted(before, 'operation')} became {sizes[0]:,} in the forward and {sizes[1]:,} "
-        "in the backward"
-    )
+    before, forwards, backwards = len(forward.before), len(forward.after), len(backward.after)
+    who = _who_cut(reader, point, was["removed"] + made["made"])
     sentence = (
-        f"{_who_cut(reader, point, was['removed'] + made['made'])}: "
-        f"{went}{f': {words}' if words else ''}."
+        f"{who}: {counted(before, 'operation')} became {forwards:,} in the forward and "
+        f"{backwards:,} in the backward"
     )
-    return StageWork(point, before, sum(sizes), was, made, sentence, fates)
+    if amounts:
+        sentence += f": {amounts}"
+    return StageWork(point, before, forwards + backwards, was, made, f"{sentence}.", fates)
 
 
 def _views_among(nodes: Sequence[PlainNode]) -> str:
     """Say how many of the nodes are views, which take no work: others count without them."""
     views = sum(node.is_view for node in nodes)
-    return f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
+    if not views:
+        return ""
+    noun = "a view" if views == 1 else "views"
+    return f" ({views:,} of them {noun})"
 
 
 def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
@@ -263,15 +262,18 @@ def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
     """
     graphs = reader.by_ids(model.Graph, [document.id for document in point.before])
     is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)
-    return point.title if is_known or not differing else f"{point.title}, with the passes before it"
+    if is_known or not differing:
+        return point.title
+    return f"{point.title}, with the passes before it"
 
 
 def _counts(fates: Mapping[int, Fate], nodes: Iterable[PlainNode]) -> Counter[Fate]:
     return Counter(fates[node.id] for node in nodes)
 
 
-def _told(parts: Counted) -> str:
-    texts = [words for number, words in parts if number]
+def _nonzero(amounts: Counted) -> str:
+    """Return the texts of the amounts that are not 0, as a list in a sentence."""
+    texts = [text for number, text in amounts if number]
     return listed(texts, len(texts))
 
 
@@ -294,28 +296,26 @@ class GraphPair:
     @cached_property
     def parents(self) -> dict[int, list[Origin]]:
         """Return operation after → what it came from."""
-        found: dict[int, list[Origin]] = {}
+        parents: dict[int, list[Origin]] = {}
         for link in self.links:
-            found.setdefault(link.child, []).append(link)
-        return found
+            parents.setdefault(link.child, []).append(link)
+        return parents
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
         """Return operation before → the result."""
-        found: dict[int, list[int]] = {}
+        children: dict[int, list[int]] = {}
         for link in self.links:
-            found.setdefault(link.parent, []).append(link.child)
-        return found
+            children.setdefault(link.parent, []).append(link.child)
+        return children
 
     @cached_property
     def same(self) -> dict[int, Origin]:
         """Return operation after → the one operation before that it still is."""
-        alone = [
-            links[0] for links in self.parents.values() if len(links) == 1 and links[0].is_copy
-        ]
         copies: dict[int, list[Origin]] = {}
-        for link in alone:
-            copies.setdefault(link.parent, []).append(link)
+        for links in self.parents.values():
+            if len(links) == 1 and links[0].is_copy:
+                copies.setdefault(links[0].parent, []).append(links[0])
         return {links[0].child: links[0] for links in copies.values() if len(links) == 1}
 
 
@@ -323,7 +323,8 @@ def graph_pair(
     reader: SessionReader, before: Sequence[Document], after: Sequence[Document]
 ) -> GraphPair:
     """Read the operations of both, and how they are linked."""
-    ids_before, ids_after = ([document.id for document in side] for side in (before, after))
+    ids_before = [document.id for document in before]
+    ids_after = [document.id for document in after]
     links = origins(reader, ids_before, ids_after)
     return GraphPair(
         plain_operations(reader, ids_before), plain_operations(reader, ids_after), links

@@ -41,7 +41,7 @@ class IrStep(NamedTuple):
 
 def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrStep]:
     """Return the scheduler nodes of these listings, in their order."""
-    found: list[IrStep] = []
+    steps: list[IrStep] = []
     for document in documents:
         for number, line in enumerate(lines_of(reader, document), 1):
             match = STEP.fullmatch(line)
@@ -50,12 +50,11 @@ def ir_steps(reader: SessionReader, documents: Sequence[Document]) -> list[IrSte
             indent, name, rest = match.groups()
             members = () if JOINED.search(rest) else (name,)
             if not indent:
-                found.append(
-                    IrStep(document.id, number, rest.partition(" → ")[0].partition(",")[0], members)
-                )
-            elif members and found:
-                found[-1] = found[-1]._replace(members=(*found[-1].members, *members))
-    return found
+                kind = rest.partition(" → ")[0].partition(",")[0]
+                steps.append(IrStep(document.id, number, kind, members))
+            elif members and steps:
+                steps[-1] = steps[-1]._replace(members=(*steps[-1].members, *members))
+    return steps
 
 
 def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
@@ -67,15 +66,12 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
         for line, node in nodes_of_lines(reader, document.id):
             if (document.id, line) in heads:
                 into.setdefault(node, set()).add(heads[document.id, line])
-    kinds = Counter(kind_in_words(step.kind) for step in steps)
-    what = listed([counted(number, kind) for kind, number in kinds.most_common()], 5)
-    return _gathered(
-        reader,
-        point,
-        into,
-        len(steps),
-        f"{counted(len(steps), 'step')} ({what})" if steps else "no step",
-    )
+    what = "no step"
+    if steps:
+        kinds = Counter(kind_in_words(step.kind) for step in steps)
+        amounts = [counted(number, kind) for kind, number in kinds.most_common()]
+        what = f"{counted(len(steps), 'step')} ({listed(amounts, 5)})"
+    return _gathered(reader, point, into, len(steps), what)
 
 
 def kind_in_words(kind: str) -> str:
@@ -119,43 +115,34 @@ def _gathered(
     nodes = plain_operations(reader, (document.id for document in point.before))
     fates = _gathered_fates(nodes, into)
     counts = Counter(fates.values())
-    parts = [
-        (counts["fused"], f"{counts['fused']:,} {_verb(counts['fused'], 'share')} one with others"),
-        (
-            counts["kept"],
-            (
-                f"{counts['kept']:,} "
-                f"{'has one to itself' if counts['kept'] == 1 else 'have one to themselves'}"
-            ),
-        ),
-        (
-            counts["several"],
-            (
-                f"{counts['several']:,} {'is' if counts['several'] == 1 else 'are'} computed "
-                "in several"
-            ),
-        ),
-        (
-            counts["view"],
-            (
-                f"{counted(counts['view'], 'view or selection')} "
-                f"{_verb(counts['view'], 'take')} no work"
-            ),
-        ),
-        (
-            counts["removed"],
-            (
-                f"{counts['removed']:,} {'is' if counts['removed'] == 1 else 'are'} in none "
-                "that is known"
-            ),
-        ),
-    ]
-    text = listed([words for number, words in parts if number], len(parts))
-    sentence = (
-        f"{point.title}: {counted(len(nodes), 'operation')} became "
-        f"{what}{f': {text}' if text else ''}."
-    )
-    return StageWork(point, len(nodes), after, counts, {}, sentence, fates)
+    sentence = f"{point.title}: {counted(len(nodes), 'operation')} became {what}"
+    amounts = _amounts(counts)
+    if amounts:
+        sentence += f": {listed(amounts, len(amounts))}"
+    return StageWork(point, len(nodes), after, counts, {}, f"{sentence}.", fates)
+
+
+def _amounts(counts: Counter[Fate]) -> list[str]:
+    """Return how many operations had each fate, of those that any had."""
+    amounts = []
+    fused, kept, several = counts["fused"], counts["kept"], counts["several"]
+    views, unknown = counts["view"], counts["removed"]
+    if fused:
+        amounts.append(f"{fused:,} {_verb(fused, 'share')} one with others")
+    if kept:
+        have = "has one to itself" if kept == 1 else "have one to themselves"
+        amounts.append(f"{kept:,} {have}")
+    if several:
+        amounts.append(f"{several:,} {_be(several)} computed in several")
+    if views:
+        amounts.append(f"{counted(views, 'view or selection')} {_verb(views, 'take')} no work")
+    if unknown:
+        amounts.append(f"{unknown:,} {_be(unknown)} in none that is known")
+    return amounts
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _verb(number: int, verb: str) -> str:
@@ -167,7 +154,8 @@ def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) ->
     nothing: they neither count nor make those beside them company.
     """
     working = [node.id for node in nodes if not node.is_view]
-    sizes = Counter(home for node in working for home in into.get(node, ()))
+    homes_of_working = [home for node in working for home in into.get(node, ())]
+    sizes = Counter(homes_of_working)
     fates: dict[int, Fate] = {node.id: "view" for node in nodes if node.is_view}
     for node in working:
         homes = into.get(node, set())
@@ -181,8 +169,12 @@ def _gathered_fates(nodes: Iterable[PlainNode], into: Mapping[int, set[int]]) ->
 def fusion_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell which loops were joined."""
     before, after = ir_steps(reader, point.before), ir_steps(reader, point.after)
-    old = {member for step in before for member in step.members}
-    new = {member for step in after for member in step.members}
+    old: set[str] = set()
+    new: set[str] = set()
+    for step in before:
+        old.update(step.members)
+    for step in after:
+        new.update(step.members)
     joined = [step for step in after if len(step.members) > 1]
     counts = Counter[Fate](
         fused=sum(len(step.members) for step in joined),

@@ -68,10 +68,10 @@ class _Documents:
         self._shared_parts = _shared_parts(reader, graphs)
         self._texts = [document for document in every if document.kind == "artifact"]
         stages = reader.rows(model.PublishedStage, compilation=variant.id)
-        self._published = {
-            ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact): stage.name
-            for stage in stages
-        }
+        self._published: dict[tuple[str, int], str] = {}
+        for stage in stages:
+            key = ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact)
+            self._published[key] = stage.name
         self._of_backend = [document for document in every if document.stage == "backend"]
 
     def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
@@ -83,25 +83,22 @@ class _Documents:
         return _of(self._given, stage, direction)
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:
-        return tuple(
-            document
-            for document in _of(self._texts, stage, direction)
-            if document.title.startswith(title)
-        )
+        texts = _of(self._texts, stage, direction)
+        return tuple(text for text in texts if text.title.startswith(title))
 
     def published(self, direction: model.Direction) -> list[tuple[str, Docs]]:
         """Return each stage that the backend published, by name, with its document and the graphs
         nested in it, in the order of publishing.
         """
-        found: list[tuple[str, Docs]] = []
+        stages: list[tuple[str, Docs]] = []
         for document in _of(self._of_backend, "backend", direction):
             name = self._published.get((document.kind, document.id))
             if name is not None:
-                found.append((name, (document,)))
-            elif found:
-                before, documents = found.pop()
-                found.append((before, (*documents, document)))
-        return found
+                stages.append((name, (document,)))
+            elif stages:
+                before, documents = stages.pop()
+                stages.append((before, (*documents, document)))
+        return stages
 
     def without_shared_parts(self, documents: Docs) -> Docs:
         """Return the documents without the joint graphs of nested regions that Inductor's passes
@@ -114,7 +111,9 @@ class _Documents:
 
 
 def _shared_parts(reader: SessionReader, graphs: Sequence[Document]) -> set[int]:
-    """Return the nested joint graphs that were not recorded once more with the graph around them."""
+    """Return the nested joint graphs that were not recorded once more with the graph around
+    them.
+    """
     joint = reader.by_ids(model.Graph, [graph.id for graph in graphs if graph.stage == "joint"])
     names = {graph.name for graph in joint}
     if model.AFTER_PASSES not in names:
@@ -136,21 +135,25 @@ def _of(
 
 
 def _before_lowering(documents: _Documents) -> Iterator[Stage]:
-    traced = documents.given("pre_grad") or documents.given("dynamo")
-    joint, given = (_joint(docs) for docs in (documents.made("joint"), documents.given("joint")))
+    """Yield the stages from Dynamo to the partition that left a graph."""
+    dynamo, given_by_dynamo = documents.made("dynamo"), documents.given("dynamo")
+    pre_grad = documents.made("pre_grad")
+    traced = documents.given("pre_grad") or given_by_dynamo
+    joint, given = _joint(documents.made("joint")), _joint(documents.given("joint"))
     passed = tuple(document for document in documents.made("joint") if is_after_passes(document))
     inference = documents.made("forward", "inference")
     parts = (*documents.made("forward", "forward"), *documents.made("backward"))
-    if dynamo := documents.made("dynamo"):
+    if dynamo:
         yield "dynamo", (), dynamo
-    if (given_by_dynamo := documents.given("dynamo")) and (pre_grad := documents.made("pre_grad")):
+    if given_by_dynamo and pre_grad:
         yield "pre_grad", given_by_dynamo, pre_grad
     if traced and (joint or inference):
         yield "joint", traced, joint or inference
-    if passed and joint:  # of an inference graph the post-grad stage tells all passes together
+    if passed and joint:  # of an inference graph the post-grad stage has all passes together
         yield "joint_passes", documents.without_shared_parts(given), passed
     if joint and parts:
-        yield "partition", (*passed, *documents.shared_parts()) if passed else given, parts
+        cut = (*passed, *documents.shared_parts()) if passed else given
+        yield "partition", cut, parts
 
 
 def _joint(documents: Docs) -> Docs:
@@ -158,7 +161,8 @@ def _joint(documents: Docs) -> Docs:
 
 
 def _received(documents: _Documents, direction: model.Direction) -> Docs:
-    return documents.given("backward" if direction == "backward" else "forward", direction)
+    stage: model.Stage = "backward" if direction == "backward" else "forward"
+    return documents.given(stage, direction)
 
 
 def _given_to_backend(documents: _Documents, direction: model.Direction) -> Docs:
@@ -179,7 +183,8 @@ def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Sta
         yield "pre_fusion", lowered, unfused
     if unfused and fused:
         yield "post_fusion", unfused, fused
-    if code := documents.texts("output_code", direction):
+    code = documents.texts("output_code", direction)
+    if code:
         yield "output_code", lowered, code
 
 
@@ -190,10 +195,14 @@ def points_at(
     directions; an inference graph is AOTAutograd's whole work, and so is the backward's part of a
     partition.
     """
-    found = [point for point in points if point.gate == gate and point.direction in ("", direction)]
+    finished = [
+        point for point in points if point.gate == gate and point.direction in ("", direction)
+    ]
     if gate == "backend":  # each stage that the backend publishes has a pause of its own
-        return found[-1:]
-    return found or [point for point in points if gate == "partition" and point.gate == "joint"]
+        return finished[-1:]
+    if gate == "partition" and not finished:
+        return [point for point in points if point.gate == "joint"]
+    return finished
 
 
 _WORK: dict[StageKey, Callable[[SessionReader, StagePoint], StageWork]] = {
@@ -226,17 +235,22 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
         variants = reader.rows(model.Compilation, name=compilation)
         points = stage_points(reader, variants[-1]) if variants else []
         works = [stage_work(reader, point) for point in points_at(points, gate, direction)]
-    is_other_half = direction == "backward" and bool(works) and works[-1].point.key == "partition"
-    return [_of_the_backward(works[-1])] if is_other_half else works
+    if direction == "backward" and works and works[-1].point.key == "partition":
+        return [_of_the_backward(works[-1])]
+    return works
 
 
 def _of_the_backward(partition: StageWork) -> StageWork:
-    """Return the partition as the pause before the backward tells it: what it did was told before
+    """Return the partition as the pause before the backward shows it: what it did was shown before
     the forward.
     """
-    again, own = partition.became.get("both", 0), partition.became.get("backward", 0)
-    parts = [f"{counted(own, 'operation')} of its own"] if own else []
-    parts += [f"{counted(again, 'operation')} of the forward, recomputed"] if again else []
+    again = partition.became.get("both", 0)
+    of_backward = partition.became.get("backward", 0)
+    parts = []
+    if of_backward:
+        parts.append(f"{counted(of_backward, 'operation')} of its own")
+    if again:
+        parts.append(f"{counted(again, 'operation')} of the forward, recomputed")
     if parts:
         return replace(partition, sentence=f"Now the backward: {listed(parts)}.")
     return partition
@@ -250,11 +264,10 @@ seconds.
 
 def points_in_use(reader: SessionReader) -> list[StagePoint]:
     """Return the stages of every compilation, of the variant that the program runs."""
-    return [
-        point
-        for variant in variants_in_use(reader)[:MOST_COMPILATIONS]
-        for point in stage_points(reader, variant)
-    ]
+    points: list[StagePoint] = []
+    for variant in variants_in_use(reader)[:MOST_COMPILATIONS]:
+        points += stage_points(reader, variant)
+    return points
 
 
 def work_in_use(path: Path, position: int) -> StageWork:

@@ -10,7 +10,8 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Direction, Gate
 
 Fate = Literal[
-    "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward", "both", "made", "removed"
+    "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward",
+    "both", "made", "removed",
 ]  # fmt: skip
 """What became of an operation in a stage, or how it came to be. ``changed``: it has another name,
 function or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
@@ -34,8 +35,8 @@ FATES: tuple[Fate, ...] = (
 )
 
 StageKey = Literal[
-    "dynamo", "pre_grad", "joint", "joint_passes", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",
-    "output_code",
+    "dynamo", "pre_grad", "joint", "joint_passes", "partition", "backend", "post_grad",
+    "pre_fusion", "post_fusion", "output_code",
 ]  # fmt: skip
 
 
@@ -58,7 +59,9 @@ class StagePoint:
         """Return the pause that comes after it. Between Inductor's passes over the joint graph and
         its cutting there is none.
         """
-        return "partition" if self.key == "joint_passes" else self.key
+        if self.key == "joint_passes":
+            return "partition"
+        return self.key
 
     @property
     def title(self) -> str:
@@ -87,7 +90,9 @@ EXPLAINED: dict[StageKey, str] = {
         "AOTAutograd writes operations in terms of simpler ATen operations, and adds those "
         "of the backward."
     ),
-    "joint_passes": "Constants are folded and patterns replaced while forward and backward are one graph.",
+    "joint_passes": (
+        "Constants are folded and patterns replaced while forward and backward are one graph."
+    ),
     "partition": (
         "One graph becomes a forward and a backward; cheap values are recomputed rather than saved."
     ),
@@ -131,6 +136,5 @@ class StageWork:
         """Return whether the stage changed nothing."""
         if self.point.key == "post_fusion":  # what is fused is less than before
             return self.before == self.after
-        return bool(self.became) and all(
-            fate == "kept" for fate, number in self.became.items() if number
-        )
+        fates = {fate for fate, number in self.became.items() if number}
+        return bool(self.became) and fates <= {"kept"}

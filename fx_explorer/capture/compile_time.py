@@ -88,7 +88,9 @@ class Phases:
         running.append(OpenPhase(name, time_s, variant))
 
     def end(self, name: str, time_s: float) -> OpenPhase | None:
-        """Return the phase of this name that began last on this thread; None where there is none."""
+        """Return the phase of this name that began last on this thread; None where there is
+        none.
+        """
         running = self._open.get(threading.get_ident(), [])
         open_phase = next((phase for phase in reversed(running) if phase.name == name), None)
         if open_phase is None:
@@ -122,9 +124,10 @@ def _name_of_thread() -> str:
     """Name this thread. One that Python did not start has no name: to ask Python for it would add
     it to the threads that the program sees.
     """
-    own = threading.get_ident()
-    if own == threading.main_thread().ident:
+    this_thread = threading.get_ident()
+    if this_thread == threading.main_thread().ident:
         return ""
-    return next(
-        (thread.name for thread in threading.enumerate() if thread.ident == own), f"thread {own}"
-    )
+    for thread in threading.enumerate():
+        if thread.ident == this_thread:
+            return thread.name
+    return f"thread {this_thread}"

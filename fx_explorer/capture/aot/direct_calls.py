@@ -28,7 +28,7 @@ from fx_explorer.capture.recording.given_directly import given_directly, is_give
 from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.model import Direction
+from fx_explorer.model import Direction, Stage
 
 
 @contextlib.contextmanager
@@ -82,7 +82,9 @@ def _direction(options: dict[str, Any]) -> Direction:
     """Return what Inductor takes the graph for."""
     if options.get("is_backward"):
         return "backward"
-    return "inference" if options.get("is_inference") else "forward"
+    if options.get("is_inference"):
+        return "inference"
+    return "forward"
 
 
 def _name(graph: Any) -> str:
@@ -90,7 +92,9 @@ def _name(graph: Any) -> str:
     empty where that says nothing.
     """
     name = type(graph).__name__
-    return "" if name in ("GraphModule", "Module", "function") else name
+    if name in ("GraphModule", "Module", "function"):
+        return ""
+    return name
 
 
 # AOTAutograd
@@ -186,10 +190,9 @@ class _AotCall:
         @functools.wraps(compiler, updated=())
         def compile_graph(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
             recording = self._recording
+            stage: Stage = "backward" if direction == "backward" else "forward"
             with recording.within(self._name), recording.here.compiling(direction):
-                with recording.noting(
-                    f"the {direction} graph", "backward" if direction == "backward" else "forward"
-                ):
+                with recording.noting(f"the {direction} graph", stage):
                     add_aot_graph(recording, self.segment, module, direction)
                 return compiler(module, *args, **kwargs)
 
@@ -216,7 +219,9 @@ def make_fx_hook(recording: Recording) -> contextlib.AbstractContextManager[None
         def make_fx(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
             traced = original(f, *args, **kwargs)
             is_programs = recording.sources.is_users(sys._getframe(1).f_code.co_filename)
-            return _recorded_trace(recording, f, traced) if is_programs else traced
+            if not is_programs:
+                return traced
+            return _recorded_trace(recording, f, traced)
 
         return make_fx
 

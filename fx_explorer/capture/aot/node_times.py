@@ -64,4 +64,6 @@ def _told(recording: Recording, stage: Stage, original: Callable[..., Any]) -> C
 
 def _line_of(recording: Recording, stack_trace: str, module: str) -> UserLine | None:
     frame = recording.sources.user_frame(recording.sources.parse(stack_trace))
-    return UserLine(frame.file, frame.line, module) if frame else None
+    if frame is None:
+        return None
+    return UserLine(frame.file, frame.line, module)

@@ -37,7 +37,7 @@ from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import release
-from fx_explorer.model import Direction
+from fx_explorer.model import Direction, Stage
 
 _COMPILERS: dict[str, Direction] = {
     "fw_compiler": "forward",
@@ -104,14 +104,13 @@ def _recording_compiler(
                 _add_region(recording, segment, module)
             return compile_graph(module, *args, **kwargs)
         # The backward of a bucket is compiled when it first runs, and torch is in no bucket then.
-        own = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
+        in_bucket = recording.here.inside(segment) if segment.bucket else contextlib.nullcontext()
         # The backward of what the program gave to a compiler itself: torch does not know whose it
         # is.
         in_given = recording.within(given) if given else contextlib.nullcontext()
-        with own, in_given, recording.here.compiling(direction):
-            with recording.noting(
-                f"the {direction} graph", "backward" if direction == "backward" else "forward"
-            ):
+        stage: Stage = "backward" if direction == "backward" else "forward"
+        with in_bucket, in_given, recording.here.compiling(direction):
+            with recording.noting(f"the {direction} graph", stage):
                 add_aot_graph(recording, segment, module, direction)
             try:
                 with given_to_backend(
@@ -120,9 +119,8 @@ def _recording_compiler(
                     made = _lowered(
                         recording, direction, module, lambda: compile_graph(module, *args, **kwargs)
                     )
-                backend = (
-                    recording.of(recording.compilation_name()).backend or recording.request.backend
-                )
+                compilation = recording.of(recording.compilation_name())
+                backend = compilation.backend or recording.request.backend
                 if recording.here.is_nested:
                     return made
                 return counted_entry(recording, made, module, backend, direction)
@@ -183,14 +181,14 @@ def add_aot_graph(
     if direction == "backward":
         recorded = recording.add_graph(module, "backward", direction)
     else:
-        recorded = recording.add_graph(
-            module, "forward", direction, results=() if segment.bucket else results_of(module)
-        )
+        results = () if segment.bucket else results_of(module)
+        recorded = recording.add_graph(module, "forward", direction, results=results)
     segment.aot[direction] = recorded
     earlier = segment.joint_after_passes or segment.joint
-    recording.writer.add_all(
-        copied_links(recorded, earlier) if earlier else traced_links(recorded, segment)
-    )
+    if earlier:
+        recording.writer.add_all(copied_links(recorded, earlier))
+    else:
+        recording.writer.add_all(traced_links(recorded, segment))
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
@@ -268,11 +266,15 @@ def results_of(module: torch.fx.GraphModule) -> tuple[int, ...]:
     """
     output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
     described = output.meta.get("desc") if output is not None else None
-    return tuple(map(_result, described)) if isinstance(described, list | tuple) else ()
+    if not isinstance(described, list | tuple):
+        return ()
+    return tuple(map(_result, described))
 
 
 def _result(described: Any) -> int:
-    return int(described.idx) if type(described).__name__ == "PlainAOTOutput" else -1
+    if type(described).__name__ != "PlainAOTOutput":
+        return -1
+    return int(described.idx)
 
 
 # Nested compile regions (``torch.compiler.nested_compile_region``).

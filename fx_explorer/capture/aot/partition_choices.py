@@ -95,14 +95,15 @@ def add_partition_choices(
     saved = {row.name for row in segment.saved.values() if row.kind != "number"}
     again = {node.name for node in backward.ids if node.op == "call_function"}
     cut = _decisive(segment.cuts, saved)
-    chosen = [(node, _choice(node, saved, again)) for node in forward.ids]
     without = "" if cut else _who_decided(recording, partition)
-    rows = [
-        _row(recording, forward, node, choice, cut or without) for node, choice in chosen if choice
-    ]
+    rows = []
+    for node in forward.ids:
+        choice = _choice(node, saved, again)
+        if choice:
+            rows.append(_row(recording, forward, node, choice, cut or without))
     recording.writer.add_all(rows)
     segment.cuts.clear()
-    if cut is not None and not _tells_reasons(cut):
+    if cut is not None and not _has_reasons(cut):
         recording.unavailable(
             "why torch rules out that a value is recomputed",
             f"torch {torch.__version__} does not record it when it partitions",
@@ -127,7 +128,7 @@ def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
     return f"{backend}: {getattr(partition, '__name__', None) or type(partition).__name__}"
 
 
-def _tells_reasons(cut: MinCut) -> bool:
+def _has_reasons(cut: MinCut) -> bool:
     """Return whether this torch notes why something is not to be computed again."""
     ruled_out = cut.edges.get("source", {}).values()
     return not ruled_out or any("reason" in edge for edge in ruled_out)
@@ -136,7 +137,9 @@ def _tells_reasons(cut: MinCut) -> bool:
 def _choice(node: torch.fx.Node, saved: set[str], again: set[str]) -> Choice | None:
     if node.name in saved:
         return "saved"
-    return "recomputed" if node.op == "call_function" and node.name in again else None
+    if node.op == "call_function" and node.name in again:
+        return "recomputed"
+    return None
 
 
 def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
@@ -164,15 +167,15 @@ def _row(
         size_bytes = -1
     cut: MinCut | None = None
     ground: Ground = "no_cut"
+    weight: Any = math.inf
+    distance = -1
     if isinstance(decided_by, MinCut):
         cut = decided_by
         ground, reason = _ground(_computing(node).name, cut)
+        weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf)
+        distance = cut.distances.get(node.name, -1)
     else:
         reason = decided_by
-    if cut:
-        weight = _edge(cut, f"{node.name}_in", f"{node.name}_out").get("capacity", math.inf)
-    else:
-        weight = math.inf
     return PartitionChoice(
         id=0,
         compilation=recording.variant_id(),
@@ -182,7 +185,7 @@ def _row(
         ground=ground,
         reason=reason,
         weight=float(weight) if math.isfinite(weight) else -1.0,
-        distance=cut.distances.get(node.name, -1) if cut else -1,
+        distance=distance,
         size_bytes=size_bytes,
     )
 
@@ -200,12 +203,16 @@ def _ground(name: str, cut: MinCut) -> tuple[Ground, str]:
         ("must_recompute", _edge(cut, f"{name}_in", "sink")),
         ("cannot_save", _never_saved(_edge(cut, f"{name}_in", f"{name}_out"))),
     )
-    found = next(((ground, edge) for ground, edge in ruled_out if edge), None)
-    return (found[0], str(found[1].get("reason", ""))) if found else ("cut", "")
+    for ground, edge in ruled_out:
+        if edge:
+            return ground, str(edge.get("reason", ""))
+    return "cut", ""
 
 
 def _never_saved(edge: Mapping[str, Any]) -> Mapping[str, Any]:
-    return edge if math.isinf(edge.get("capacity", 0)) else {}
+    if not math.isinf(edge.get("capacity", 0)):
+        return {}
+    return edge
 
 
 def _edge(cut: MinCut, begin: str, end: str) -> Mapping[str, Any]:

@@ -95,19 +95,18 @@ def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
     own configs go before them.
     """
     mode = arguments.get("mode")
-    return {
-        **(torch._inductor.list_mode_options(mode) if mode else {}),
-        **(arguments.get("options") or {}),
-    }
+    of_mode = torch._inductor.list_mode_options(mode) if mode else {}
+    return {**of_mode, **(arguments.get("options") or {})}
 
 
 def _names(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of the regions in ``module``, in order."""
-    return list(
-        dict.fromkeys(
-            name for node in module.graph.nodes if (name := region_name(node)) is not None
-        )
-    )
+    names: dict[str, None] = {}
+    for node in module.graph.nodes:
+        name = region_name(node)
+        if name is not None:
+            names[name] = None
+    return list(names)
 
 
 def _compile_regions(
@@ -169,8 +168,10 @@ def _run_eagerly(compiled: Any, eager: Callable[..., Any] | None) -> Any:
 
 def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
     with torch.no_grad():
-        found = eager(*inputs)
-    return list(found) if isinstance(found, (tuple, list)) else [found]
+        results = eager(*inputs)
+    if isinstance(results, (tuple, list)):
+        return list(results)
+    return [results]
 
 
 def _made_or_reused(
@@ -207,13 +208,15 @@ def _subgraph_name(module: object) -> str:
     """
     if not isinstance(module, torch.fx.GraphModule) or not _names(module):
         return ""
-    tell = getattr(torch.fx.traceback, "_get_regional_inductor_subgraph_name", None)
-    if tell is not None:
-        return str(tell() or "")
+    name_of_region = getattr(torch.fx.traceback, "_get_regional_inductor_subgraph_name", None)
+    if name_of_region is not None:
+        return str(name_of_region() or "")
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_name != "_compile_submod":
         frame = frame.f_back
-    return "" if frame is None else str(getattr(frame.f_locals.get("node"), "target", ""))
+    if frame is None:
+        return ""
+    return str(getattr(frame.f_locals.get("node"), "target", ""))
 
 
 def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Segment:

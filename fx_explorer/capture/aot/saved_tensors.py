@@ -55,15 +55,16 @@ def stored_outputs(lowering: Any) -> tuple[StoredOutput, ...]:
 
 
 def _stored(node: Any, lowering: Any) -> StoredOutput:
-    if type(node).__name__ in ("NoneAsConstantBuffer", "ShapeAsConstantBuffer") or not hasattr(
-        node, "get_name"
-    ):
+    is_constant = type(node).__name__ in ("NoneAsConstantBuffer", "ShapeAsConstantBuffer")
+    if is_constant or not hasattr(node, "get_name"):
         return StoredOutput("")
     name = node.get_name()
     if name in lowering.graph_inputs:
         return StoredOutput(name, is_input=True)
     buffer = lowering.name_to_buffer.get(name)
-    return StoredOutput(name) if buffer is None else _of_buffer(buffer, lowering)
+    if buffer is None:
+        return StoredOutput(name)
+    return _of_buffer(buffer, lowering)
 
 
 def _of_buffer(buffer: Any, lowering: Any) -> StoredOutput:
@@ -95,7 +96,9 @@ def _bytes(layout: Any, lowering: Any) -> int:
         elements = size_hint_of(lowering.sizevars, layout.storage_size())
     except (TypeError, ValueError, NotImplementedError):  # a size that only the data tells
         return -1
-    return -1 if elements is None else elements * int(layout.dtype.itemsize)
+    if elements is None:
+        return -1
+    return elements * int(layout.dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,9 @@ def _row(
         producer=0,
         consumer=0,
     )
-    return _placed(segment, row, storages[node]) if node in storages else row
+    if node not in storages:
+        return row
+    return _placed(segment, row, storages[node])
 
 
 def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTensor:
@@ -210,7 +215,7 @@ def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, 
     storage that the region's call gives it.
     """
     known: dict[object, _Storage] = {}
-    found: dict[torch.fx.Node, _Storage] = {}
+    storages: dict[torch.fx.Node, _Storage] = {}
     for node in module.graph.nodes:
         value = node_value(node)
         if not isinstance(value, torch.Tensor):
@@ -220,12 +225,12 @@ def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, 
         except NotImplementedError:  # sparse, and subclasses that wrap others
             continue
         region = _result_of_region(module, node)
-        own = _Storage(node, known_bytes(storage.nbytes()))
-        if isinstance(region, torch.fx.Node) and region in found:
-            found[node] = found[region]
+        of_node = _Storage(node, known_bytes(storage.nbytes()))
+        if isinstance(region, torch.fx.Node) and region in storages:
+            storages[node] = storages[region]
         else:
-            found[node] = known.setdefault(region or storage._cdata, own)
-        yield node, found[node]
+            storages[node] = known.setdefault(region or storage._cdata, of_node)
+        yield node, storages[node]
 
 
 def _result_of_region(
@@ -247,7 +252,9 @@ def _result_of_region(
         return call, storage.first if storage else result
     inputs = [node for node in inner.graph.nodes if node.op == "placeholder"]
     operand = call.args[2 + inputs.index(storage.first)]
-    return operand if isinstance(operand, torch.fx.Node) else None
+    if isinstance(operand, torch.fx.Node):
+        return operand
+    return None
 
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
@@ -276,12 +283,14 @@ def _name_of(source: Any) -> str:
     2.12, a property since.
     """
     name = getattr(source, "name", "")
-    return str(name() if callable(name) else name)
+    if callable(name):
+        name = name()
+    return str(name)
 
 
 def known_bytes(size: Any) -> int:
     """Return a size that may be symbolic, by its hint; -1 when it has none."""
-    if isinstance(size, torch.SymInt):
-        hint = size.node.hint
-        return -1 if hint is None else int(hint)
-    return int(size)
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    hint = size.node.hint
+    return -1 if hint is None else int(hint)

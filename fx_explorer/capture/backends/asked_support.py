@@ -84,9 +84,10 @@ class AskedSupport:
             return self._no_answer(
                 node, f"answered {one_line(repr(answer))[:80]}, which is neither True nor False"
             )
-        if not answer:
-            self._note_reason(submodules, node)
-        return "supported" if answer else "falls_back"
+        if answer:
+            return "supported"
+        self._note_reason(submodules, node)
+        return "falls_back"
 
     def _note_reason(self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node) -> None:
         if self._declared.reason is None:
@@ -103,23 +104,22 @@ class AskedSupport:
 
     def oddities(self) -> list[str]:
         """Return sentences on what was asked and not answered."""
-        parts = [
-            f"Asked of {_operators(count)}, {what}."
-            for what, count in self._odd.most_common(MOST_ODDITIES)
-        ]
+        sentences = [*self._declared.oddities]
+        for what, count in self._odd.most_common(MOST_ODDITIES):
+            sentences.append(f"Asked of {_operators(count)}, {what}.")
         more = len(self._odd) - MOST_ODDITIES
-        return [
-            *self._declared.oddities,
-            *parts,
-            *([f"{more} other errors are told at the operators."] if more > 0 else []),
-        ]
+        if more > 0:
+            sentences.append(f"{more} other errors are told at the operators.")
+        return sentences
 
 
 MOST_ODDITIES = 4
 
 
 def _operators(count: int) -> str:
-    return f"{count} operator" if count == 1 else f"{count} operators"
+    if count == 1:
+        return f"{count} operator"
+    return f"{count} operators"
 
 
 WHAT = "what a backend supports"
@@ -152,7 +152,9 @@ class Proposal:
     """None until partitions are proposed."""
 
     def take(self, partitions: Any) -> None:
-        """Note which segments there are by now. The reasons are asked for while the graph is whole."""
+        """Note which segments there are by now. The reasons are asked for while the graph is
+        whole.
+        """
         if self.segments is None:
             self.reasons = reasons_of(self.support, self.answers)
         self.segments = numbered(partitions, self.nodes)
@@ -230,13 +232,15 @@ def numbered(partitions: Any, nodes: Iterable[torch.fx.Node]) -> Segments:
     partition (constants) is left out.
     """
     order = [node for node in nodes if node.op in CALLS]
-    members = [set(partition.nodes) for partition in partitions]
-    owner = {node: i for i, nodes in enumerate(members) for node in nodes}
+    owner: dict[torch.fx.Node, int] = {}
+    for at, partition in enumerate(partitions):
+        owner.update(dict.fromkeys(partition.nodes, at))
     numbers: dict[int, int] = {}
+    segments = {}
     for node in order:
         if node in owner:
-            numbers.setdefault(owner[node], len(numbers) + 1)
-    return {node: numbers[owner[node]] for node in order if node in owner}
+            segments[node] = numbers.setdefault(owner[node], len(numbers) + 1)
+    return segments
 
 
 def reasons_of(support: Any, answers: Mapping[torch.fx.Node, object]) -> dict[torch.fx.Node, str]:
@@ -244,11 +248,11 @@ def reasons_of(support: Any, answers: Mapping[torch.fx.Node, object]) -> dict[to
     reason = getattr(support, "reason", None)
     if not callable(reason):
         return {}
-    return {
-        node: one_line(str(reason({}, node) or ""))
-        for node, answer in answers.items()
-        if not answer and node.op in CALLS
-    }
+    reasons = {}
+    for node, answer in answers.items():
+        if not answer and node.op in CALLS:
+            reasons[node] = one_line(str(reason({}, node) or ""))
+    return reasons
 
 
 def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Segments | None, str]:

@@ -51,7 +51,9 @@ class Answerer:
 
 def answerer(backend: str, compiler: Any) -> Answerer | None:
     """Return who can be asked; None for Inductor, which takes every operator."""
-    return None if backend in NOT_ASKED else Answerer(backend, declared_by(compiler))
+    if backend in NOT_ASKED:
+        return None
+    return Answerer(backend, declared_by(compiler))
 
 
 @dataclass
@@ -123,7 +125,8 @@ def given_to_backend(
             asking = Asking(recording, who, recorded, snapshot(module), direction)
     recording.here.asking = asking
     try:
-        with timed(recording, who.backend) if who else contextlib.nullcontext():
+        clock = timed(recording, who.backend) if who else contextlib.nullcontext()
+        with clock:
             yield
     finally:
         # Partitioners that we ask must not pass for the backend's.
@@ -170,6 +173,9 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
     support: dict[torch.fx.Node, Support] = {
         node: "supported" if answer else "falls_back" for node, answer in proposal.answers.items()
     }
+    notes: tuple[str, ...] = ()
+    if proposal.segments is None:
+        notes = ("torch's partitioner proposed nothing: it was asked, and raised.",)
     report = SupportReport(
         0,
         0,
@@ -179,9 +185,7 @@ def _add_proposal(asking: Asking, proposal: Proposal) -> None:
         source=f"{type(proposal.support).__qualname__} of {type(proposal.support).__module__}",
         allows_single=proposal.allows_single,
         merges_independent=proposal.merges_independent,
-        notes=()
-        if proposal.segments is not None
-        else ("torch's partitioner proposed nothing: it was asked, and raised.",),
+        notes=notes,
     )
     _add(
         asking,
@@ -223,11 +227,17 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
     )
     added = writer.add(report)
     segments = answers.segments or {}
-    writer.add_all(
-        NodeSupport(
+    rows = []
+    for node, work in answers.work.items():
+        if node.name not in graph.by_name:
+            continue
+        support: Support = "unknown"
+        if node.op in CALLS:
+            support = answers.support.get(node, "unknown")
+        row = NodeSupport(
             added,
             graph.by_name[node.name],
-            answers.support.get(node, "unknown") if node.op in CALLS else "unknown",
+            support,
             segments.get(node, 0),
             answers.reasons.get(node, ""),
             work.flops,
@@ -235,9 +245,8 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
             work.written_bytes,
             work.result_bytes,
         )
-        for node, work in answers.work.items()
-        if node.name in graph.by_name
-    )
+        rows.append(row)
+    writer.add_all(rows)
 
 
 # How long a backend works on a graph. torch's own events have that time as AOTAutograd's, or as

@@ -51,17 +51,22 @@ def backend_name(compiler: Any) -> str:
         return backend_name(inner)
     asked_for = getattr(compiler, "compiler_name", None)
     given = getattr(compiler, "compiler_fn", None)
-    if asked_for and not (
-        given is not None and asked_for in (getattr(given, "__name__", None), _repr_by_torch(given))
-    ):
+    names_of_given: tuple[str | None, ...] = ()
+    if given is not None:
+        names_of_given = (getattr(given, "__name__", None), _repr_by_torch(given))
+    if asked_for and asked_for not in names_of_given:
         return printable(_IN_FILE.sub("", str(asked_for)))
     name = _name_of_object(compiler if given is None else given)
-    return "inductor" if name in _OF_INDUCTOR else printable(_IN_FILE.sub("", name))
+    if name in _OF_INDUCTOR:
+        return "inductor"
+    return printable(_IN_FILE.sub("", name))
 
 
 def _repr_by_torch(given: Any) -> str | None:
     """Return the name that torch.compile takes for a backend without one."""
-    return None if hasattr(given, "__name__") else str(given)
+    if hasattr(given, "__name__"):
+        return None
+    return str(given)
 
 
 def _name_of_object(backend: Any) -> str:
@@ -87,29 +92,30 @@ def _name_of_object(backend: Any) -> str:
 def _name_of_compiler(compiler: Any) -> str:
     """Return the name of what was given to ``aot_autograd``; empty where it has none of its own."""
     name = "" if compiler is None else _name_of_object(compiler)
-    return "" if name in _NAMELESS else name
+    if name in _NAMELESS:
+        return ""
+    return name
 
 
 def _registered(backend: Any) -> str:
     """Return the name a backend is registered by with torch; empty when it is not."""
     from torch._dynamo.backends import registry
 
-    return next((name for name, one in list(registry._COMPILER_FNS.items()) if one is backend), "")
+    for name, registered in list(registry._COMPILER_FNS.items()):
+        if registered is backend:
+            return name
+    return ""
 
 
 def _variable_of(backend: Any, inner: Any) -> str:
     """Return the name of the variable that holds the backend in the file of a function that it is
     made of, or in the script; empty when there is none.
     """
-    return next(
-        (
-            name
-            for scope in _scopes(inner)
-            for name, value in list(scope.items())
-            if value is backend
-        ),
-        "",
-    )
+    for scope in _scopes(inner):
+        for name, value in list(scope.items()):
+            if value is backend:
+                return name
+    return ""
 
 
 def _scopes(function: Any) -> Iterator[dict[str, Any]]:

@@ -45,18 +45,20 @@ class Declared:
 def declared_by(backend: Any) -> Declared | None:
     """Return what a backend declares; None where it declares nothing."""
     for function in functions_of(backend):
-        found = getattr(function, NAME, None)
-        if _can_be_meant(found):
-            return _declared(found, f"{NAME} of {_name(function)}")
-        found = _of_file(function)
-        if _can_be_meant(found):
-            return _declared(found, f"{NAME} of {_file(function)}")
+        support = getattr(function, NAME, None)
+        if _can_be_meant(support):
+            return _declared(support, f"{NAME} of {_name(function)}")
+        support = _of_file(function)
+        if _can_be_meant(support):
+            return _declared(support, f"{NAME} of {_file(function)}")
     return None
 
 
-def _can_be_meant(found: object) -> bool:
-    """Return whether it may be an answer, and not torch's module of that name, which files import."""
-    return found is not None and not isinstance(found, types.ModuleType)
+def _can_be_meant(support: object) -> bool:
+    """Return whether it may be an answer, and not torch's module of that name, which files
+    import.
+    """
+    return support is not None and not isinstance(support, types.ModuleType)
 
 
 def functions_of(backend: Any) -> Iterator[Any]:
@@ -72,9 +74,8 @@ def functions_of(backend: Any) -> Iterator[Any]:
         seen.append(id(partial))
         yield partial
         # Dynamo's and torch.compile's wrappers, functools.partial and functools.wraps.
-        pending += (
-            [vars(partial).get(name) for name in _INNER] if hasattr(partial, "__dict__") else []
-        )
+        if hasattr(partial, "__dict__"):
+            pending += [vars(partial).get(name) for name in _INNER]
         if isinstance(partial, functools.partial):
             pending.append(partial.func)
         arguments = getattr(partial, "kwargs", None)
@@ -102,34 +103,36 @@ def _file(function: Any) -> str:
     return str(function.__globals__.get("__file__", function.__module__)).rpartition("/")[2]
 
 
-def _declared(found: Any, where: str) -> Declared:
-    if isinstance(found, type):
+def _declared(support: Any, where: str) -> Declared:
+    """Return what is declared by an OperatorSupport, a class of it, a registry or a function."""
+    if isinstance(support, type):
         try:
-            found = found()
+            support = support()
         except Exception as error:  # noqa: BLE001  (the backend's own code)
-            return _cannot_be_asked(
-                where, f"{where} cannot be made: {one_line(f'{type(error).__name__}: {error}')}."
-            )
-    reason = getattr(found, "reason", None)
+            why = one_line(f"{type(error).__name__}: {error}")
+            return _cannot_be_asked(where, f"{where} cannot be made: {why}.")
+    reason = getattr(support, "reason", None)
     reason = reason if callable(reason) else None
-    if callable(getattr(found, "is_node_supported", None)):
-        return Declared(f"{where}, {_described(found)}", found.is_node_supported, reason)
-    if isinstance(found, Collection) and not isinstance(found, str | bytes):
-        registry = Registry(found)
-        what = f"a registry of {len(registry)} {'entry' if len(registry) == 1 else 'entries'}"
+    if callable(getattr(support, "is_node_supported", None)):
+        return Declared(f"{where}, {_described(support)}", support.is_node_supported, reason)
+    if isinstance(support, Collection) and not isinstance(support, str | bytes):
+        registry = Registry(support)
+        noun = "entry" if len(registry) == 1 else "entries"
+        what = f"a registry of {len(registry)} {noun}"
         return Declared(f"{where}, {what}", registry.has, reason, tuple(registry.oddities()))
-    if callable(found):
-        return Declared(f"{where}, a function", _of_a_node(found), reason)
+    if callable(support):
+        return Declared(f"{where}, a function", _of_a_node(support), reason)
     what = "neither an OperatorSupport nor a function nor a registry"
-    return _cannot_be_asked(where, f"{where} is of type {type(found).__name__}, which is {what}.")
+    kind = type(support).__name__
+    return _cannot_be_asked(where, f"{where} is of type {kind}, which is {what}.")
 
 
 def _cannot_be_asked(where: str, why: str) -> Declared:
     return Declared(where, None, None, (why,))
 
 
-def _described(found: Any) -> str:
-    return f"an object of its class {type(found).__qualname__}"
+def _described(support: Any) -> str:
+    return f"an object of its class {type(support).__qualname__}"
 
 
 def _of_a_node(function: Callable[..., object]) -> Ask:
@@ -137,19 +140,18 @@ def _of_a_node(function: Callable[..., object]) -> Ask:
     alone.
     """
     try:
-        taken = [
-            parameter
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.default is parameter.empty
-        ]
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # of C
         return lambda submodules, node: function(node)
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
     positional = [
         parameter
-        for parameter in taken
+        for parameter in required
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    return function if len(positional) > 1 else lambda submodules, node: function(node)
+    if len(positional) > 1:
+        return function
+    return lambda submodules, node: function(node)
 
 
 # A registry of operators: a set, a list or a dict of functions, of operators of ``torch.ops`` or
@@ -166,7 +168,7 @@ class Registry:
     def __init__(self, entries: Collection[Any]) -> None:
         self._names = {entry for entry in entries if isinstance(entry, str)}
         self._objects = [entry for entry in entries if not isinstance(entry, str)]
-        self._hashed = {one for one in self._objects if _is_hashable(one)}
+        self._hashed = {entry for entry in self._objects if _is_hashable(entry)}
         self._known: dict[Any, bool] = {}
 
     def __len__(self) -> int:
@@ -190,7 +192,7 @@ class Registry:
     def oddities(self) -> list[str]:
         """Return sentences on what is in it and cannot be an operator of this torch."""
         unknown = sorted(name for name in self._names if not _is_known(name))
-        odd = [repr(one)[:60] for one in self._objects if not callable(one)]
+        odd = [repr(entry)[:60] for entry in self._objects if not callable(entry)]
         parts = []
         if unknown:
             are = "name of the registry is" if len(unknown) == 1 else "names of the registry are"
@@ -226,13 +228,9 @@ def _names_of(op: str, target: Any) -> set[str]:
     if isinstance(target, torch._ops.OpOverload):
         space, _, name = target._schema.name.partition("::")
         overload = target._overloadname
-        long = [
-            f"{space}.{name}.{overload}",
-            f"{space}.{name}",
-            f"{space}::{name}",
-            f"{space}::{name}.{overload}",
-        ]
-        return {name, *long, *(f"torch.ops.{one}" for one in long[:2])}
+        short = (f"{space}.{name}.{overload}", f"{space}.{name}")
+        names = {name, *short, f"{space}::{name}", f"{space}::{name}.{overload}"}
+        return names | {f"torch.ops.{qualified}" for qualified in short}
     if isinstance(target, type):
         return {target.__name__, f"{target.__module__}.{target.__qualname__}"}
     name = str(getattr(target, "__name__", target))

@@ -28,8 +28,10 @@ _ALWAYS_WRITTEN = 4
 def entry_hook(recording: Recording) -> Iterator[None]:
     """Write, after the block, how often each entry was called inside it."""
     try:
-        is_built = recording.request.build
-        with _counting_inductors(recording) if is_built else contextlib.nullcontext():
+        counting: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if recording.request.build:
+            counting = _counting_inductors(recording)
+        with counting:
             yield
     finally:
         with recording.noting("how often compiled entries were called", "backend"):
@@ -58,10 +60,10 @@ def counted_entry(
 
 def _is_counted(recording: Recording, direction: Direction) -> bool:
     """Return whether the entry is a wrapper of AOTAutograd's around others, which are counted."""
+    if direction:
+        return False
     compilation = recording.variant_id()
-    return not direction and any(
-        entry.row.compilation == compilation for entry in recording.published.entries
-    )
+    return any(entry.row.compilation == compilation for entry in recording.published.entries)
 
 
 def _recompiled(made: Any) -> Any:
@@ -120,9 +122,8 @@ def _counting(
     for attribute in functools.WRAPPER_ASSIGNMENTS:
         with contextlib.suppress(AttributeError):
             setattr(called, attribute, getattr(made, attribute))
-    called.__dict__.update(
-        getattr(made, "__dict__", {}) if not isinstance(made, torch.nn.Module) else {}
-    )
+    if not isinstance(made, torch.nn.Module):
+        called.__dict__.update(getattr(made, "__dict__", {}))
     if getattr(made, "_boxed_call", False):  # it takes its inputs as one list, which it empties
         called._boxed_call = True  # type: ignore[attr-defined]
     return called
@@ -167,9 +168,10 @@ class _Entry:
             else:
                 what = f"a {type(returned).__name__}, and no tuple of outputs"
             direction = f"{self.row.direction} " if self.row.direction else ""
+            outputs = "output" if self._outputs == 1 else "outputs"
             message = (
                 f"the {direction}function that backend {self.row.backend} made returned {what}; "
-                f"its graph has {self._outputs} {'output' if self._outputs == 1 else 'outputs'}"
+                f"its graph has {self._outputs} {outputs}"
             )
             recording.tell_of_backend(message, self.row.compilation)
 
@@ -178,4 +180,6 @@ def _output_count(module: Any) -> int:
     """Return how many outputs a graph has; -1 where it does not return a tuple or list."""
     output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
     returned = output.args[0] if output is not None and output.args else None
-    return len(returned) if isinstance(returned, (tuple, list)) else -1
+    if not isinstance(returned, (tuple, list)):
+        return -1
+    return len(returned)

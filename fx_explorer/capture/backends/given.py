@@ -10,7 +10,7 @@ the one of its name in the graph that the backend was given.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -52,11 +52,11 @@ class Problems:
 
     of: str
     """Which thing: ``stage "program"``."""
-    found: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
 
     def add(self, sentence: str) -> None:
-        if sentence not in self.found and len(self.found) < MOST_PROBLEMS:
-            self.found.append(sentence)
+        if sentence not in self.sentences and len(self.sentences) < MOST_PROBLEMS:
+            self.sentences.append(sentence)
 
     def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
         """Return what ``read`` returns; ``otherwise`` where it raises, which is noted."""
@@ -161,15 +161,15 @@ def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]
     items = problems.tried(
         "its links", lambda: list(itertools.islice(links.items(), MOST_LINES_LINKED)), none
     )
-    found = []
+    lines = []
     for line, nodes in items:
         if isinstance(line, bool) or not isinstance(line, int):
             problems.add(
                 f"a key of its links is of type {type(line).__name__}: lines are numbers, from 1"
             )
             continue
-        found.append((line, _nodes(nodes, problems)))
-    return found
+        lines.append((line, _nodes(nodes, problems)))
+    return lines
 
 
 def _nodes(given: object, problems: Problems) -> list[object]:
@@ -189,7 +189,9 @@ Found = tuple[tuple[int, ...], How]
 
 
 def given_graph(segment: Segment, direction: Direction) -> RecordedGraph | None:
-    """Return the graph that the backend was given: AOTAutograd's of this direction, else Dynamo's."""
+    """Return the graph that the backend was given: AOTAutograd's of this direction, else
+    Dynamo's.
+    """
     return segment.aot.get(direction) or segment.pre_grad or segment.dynamo
 
 
@@ -198,30 +200,34 @@ class KnownNodes:
 
     def __init__(self, segment: Segment, direction: Direction) -> None:
         self.given = given_graph(segment, direction)
-        others = [
+        graphs = [
+            self.given,
             *reversed(segment.published),
             *segment.aot.values(),
             segment.joint,
             segment.pre_grad,
             segment.dynamo,
         ]
-        first = [self.given] if self.given else []
-        self._graphs = [
-            recorded
-            for graph in (*first, *others)
-            if graph is not None
-            for recorded in graph.whole()
-        ]
+        self._graphs: list[RecordedGraph] = []
+        for graph in graphs:
+            if graph is not None:
+                self._graphs += graph.whole()
 
     def of_node(self, node: torch.fx.Node) -> int:
         """Return the row of this very node; 0 where it is in no recorded graph."""
-        return next((graph.ids[node] for graph in self._graphs if node in graph.ids), 0)
+        for graph in self._graphs:
+            if node in graph.ids:
+                return graph.ids[node]
+        return 0
 
     def of_name(self, name: str) -> int:
         """Return the row of the node of this name in the graph that the backend was given, else in
         the last one that it published; 0 where neither has one.
         """
-        return next((graph.by_name[name] for graph in self._graphs if name in graph.by_name), 0)
+        for graph in self._graphs:
+            if name in graph.by_name:
+                return graph.by_name[name]
+        return 0
 
 
 def line_nodes(
@@ -247,8 +253,12 @@ def line_nodes(
 def _linked(given: object, known: KnownNodes) -> tuple[int, How]:
     if isinstance(given, torch.fx.Node):
         row = known.of_node(given)
-        return (row, "identity") if row else (known.of_name(given.name), "name")
-    return (known.of_name(given), "name") if isinstance(given, str) else (0, "name")
+        if row:
+            return row, "identity"
+        return known.of_name(given.name), "name"
+    if isinstance(given, str):
+        return known.of_name(given), "name"
+    return 0, "name"
 
 
 def _unknown(given: object) -> str:
@@ -271,16 +281,21 @@ def graph_links(later: RecordedGraph, segment: Segment, direction: Direction) ->
     parents: dict[torch.fx.Node, Found] = {}
     for graph in reversed(list(later.whole())):  # the inner ones first
         for node in graph.ids:
-            found = next(
-                (one for one in (_came_from(node, known) for known in earlier) if one[0]),
-                ((), "name"),
-            )
-            parents[node] = found if found[0] else _within(node, graph, parents)
+            parents[node] = _first_found(node, earlier) or _within(node, graph, parents)
     for graph in later.whole():
         for node, row in graph.ids.items():
             rows, how = parents[node]
             for parent in rows:
                 yield Link(row, parent, how)
+
+
+def _first_found(node: torch.fx.Node, graphs: Sequence[EarlierGraph]) -> Found | None:
+    """Return what a node came from, in the first of the graphs that has it; None where none has."""
+    for graph in graphs:
+        rows, how = _came_from(node, graph)
+        if rows:
+            return rows, how
+    return None
 
 
 def _came_from(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
@@ -307,6 +322,13 @@ def _within(
     inner = graph.nested.get(str(node.target)) if node.op == "call_module" else None
     if inner is None:
         return (), "name"
-    computed = [parents[one] for one in inner.ids if one.op in CALLS and one in parents]
-    rows = tuple(dict.fromkeys(row for rows, _ in computed for row in rows))
-    return rows, next((how for rows, how in computed if rows), "name")
+    rows: dict[int, None] = {}
+    how: How | None = None
+    for inner_node in inner.ids:
+        if inner_node.op not in CALLS or inner_node not in parents:
+            continue
+        rows_of_node, how_of_node = parents[inner_node]
+        rows |= dict.fromkeys(rows_of_node)
+        if rows_of_node and how is None:
+            how = how_of_node
+    return tuple(rows), how or "name"

@@ -191,7 +191,7 @@ class _Listener:
 
     def _tell(self, of: Problems) -> None:
         """Store what was wrong, each thing once."""
-        for sentence in of.found:
+        for sentence in of.sentences:
             self._recording.tell_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
 
 
@@ -296,9 +296,8 @@ def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: 
                 0, compilation, entry, direction, number, program, start_s=recording.elapsed()
             )
         )
-        recording.writer.add_all(
-            BackendInstruction(0, run, i, *fields) for i, fields in enumerate(made)
-        )
+        rows = [BackendInstruction(0, run, at, *fields) for at, fields in enumerate(made)]
+        recording.writer.add_all(rows)
     recording.saw("backend")
 
 
@@ -322,8 +321,11 @@ def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
     wanted = [
         stage for stage in programs if stage.direction and stage.direction in (running or entry)
     ]
-    last: PublishedStage | None = next(reversed(wanted or programs), None)
-    return (last.artifact, running or last.direction) if last else (0, running)
+    candidates = wanted or programs
+    if not candidates:
+        return 0, running
+    last = candidates[-1]
+    return last.artifact, running or last.direction
 
 
 Fields = tuple[str, str, float, bool, int, int]
@@ -383,8 +385,10 @@ def _line(given: Any, of: Problems) -> int:
 def _node(given: Any, known: KnownNodes, of: Problems) -> int:
     if given is None:
         return 0
-    row = known.of_node(given) if isinstance(given, torch.fx.Node) else 0
-    row = row or known.of_name(given.name if isinstance(given, torch.fx.Node) else str(given))
+    if isinstance(given, torch.fx.Node):
+        row = known.of_node(given) or known.of_name(given.name)
+    else:
+        row = known.of_name(str(given))
     if not row:
         of.add(
             f"an instruction names {str(given)[:200]!r}, which is no node of the graph "

@@ -74,9 +74,9 @@ class _WorkCounter:
 
     def _run(self, node: torch.fx.Node) -> CallRun:
         if isinstance(node.target, torch._ops.OpOverload) and not _is_made_of_others(node.target):
-            return CallRun(
-                min(flops_of_call(node), _LARGEST) if is_countable(node.target) else UNKNOWN
-            )
+            if not is_countable(node.target):
+                return CallRun(UNKNOWN)
+            return CallRun(min(flops_of_call(node), _LARGEST))
         if not _may_be_run(node):
             return CallRun()
         key = (node.op, *(same_operations(node) or (node,)))
@@ -97,17 +97,16 @@ def _may_be_run(node: torch.fx.Node) -> bool:
     """Return whether the call is one of torch's that takes or makes tensors: nothing of the
     program's is run, and nothing that switches something on or off.
     """
-    is_torchs = (
-        node.op == "call_method"
-        or str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
-    )
-    is_call = node.op in ("call_function", "call_method") and not isinstance(
-        node.target, torch._ops.HigherOrderOperator
-    )
-    has_tensors = any(
-        isinstance(node_value(one), torch.Tensor) for one in (node, *node.all_input_nodes)
-    )
-    return is_call and has_tensors and (is_torchs or isinstance(node.target, torch._ops.OpOverload))
+    if node.op not in ("call_function", "call_method"):
+        return False
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return False
+    operands = (node, *node.all_input_nodes)
+    if not any(isinstance(node_value(operand), torch.Tensor) for operand in operands):
+        return False
+    if node.op == "call_method" or isinstance(node.target, torch._ops.OpOverload):
+        return True
+    return str(getattr(node.target, "__module__", "")).partition(".")[0] in _TORCHS
 
 
 def _run_of(node: torch.fx.Node) -> CallRun:
@@ -133,7 +132,9 @@ def _flop_counter() -> FlopCounterMode:
 
 
 class _Operators(TorchDispatchMode):
-    """Notes whether any operator is called that is no view, and whether all of them are countable."""
+    """Notes whether any operator is called that is no view, and whether all of them are
+    countable.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,9 +147,8 @@ class _Operators(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         is_view = getattr(function, "is_view", False) or function in _ALIASES
         # Questions about a tensor (``prim.device``) come here, too.
-        has_tensors = any(
-            isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves(result)
-        )
+        leaves = torch.utils._pytree.tree_leaves(result)
+        has_tensors = any(isinstance(leaf, torch.Tensor) for leaf in leaves)
         self.computes = self.computes or (has_tensors and not is_view)
         if isinstance(function, torch._ops.OpOverload) and has_tensors:
             self.is_countable = self.is_countable and is_countable(function)
@@ -166,12 +166,12 @@ def _fake_of(node: torch.fx.Node) -> Any:
 
 def _fake(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        shape, strides = (
-            [_number(size) for size in value.shape],
-            [_number(one) for one in value.stride()],
-        )
+        shape = [_number(size) for size in value.shape]
+        strides = [_number(stride) for stride in value.stride()]
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
-    return _number(value) if isinstance(value, torch.SymInt) else value
+    if isinstance(value, torch.SymInt):
+        return _number(value)
+    return value
 
 
 class _NoNumber(Exception):
@@ -190,19 +190,14 @@ def _number(size: Any) -> int:
 
 def _bytes_of(nodes: list[torch.fx.Node]) -> int:
     values = [node_value(node) for node in nodes]
-    if any(
-        value is None and node.op != "get_attr" for node, value in zip(nodes, values, strict=True)
-    ):
-        return UNKNOWN
-    tensors = [
-        one for one in torch.utils._pytree.tree_leaves(values) if isinstance(one, torch.Tensor)
-    ]
+    for node, value in zip(nodes, values, strict=True):
+        if value is None and node.op != "get_attr":
+            return UNKNOWN
+    size_bytes = 0
     try:
-        return min(
-            sum(
-                math.prod(map(_number, tensor.shape)) * tensor.element_size() for tensor in tensors
-            ),
-            _LARGEST,
-        )
+        for leaf in torch.utils._pytree.tree_leaves(values):
+            if isinstance(leaf, torch.Tensor):
+                size_bytes += math.prod(map(_number, leaf.shape)) * leaf.element_size()
     except _NoNumber:
         return UNKNOWN
+    return min(size_bytes, _LARGEST)

@@ -99,8 +99,11 @@ def file_hook(recording: Recording) -> Iterator[None]:
 def _compiling_for_a_file(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile_to_save(*args: Any, **kwargs: Any) -> Any:
-        given = (*args, *kwargs.values())
-        backend = next((one for one in given if hasattr(one, "compiler_name")), None)
+        backend = None
+        for argument in (*args, *kwargs.values()):
+            if hasattr(argument, "compiler_name"):
+                backend = argument
+                break
         before, recording.here.backend_of_file = recording.here.backend_of_file, backend
         name = "" if backend is None else backend_name(backend)
         try:
@@ -251,12 +254,15 @@ def _announce(recording: Recording, frame: Any) -> None:
     if known is not None and known.status != "running":
         recording.begin_again(name)
     forward = forward_of_call(frame.code, frame.locals)
-    code = frame.code if forward is None else forward.__code__
+    if forward is None:
+        code, function = frame.code, qualified_name(frame.code)
+    else:
+        code, function = forward.__code__, forward.__qualname__
     recording.captured_ahead.add(name)
     recording.sources.file(code.co_filename)
     recording.change_compilation(
         name,
-        function=qualified_name(code) if forward is None else forward.__qualname__,
+        function=function,
         file=code.co_filename,
         line=code.co_firstlineno,
         stack=recording.sources.stack(callers(recording.sources)),

@@ -86,11 +86,8 @@ def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any
     name = recording.compilation_name()
     recording.compilation_id(name)
     known = recording.row(name).argument_names or {}
-    named = {
-        source: parameter
-        for parameter, source in _parameters(bound)
-        if source.startswith(handed_on)
-    }
+    parameters = _parameters(bound)
+    named = {source: known_as for known_as, source in parameters if source.startswith(handed_on)}
     # The outermost function that names an argument is the one that the program calls.
     if not named.keys() <= known.keys():
         recording.change_compilation(name, argument_names={**named, **known})
@@ -105,11 +102,12 @@ def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
         # isinstance() would have Dynamo look at a value before its time, and the graph have another
         # order of inputs.
         if type(value) is TupleVariable:
-            yield from (
-                (f"{parameter}[{at}]", _source(item)) for at, item in enumerate(value.items)
-            )
+            for at, item in enumerate(value.items):
+                yield f"{parameter}[{at}]", _source(item)
 
 
 def _source(value: Any) -> str:
     source = getattr(value, "source", None)
-    return "" if source is None else name_of(source)
+    if source is None:
+        return ""
+    return name_of(source)

@@ -43,12 +43,10 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
             context = BreakContext()
             with recording.noting("where a graph break is", "dynamo"):
                 # Not every caller hands over the error; else it is the one that is being handled.
-                raised = (
-                    value
-                    for value in (*args, *kwargs.values(), sys.exc_info()[1])
-                    if isinstance(value, BaseException)
+                # No variable here holds it: it would be in a circle with its own traceback.
+                context = _context(
+                    recording, self, _first_error((*args, *kwargs.values(), sys.exc_info()[1]))
                 )
-                context = _found(recording, self, next(raised, None))
             token = breaking.set(context)
             try:
                 return original(self, *args, **kwargs)
@@ -60,7 +58,14 @@ def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]
     return patched(InstructionTranslatorBase, "log_graph_break", make)
 
 
-def _found(recording: Recording, translator: Any, error: BaseException | None) -> BreakContext:
+def _first_error(values: Iterable[object]) -> BaseException | None:
+    for value in values:
+        if isinstance(value, BaseException):
+            return value
+    return None
+
+
+def _context(recording: Recording, translator: Any, error: BaseException | None) -> BreakContext:
     extents = {}
     innermost = inlined = _innermost(translator, error)
     while inlined is not None:
@@ -70,7 +75,8 @@ def _found(recording: Recording, translator: Any, error: BaseException | None) -
         inlined = getattr(inlined, "parent", None)
     stack = getattr(error, "real_stack", None) or ()
     chain = tuple(
-        Frame(f.filename, f.lineno, plain_name(f.name), (f.line or "").strip()) for f in stack
+        Frame(frame.filename, frame.lineno, plain_name(frame.name), (frame.line or "").strip())
+        for frame in stack
     )
     made = recording.resume_code(translator.output.root_tx.f_code)
     return BreakContext(chain, extents, _module(innermost, made))
@@ -81,7 +87,9 @@ def _module(translator: Any, made: ResumeCode) -> str:
     keeps it for the nodes that it makes (``nn_module_stack``).
     """
     called = list(getattr(translator, "nn_module_stack", {}).values())
-    return module_path(made.original(str(called[-1][0]))) if called else ""
+    if not called:
+        return ""
+    return module_path(made.original(str(called[-1][0])))
 
 
 def _innermost(translator: Any, error: BaseException | None) -> Any:
@@ -170,14 +178,15 @@ def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager
 
 def _add(recording: Recording, tensors: Iterable[tuple[LocalName, str]], *, is_input: bool) -> None:
     graph = recording.segment().dynamo
-    if graph is not None:
-        owner = recording.compilation_id()
-        rows = [
-            LocalTensor(0, owner, local.source, graph.by_name[node], is_input, local.depth)
-            for local, node in tensors
-            if node in graph.by_name
-        ]
-        recording.writer.add_all(rows)
+    if graph is None:
+        return
+    owner = recording.compilation_id()
+    rows = []
+    for local, node in tensors:
+        if node in graph.by_name:
+            number = graph.by_name[node]
+            rows.append(LocalTensor(0, owner, local.source, number, is_input, local.depth))
+    recording.writer.add_all(rows)
 
 
 def _taken(
@@ -208,14 +217,15 @@ def _handed_over(
     returned = {
         node.name for node in module.graph.output_node().all_input_nodes if node.op != "placeholder"
     }
-    named = [
-        (LocalName(depth, source), node)
-        for depth, frame in enumerate(_frames(output_graph))
-        for source, node in _locals_of(frame)
-        if node in returned
-    ]
-    yield from named
-    for node in sorted(returned - {node for _, node in named}):
+    named = set()
+    locals_of_frames = []
+    for depth, frame in enumerate(_frames(output_graph)):
+        for source, node in _locals_of(frame):
+            if node in returned:
+                named.add(node)
+                locals_of_frames.append((LocalName(depth, source), node))
+    yield from locals_of_frames
+    for node in sorted(returned - named):
         yield LocalName(0, ""), node
 
 
@@ -247,9 +257,11 @@ def _kept(translator: Any) -> list[Any]:
     but the operands of the instruction that did.
     """
     subgraph = _compile_subgraph_locals()
+    if not subgraph:
+        return []
     operands = subgraph.get("stack_pops", 0) if translator is subgraph.get("tx") else 0
     stack: list[Any] = translator.stack
-    return stack[: len(stack) - operands] if subgraph else []
+    return stack[: len(stack) - operands]
 
 
 def _compile_subgraph_locals() -> dict[str, Any]:

@@ -91,15 +91,20 @@ def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
     when it knows neither.
     """
     registry = _registry()
-    known = registry_id or next(
-        (key for key, forms in registry.items() if any(f["Gb_type"] == reason for f in forms)), ""
-    )
-    forms = registry.get(known, [])
+    known = registry_id or _id_of_reason(registry, reason)
+    forms = registry.get(known)
+    if not forms:
+        return RegistryEntry("", "", ())
     explanations = [form["Explanation"] for form in forms if _is_plain(form["Explanation"])]
     hints = [tuple(hint for hint in form["Hints"] if _is_plain(hint)) for form in forms]
-    return RegistryEntry(
-        known if forms else "", next(iter(explanations), ""), next(filter(None, hints), ())
-    )
+    return RegistryEntry(known, next(iter(explanations), ""), next(filter(None, hints), ()))
+
+
+def _id_of_reason(registry: dict[str, list[dict[str, Any]]], reason: str) -> str:
+    for registry_id, forms in registry.items():
+        if any(form["Gb_type"] == reason for form in forms):
+            return registry_id
+    return ""
 
 
 def _is_plain(text: str) -> bool:
@@ -109,7 +114,9 @@ def _is_plain(text: str) -> bool:
 @functools.cache
 def _registry() -> dict[str, list[dict[str, Any]]]:
     path = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    return dict(json.loads(path.read_text()))
 
 
 _NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in eager mode"
@@ -126,12 +133,10 @@ def add_break(recording: Recording, name: str, payload: str) -> None:
         return
     causes.add(cause)
     code = report.frames[-1].code if report.frames else ""
+    file, line = report.file, report.line
     user = recording.sources.user_frame(report.frames)
-    file, line = (
-        (user.file, user.line)
-        if user and recording.sources.is_torch(report.file)
-        else (report.file, report.line)
-    )
+    if user and recording.sources.is_torch(report.file):
+        file, line = user.file, user.line
     recording.of(name).has_broken = True
     breaking = breaking_now()
     row = GraphBreak(

@@ -135,15 +135,15 @@ class FrameClock:
         self.frames.append(TimedFrame("", is_resume=False, is_cut=False, has_graph=True))
         tick = self._ticker("leave", frame)
         graph = self._timed(_nothing, _CompilationSoFar(None, has_graph=True, frame=frame))
-        found = []
+        costs_s = []
         for self.is_running in (True, False):
-            found += [_least_s(tick, runs), _least_s(graph, runs)]
+            costs_s += [_least_s(tick, runs), _least_s(graph, runs)]
             self._ticks.clear()
         self.frames.pop()
         self.is_running = True
         nothing = _least_s(_nothing, runs)
         in_bytecode, around_graph, standing, standing_graph = (
-            max(0.0, one - nothing) for one in found
+            max(0.0, cost_s - nothing) for cost_s in costs_s
         )
         return ClockCosts(in_bytecode, around_graph / 2, standing, standing_graph / 2)
 
@@ -258,13 +258,16 @@ def with_calls(
     def transform(instructions: list[Any], options: dict[str, Any]) -> None:
         # From the end, so that the positions before stay what they are.
         for i in reversed(range(len(instructions))):
-            if instructions[i].opname in ("RETURN_VALUE", "RETURN_CONST"):
+            instruction = instructions[i]
+            if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
                 _insert(instructions, i, _call(calls["leave"]))
-            elif instructions[i].opname == "LOAD_GLOBAL" and instructions[i].argval.startswith(
-                "__resume_at_"
-            ):
+            elif _loads_rest(instruction):
                 _insert(instructions, i, _call(calls["resume"]))
-        start = next((i + 1 for i, one in enumerate(instructions) if one.opname == "RESUME"), 0)
+        start = 0
+        for i, instruction in enumerate(instructions):
+            if instruction.opname == "RESUME":
+                start = i + 1
+                break
         entering = _call(calls["enter"])
         instructions[start:start] = entering
         if HAS_EXCEPTION_TABLES:
@@ -272,6 +275,11 @@ def with_calls(
 
     made: types.CodeType = transform_code_object(code, transform)[0]
     return made
+
+
+def _loads_rest(instruction: Any) -> bool:
+    """Return whether an instruction loads the resume function that the frame ends with."""
+    return instruction.opname == "LOAD_GLOBAL" and instruction.argval.startswith("__resume_at_")
 
 
 def _nothing() -> None: ...
@@ -312,9 +320,9 @@ def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> Non
         create_instruction("POP_EXCEPT"),
         create_instruction("RERAISE", arg=1),
     ]
-    for one in instructions[start:]:
-        if one.exn_tab_entry is None:
-            one.exn_tab_entry = InstructionExnTabEntry(
+    for instruction in instructions[start:]:
+        if instruction.exn_tab_entry is None:
+            instruction.exn_tab_entry = InstructionExnTabEntry(
                 instructions[start], instructions[-1], handler[0], 0, lasti=True
             )
     instructions += handler

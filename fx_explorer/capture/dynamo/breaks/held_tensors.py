@@ -69,7 +69,9 @@ def owners_in_cpp(reference: WeakTensor) -> int:
 
 
 def _counted(reference: WeakTensor) -> tuple[int, int]:
-    """Return the references to a tensor as Python and as C++ count them; (0, 0) where it is gone."""
+    """Return the references to a tensor as Python and as C++ count them; (0, 0) where it is
+    gone.
+    """
     tensor = reference()
     return (0, 0) if tensor is None else (sys.getrefcount(tensor), tensor._use_count())
 
@@ -78,15 +80,16 @@ def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:
     """Return all tensors that Python knows of these storages (by the address of their C++ object):
     views, too. Every object there is is looked at, which takes some tens of milliseconds.
     """
-    found: dict[int, list[WeakTensor]] = {storage: [] for storage in storages}
+    tensors: dict[int, list[WeakTensor]] = {storage: [] for storage in storages}
     objects = gc.get_objects()
     # By their types: to ask some objects for their class runs code of the program's. There are more
     # than a million, and ``issubclass`` in a loop of Python takes twice as long.
     are_tensors = map(torch.Tensor.__subclasscheck__, map(type, objects))
-    for one in itertools.compress(objects, are_tensors):
-        if (number := storage_of(one)) in found:
-            found[number].append(weakref.ref(one))
-    return found
+    for tensor in itertools.compress(objects, are_tensors):
+        number = storage_of(tensor)
+        if number in tensors:
+            tensors[number].append(weakref.ref(tensor))
+    return tensors
 
 
 def storage_of(tensor: torch.Tensor) -> int:
@@ -113,7 +116,9 @@ class Numbers(Protocol):
 
 
 class SavedByEager:
-    """The sequence numbers between which a forward's graphs ran, and what is kept outside of them."""
+    """The sequence numbers between which a forward's graphs ran, and what is kept outside of
+    them.
+    """
 
     def __init__(self) -> None:
         self._begins: list[int] = []
@@ -134,12 +139,12 @@ class SavedByEager:
         """
         if len(self._begins) != len(self._ends):
             return []
-        found: dict[int, SavedBetween] = {}
+        kept: dict[int, SavedBetween] = {}
         for node, call in self._outside(results):
             for tensor, is_parameter in self._tensors(node):
                 number = numbers.of(tensor)
-                if number and (number not in found or not found[number].is_parameter):
-                    found[number] = SavedBetween(
+                if number and (number not in kept or not kept[number].is_parameter):
+                    kept[number] = SavedBetween(
                         0,
                         0,
                         call,
@@ -150,7 +155,7 @@ class SavedByEager:
                         node.name(),
                         is_parameter,
                     )
-        return list(found.values())
+        return list(kept.values())
 
     def _outside(self, results: Any) -> Iterator[tuple[Any, int]]:
         """Yield autograd's nodes of operators outside of the graphs, each with the number of graphs
@@ -168,14 +173,18 @@ class SavedByEager:
             call = self._graphs_before(node._sequence_nr())
             if call >= 0:
                 yield node, call
-            following = {one for one, _ in node.next_functions if one is not None} - seen
+            inputs = {before for before, _ in node.next_functions if before is not None} - seen
             # A leaf has no number of its own: it is asked for by the operator that takes it.
-            following = {one for one in following if one.next_functions or not _is_leaf(one)}
+            following = {
+                before for before in inputs if before.next_functions or not _is_leaf(before)
+            }
             seen |= following
             waiting += following
 
     def _tensors(self, node: Any) -> Iterator[tuple[torch.Tensor, bool]]:
-        """Yield what a node of autograd's keeps, and the parameters that it leads to (with True)."""
+        """Yield what a node of autograd's keeps, and the parameters that it leads to (with
+        True).
+        """
         kind = type(node)
         if kind not in self._names:
             self._names[kind] = tuple(name for name in dir(kind) if name.startswith(RAW))
@@ -191,7 +200,9 @@ class SavedByEager:
     def _graphs_before(self, sequence: int) -> int:
         """Return how many graphs had begun before an operator; -1 where it ran within one."""
         call = sum(begin <= sequence for begin in self._begins)
-        return -1 if call and sequence < self._ends[call - 1] else call
+        if call and sequence < self._ends[call - 1]:
+            return -1
+        return call
 
 
 def _is_leaf(node: Any) -> bool:
@@ -201,4 +212,6 @@ def _is_leaf(node: Any) -> bool:
 def _each(kept: Any) -> Iterable[Any]:
     if isinstance(kept, tuple | list):
         return kept
-    return () if kept is None else (kept,)
+    if kept is None:
+        return ()
+    return (kept,)

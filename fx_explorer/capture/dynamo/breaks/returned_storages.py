@@ -51,7 +51,9 @@ forward.
 
 @contextlib.contextmanager
 def returned_storage_hook(recording: Recording) -> Iterator[None]:
-    """Record the calls of graphs that run uncompiled. Graphs that are built run as torch made them."""
+    """Record the calls of graphs that run uncompiled. Graphs that are built run as torch made
+    them.
+    """
     if recording.request.build:
         yield
         return
@@ -265,16 +267,19 @@ class WatchedCalls:
             self._begin()
 
     def _look_at_the_end(self) -> None:
-        there = self._forward.look()
-        in_doubt = {
-            returned.number: returned
-            for returned in there
-            if not self._references.holds(returned.tensors)
-        }
-        addresses = {returned.storage.cdata: returned.number for returned in in_doubt.values()}
+        looked_at = self._forward.look()
+        in_doubt = set()
+        addresses = {}
+        for returned in looked_at:
+            if not self._references.holds(returned.tensors):
+                in_doubt.add(returned.number)
+                addresses[returned.storage.cdata] = returned.number
+        held = set()
         views = tensors_in(addresses) if addresses else {}
-        held = {addresses[address] for address, own in views.items() if self._references.holds(own)}
-        for returned in there:
+        for address, tensors in views.items():
+            if self._references.holds(tensors):
+                held.add(addresses[address])
+        for returned in looked_at:
             is_held = returned.number not in in_doubt or returned.number in held
             returned.at_end = "held" if is_held else "dropped"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -20,7 +19,7 @@ from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import tell_where_texts_lie
-from fx_explorer.temporary_folder import new_temporary_folder
+from fx_explorer.temporary_folder import temporary_folder
 
 READ = (
     "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.beside import main; "
@@ -51,10 +50,10 @@ class LogReadingProcess:
         self._follows = follows
         self._standard_input = standard_input
         self._followed: BinaryIO | None = None
-        self._directory = new_temporary_folder()
-        self.session_path = (
-            self._directory / f"{log.name.partition('.')[0].strip('-') or 'log'}.fxs"
-        )
+        self._until_discarded = contextlib.ExitStack()
+        folder = self._until_discarded.enter_context(temporary_folder())
+        name = log.name.partition(".")[0].strip("-") or "log"
+        self.session_path = folder / f"{name}.fxs"
         self.outcome: Outcome | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._told: asyncio.StreamReader | None = None
@@ -159,7 +158,7 @@ class LogReadingProcess:
             self._process.communicate()
         if self._followed is not None:
             self._followed.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._until_discarded.close()
 
 
 async def _readable(pipe: IO[bytes] | None) -> asyncio.StreamReader:

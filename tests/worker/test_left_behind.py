@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -161,3 +162,30 @@ def test_what_was_left_is_listed_by_what_is_in_it_and_removed_only_when_told_to(
     assert [path.exists() for path in (kept[0], damaged[0], held[0])] == [False, False, True]
     assert is_a_session(held[0] / "session.fxs")
     held[1].release()
+
+
+READING_A_LOG = """
+import os, sys
+from pathlib import Path
+from fx_explorer.client.log_reading import LogReadingProcess
+
+reading = LogReadingProcess(Path(sys.argv[1]))
+reading.begin()
+os._exit(9)
+"""
+
+
+def test_what_was_read_of_a_log_goes_at_the_next_start_when_its_reader_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    log = tmp_path / "torch.log"
+    log.write_text("nothing of torch's\n")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(leftovers, "SETTLED_S", -1)
+    command = [sys.executable, "-c", READING_A_LOG, str(log)]
+    assert subprocess.run(command, check=False).returncode == 9
+    (folder,) = temporary.glob(f"{IN_USE_PREFIX}*")
+    wait_until(lambda: leftovers.leftovers() == [] and not folder.exists())

@@ -24,24 +24,19 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
-from fx_explorer.tui.capturing import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.content.levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
+from fx_explorer.tui.controllers.captures import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.controllers.changes import LOOK_S
 from fx_explorer.tui.controllers.services import Consents
 from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
+from fx_explorer.tui.messages import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
-from fx_explorer.tui.screens.main.asked_of_app import (
-    BelowWanted,
-    CopyWanted,
-    DifferenceWanted,
-    ViewShown,
-)
 from fx_explorer.tui.screens.menu import MenuScreen
 from fx_explorer.tui.terminal.beginning import Answers
 from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard, UndecodableInput

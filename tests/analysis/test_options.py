@@ -37,7 +37,7 @@ from fx_explorer.instruments.options.trial import (
 )
 from fx_explorer.model import CONSOLE, STANCE, CaptureRequest, OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.tui.dialogs.option_rows import entries
+from fx_explorer.tui.dialogs.options import entries
 from tests.figures import figures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text())

@@ -28,8 +28,8 @@ from fx_explorer.tui.commands import (
     singles,
 )
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
-from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Chooser
+from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.dialogs.settings import SettingsDialog
 from fx_explorer.tui.keys import clashes, first_key
 from fx_explorer.tui.screens.explorer import Explorer

@@ -21,9 +21,8 @@ from fx_explorer.tui.availability import NEEDS_REQUEST, absent_from_log
 from fx_explorer.tui.commands import OF_VIEW, VIEWS, by_id
 from fx_explorer.tui.commands.views import MORE_VIEWS
 from fx_explorer.tui.content.tables import TABLES
-from fx_explorer.tui.help_topics import _TEXTS, topic_of
 from fx_explorer.tui.keys import first_key
-from fx_explorer.tui.screens.help import help_rows
+from fx_explorer.tui.screens.help import _TEXTS, help_rows, topic_of
 from tests.sessions import write_training_step
 from tests.tui.conftest import OpenApp
 from tests.tui.test_live_capture import FakeCapture

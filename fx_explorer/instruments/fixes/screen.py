@@ -47,9 +47,7 @@ from fx_explorer.session.file_names import file_name
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.consent import Consent
-from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.dialogs.dialog import Ask, Consent, Dialog, is_under_way
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
     closing_bindings,
@@ -57,7 +55,7 @@ from fx_explorer.tui.keys import (
     priority_bindings,
     reused_bindings,
 )
-from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
+from fx_explorer.tui.messages import CopyWanted
 from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -1,30 +1,40 @@
-"""Every command of the app, declared once: bindings, footer, palette, help and the key table in the
-docs come from here.
+"""Every command of the app is declared once: bindings, footer, palette, help and the key table in the
+docs come from here. So do the commands that matter in each view, which footer and help begin with.
 
 Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 """
 
 from __future__ import annotations
 
-from fx_explorer.tui.commands.application import APPLICATION_COMMANDS, CAPTURE_COMMANDS
+from collections.abc import Mapping
+
+from fx_explorer.tui.commands.application import (
+    APPLICATION_COMMANDS,
+    AT_A_GATE,
+    AT_HAND,
+    CAPTURE_COMMANDS,
+    GOES_ON,
+    STEPPING_COMMANDS,
+    TOUR_COMMANDS,
+)
 from fx_explorer.tui.commands.command import (
     GROUPS,
+    LEADERS,
     ON_TOP,
     AppCommand,
     Group,
     Keymap,
+    Menu,
     Scope,
+    is_sequence,
+    key_label,
     keys_of,
+    menus,
+    singles,
 )
-from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS
-from fx_explorer.tui.commands.key_names import key_label
-from fx_explorer.tui.commands.leaders import LEADERS, Menu, is_sequence, menus, singles
+from fx_explorer.tui.commands.dialogs import DIALOG_COMMANDS, RANKS_COMMANDS
 from fx_explorer.tui.commands.moving import FINDING_COMMANDS, MOVING_COMMANDS
-from fx_explorer.tui.commands.of_views import OF_A_PLACE, OF_TRITON, OF_VIEW
 from fx_explorer.tui.commands.panes import PANE_COMMANDS, SELECTION_COMMANDS
-from fx_explorer.tui.commands.ranks import RANKS_COMMANDS
-from fx_explorer.tui.commands.stepping import AT_A_GATE, AT_HAND, GOES_ON, STEPPING_COMMANDS
-from fx_explorer.tui.commands.tour import TOUR_COMMANDS
 from fx_explorer.tui.commands.views import VIEW_COMMANDS, VIEWS, sentence_of
 
 __all__ = [
@@ -54,6 +64,7 @@ __all__ = [
     "singles",
 ]
 
+
 COMMANDS: tuple[AppCommand, ...] = (
     *VIEW_COMMANDS,
     *PANE_COMMANDS,
@@ -79,3 +90,103 @@ def by_id(command_id: str) -> AppCommand:
 
 def of_scope(*scopes: Scope) -> list[AppCommand]:
     return [command for command in COMMANDS if command.scope in scopes]
+
+
+OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "overview": (("line.follow", "go there"), ("breaks.fix", "fix")),
+    "source": (
+        ("line.follow", "links"),
+        ("find.in_pane", "find"),
+        ("preset.below", "below the kernel"),
+        ("pane.next", "next pane"),
+        ("find.anything", "find anything"),
+        ("place.inspect", "facts"),
+        ("place.edit", "edit"),
+        ("pane.document", "document"),
+        ("pane.zoom", "zoom"),
+    ),
+    "below": (
+        ("pane.next", "next pane"),
+        ("line.follow", "links"),
+        ("find.in_pane", "find"),
+        ("place.inspect", "facts"),
+        ("history.back", "back"),
+        ("view.candidates", "configurations"),
+        ("pane.machine", "control bits"),
+        ("pane.zoom", "zoom"),
+    ),
+    "neighbourhood": (
+        ("line.follow", "walk there"),
+        ("history.back", "back"),
+        ("place.inspect", "facts"),
+        ("place.edit", "edit"),
+        ("pane.zoom", "zoom"),
+    ),
+    "graphs": (("line.follow", "open"),),
+    "stages": (("line.follow", "before | after"),),
+    "breaks": (
+        ("breaks.fix", "fix"),
+        ("step.measure", "time"),
+        ("line.follow", "source"),
+        ("place.edit", "edit"),
+    ),
+    "guards": (
+        ("table.filter", "filter"),
+        ("step.what_if", "other inputs"),
+        ("line.follow", "source"),
+        ("place.edit", "edit"),
+    ),
+    "kernels": (
+        ("line.follow", "code"),
+        ("table.sort", "sort"),
+        ("preset.below", "below"),
+        ("view.candidates", "configurations"),
+        ("kernel.passes", "passes"),
+    ),
+    "memory": (("line.follow", "node"), ("view.step_memory", "kernel by kernel")),
+    "time": (
+        ("view.flame", "flame chart"),
+        ("view.ledger", "a call"),
+        ("ledger.run", "measure a call"),
+    ),
+    "flame": (
+        ("line.follow", "open"),
+        ("capture.cancel", "leave"),
+        ("picture.save", "SVG"),
+        ("view.time", "by stage"),
+    ),
+    "profile": (
+        ("line.follow", "source or code"),
+        ("table.sort", "sort"),
+        ("view.kernels", "kernels"),
+        ("view.modules", "modules"),
+    ),
+    "roofline": (
+        ("line.follow", "code"),
+        ("ledger.run", "measure a call"),
+        ("picture.save", "SVG"),
+        ("view.kernels", "kernels"),
+    ),
+    "step_memory": (("line.follow", "code"), ("view.memory", "saved tensors")),
+    "modules": (("line.follow", "only this"), ("table.sort", "sort"), ("table.filter", "filter")),
+    "regions": (
+        ("line.follow", "first node"),
+        ("pane.region", "only this"),
+        ("step.mark", "mark"),
+        ("step.export", "diff"),
+    ),
+    "sizes": (("sizes.try", "try"), ("line.follow", "source"), ("place.edit", "edit")),
+    "ledger": (("ledger.run", "measure"), ("line.follow", "source"), ("picture.save", "SVG")),
+    "backend": (("line.follow", "open"),),
+    "bench": (("bench.run", "measure"), ("picture.save", "SVG")),
+    "support": (("line.follow", "first node"), ("pane.region", "only this")),
+    "candidates": (("line.follow", "levels"), ("kernel.passes", "passes")),
+    "outline": (("line.follow", "open"),),
+}
+"""View → its commands, each with the word that says what it does there."""
+
+OF_A_PLACE = ("place.edit", "place.inspect", "preset.below", "view.candidates", "kernel.passes")
+"""Commands that need a row which stands for a place in the code."""
+
+OF_TRITON = ("preset.below", "view.candidates", "kernel.passes")
+"""Commands for a Triton kernel only."""

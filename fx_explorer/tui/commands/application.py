@@ -1,4 +1,8 @@
-"""Commands for the capture as a whole, and for the app itself."""
+"""These commands are for the capture as a whole, for a compiler that waits, for the app itself and
+for its guided tour.
+
+The keys of debuggers are taken: n is the next match, r captures again.
+"""
 
 from __future__ import annotations
 
@@ -104,3 +108,153 @@ CAPTURE_COMMANDS = declared("app", "Capture", *_capture_commands())
 APPLICATION_COMMANDS = declared(
     "app", "Application", *_application_commands(), footer=("app.help", "app.quit")
 )
+
+
+def _stepping_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            "step.next",
+            "full_stop",
+            lambda c: c.stepping.step(),
+            "step",
+            "Continue to the next pause, after the next stage.",
+        ),
+        Declaration(
+            "step.go",
+            "c c",
+            lambda c: c.stepping.go_on(),
+            "continue",
+            "Continue without pausing again.",
+        ),
+        Declaration(
+            "step.run_to",
+            "c t",
+            lambda c: c.stepping.run_to(),
+            "run to",
+            "Continue, and pause after the stage you choose.",
+        ),
+        Declaration(
+            "step.skip",
+            "c k",
+            lambda c: c.stepping.skip_graph(),
+            "skip graph",
+            "Do not compile this graph: run it eagerly, and continue.",
+        ),
+        Declaration(
+            "step.abort",
+            "c x",
+            lambda c: c.stepping.abort_compile(),
+            "abort",
+            "Give up what is being compiled; what was captured is kept.",
+        ),
+        Declaration(
+            "step.option",
+            "c o",
+            lambda c: c.variants.change_option(),
+            "options",
+            (
+                "Show what each option of torch.compile does and its value in force; change it "
+                "for what follows, or try another."
+            ),
+        ),
+        Declaration(
+            "step.pass",
+            "c p",
+            lambda c: c.variants.apply_pass(),
+            "pass file",
+            "Apply a Python file with a function pass_(gm) to the graph at this pause.",
+        ),
+        Declaration(
+            "step.again",
+            "c a",
+            lambda c: c.variants.compile_again(),
+            "compile again",
+            "Compile another variant, from a stage that is finished.",
+        ),
+        Declaration(
+            "step.measure",
+            "x t",
+            lambda c: c.measurements.time_variants(),
+            "run time",
+            "Build variants and run them, to see how long they take, or what each graph break takes.",
+        ),
+        Declaration(
+            "step.what_if",
+            "c i",
+            lambda c: c.variants.what_if(),
+            "other inputs",
+            "Ask which compiled code would take other inputs, without running them.",
+        ),
+        Declaration(
+            "step.bytecode",
+            "c b",
+            lambda c: c.stepping.step_through_bytecode(),
+            "bytecode steps",
+            "Step forward and back through what Dynamo's bytecode did.",
+        ),
+        Declaration(
+            "step.mark",
+            "c m",
+            lambda c: c.variants.mark_region(),
+            "mark region",
+            "Mark the selected nodes, module or source lines as a region.",
+        ),
+        Declaration(
+            "step.export",
+            "c e",
+            lambda c: c.variants.show_marks(),
+            "marks as diff",
+            "Show what was marked by hand as an edit of your source: a diff.",
+        ),
+    )
+
+
+STEPPING_COMMANDS = declared("app", "Stepping", *_stepping_commands())
+
+_FIRST_AT_A_GATE = ("step.next", "step.go", "step.option")
+AT_A_GATE: tuple[str, ...] = (
+    *_FIRST_AT_A_GATE,
+    *(command.id for command in STEPPING_COMMANDS if command.id not in _FIRST_AT_A_GATE),
+)
+AT_HAND: tuple[str, ...] = (
+    "step.again",
+    "step.option",
+    "step.mark",
+    "step.measure",
+    "step.what_if",
+)
+"""Commands that come early in the footer while the compiler waits at a gate, and once everything is
+compiled and at hand.
+"""
+
+GOES_ON: tuple[str, ...] = ("step.next", "step.go")
+"""Those that come before the commands of the view: what continues when nothing else is wanted."""
+
+
+def _tour_commands() -> tuple[Declaration, ...]:
+    return (
+        Declaration(
+            "tour.skip",
+            "space n",
+            lambda c: c.tour.skip(),
+            "skip this step",
+            "In the tour, continue with the next step without doing this one.",
+        ),
+        Declaration(
+            "tour.back",
+            "space N",
+            lambda c: c.tour.back(),
+            "step before",
+            "In the tour, go back to the step before.",
+        ),
+        Declaration(
+            "tour.leave",
+            "space l",
+            lambda c: c.tour.leave(),
+            "leave the tour",
+            "Close the tour; fx-explorer tour continues from here.",
+        ),
+    )
+
+
+TOUR_COMMANDS = declared("app", "Tour", *_tour_commands())

@@ -1,15 +1,19 @@
-"""What a command is: its id, keys and words. Data only; the tables beside this file declare all of
-them.
+"""A command is declared by its id, keys and words; its keys may be a sequence like ``v b``, which
+goes through menus.
+
+Data only: the tables beside this file declare all commands. ``fx-explorer keys`` and the docs are
+written from them, and screens/menu.py draws the menus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from fx_explorer.tui.controllers import Controllers
+
 
 Scope = Literal[
     "app", "explorer", "lines", "dialog", "compare", "fixes", "steps", "settings", "ranks"
@@ -122,3 +126,125 @@ def declared(
 def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:
     """Return the keys of a command once the user's config file has had its say."""
     return tuple(keymap.get(command.id, command.keys))
+
+
+LEADERS: Mapping[str, str] = {
+    "space": "everything",
+    "v": "views",
+    "c": "compile",
+    "x": "fix and measure",
+    "o": "go",
+    "p": "panes",
+    "Y": "copy",
+}
+"""Key → what its menu is called. All but the first stand in the menu of everything, too."""
+
+EVERYTHING = "space"
+
+AMONG_EVERYTHING: tuple[str, ...] = (
+    "find.anything",
+    "find.in_pane",
+    "place.copy",
+    "place.edit",
+    "capture.again",
+    "capture.watch",
+    "capture.save",
+    "step.next",
+    "app.help",
+    "app.quit",
+)
+"""Commands with a key of their own that the menu of everything lists too, so that it teaches
+them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """One menu: what its keys lead to."""
+
+    title: str
+    keys: tuple[str, ...]
+    """The keys that lead here."""
+    entries: dict[str, AppCommand | Menu] = field(default_factory=dict)
+
+    def entry(self, key: str) -> AppCommand | Menu | None:
+        return self.entries.get(key)
+
+
+def is_sequence(key: str) -> bool:
+    """Return whether ``key`` stands for several keys, one after the other."""
+    return " " in key
+
+
+def singles(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``keys`` that are pressed alone."""
+    return tuple(key for key in keys if not is_sequence(key))
+
+
+def menus(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, Menu]:
+    """Return leader → its menu, as the user has mapped the keys."""
+    commands = list(commands)
+    leaders = {key: Menu(title, (key,)) for key, title in LEADERS.items()}
+    for command in commands:
+        for sequence in filter(is_sequence, keys_of(command, keymap)):
+            _put(leaders, sequence.split(), command)
+    everything = leaders[EVERYTHING]
+    for key, menu in leaders.items():
+        if key != EVERYTHING:
+            everything.entries.setdefault(key, menu)
+    by_id = {command.id: command for command in commands}
+    for command_id in AMONG_EVERYTHING:
+        if command_id in by_id:
+            for key in singles(keys_of(by_id[command_id], keymap))[:1]:
+                everything.entries.setdefault(key, by_id[command_id])
+    return {key: menu for key, menu in leaders.items() if menu.entries}
+
+
+def _put(leaders: dict[str, Menu], keys: list[str], command: AppCommand) -> None:
+    """Enter a command at the end of its sequence. The first of two that want one place has it."""
+    menu = leaders.setdefault(keys[0], Menu(keys[0], (keys[0],)))
+    for depth, key in enumerate(keys[1:-1], start=2):
+        below = menu.entries.setdefault(key, Menu(key, tuple(keys[:depth])))
+        if not isinstance(below, Menu):
+            return
+        menu = below
+    menu.entries.setdefault(keys[-1], command)
+
+
+_KEY_NAMES = {
+    "slash": "/",
+    "full_stop": ".",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
+    "question_mark": "?",
+    "equals_sign": "=",
+    "ampersand": "&",
+    "asterisk": "*",
+    "plus": "+",
+    "percent_sign": "%",
+    "at": "@",
+    "vertical_line": "|",
+    "comma": ",",
+    "semicolon": ";",
+    "backslash": "\\",
+    "enter": "⏎",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+}
+
+
+def key_label(key: str) -> str:
+    """Return a key, or a sequence of keys, as people write it: ``ctrl+p``, ``/``, ``v b``."""
+    return " ".join(map(_one_label, key.split()))
+
+
+def _one_label(key: str) -> str:
+    *modifiers, name = key.split("+")
+    return "+".join((*modifiers, _KEY_NAMES.get(name, name)))

@@ -1,5 +1,5 @@
-"""What the app does when a key is pressed: it holds one controller for each kind of thing, and they
-share ``Services``.
+"""Controllers do what a key asks for: there is one for each kind of thing, and they share
+``Services``.
 
 A command calls a method of a controller (``tui/commands/``). One controller knows another only
 where it needs what that one does.
@@ -7,14 +7,15 @@ where it needs what that one does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fx_explorer.tui.commands import AppCommand
+from fx_explorer.tui.availability import SHOWN_ANYWAY, Compiler, Situation, needs_the_rest, why_not
+from fx_explorer.tui.commands import COMMANDS, OF_VIEW, ON_TOP, AppCommand, by_id
 from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.changes import Comparisons, SourceFiles
-from fx_explorer.tui.controllers.command_runs import CommandRuns
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.controllers.guided_tour import TourGuide
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
@@ -28,6 +29,9 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.controllers.trials import Trials
 from fx_explorer.tui.controllers.variants import Variants
+from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.keys import first_key, textual_action
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.dynamic.screen import TryDynamic
@@ -107,3 +111,132 @@ class Controllers:
         work = command.action(self)
         if work is not None:
             await work
+
+
+class CommandRuns:
+    """Runs commands, asks first where one needs a stage that is still ahead, and says why one does
+    nothing now.
+    """
+
+    def __init__(
+        self, services: Services, stepping: Stepping, capturing: Capturing, tour: TourGuide
+    ) -> None:
+        self._services = services
+        self._stepping = stepping
+        self._capturing = capturing
+        self._tour = tour
+        self.app = services.app
+        self._not_wanted: set[tuple[Path, str]] = set()
+        """Session and command: the user did not want to continue for it."""
+
+    def why_not(self, command_id: str) -> str:
+        """Return why a command does nothing now; empty when it does."""
+        return why_not(command_id, self._situation())
+
+    def _situation(self) -> Situation:
+        captures, explorer = self._services.captures, self._services.explorer
+        live, waiting = captures.live, captures.waiting
+        is_there = live is not None and not live.is_over
+        compiler: Compiler = (
+            "none"
+            if not is_there
+            else "works"
+            if not waiting
+            else "pauses"
+            if waiting.gate
+            else "rests"
+        )
+        panes = len(explorer.linked.panes) if explorer.view == "source" else 0
+        active = explorer.linked.active
+        shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
+        has_gpu = self._capturing.make_without_weights is not None
+        return Situation(
+            explorer.reader,
+            compiler,
+            captures.can_run,
+            has_gpu,
+            self._capturing.make_built is not None,
+            panes,
+            shows_graph,
+            self._tour.is_going_on,
+        )
+
+    async def run(self, command_id: str) -> None:
+        """Run a command. What needs a stage that is still ahead asks whether to continue first,
+        while the compiler pauses.
+        """
+        is_view = (
+            command_id.startswith("view.") and command_id != "view.candidates"
+        )  # views are shown first: view_shown
+        if is_view or not self._asks_to_go_on(command_id):
+            await self._run(command_id)
+        else:
+            await self._go_on_then(command_id)
+
+    async def view_shown(self, view: str) -> None:
+        """Ask whether to continue, over a view that is empty because its stage is still ahead."""
+        if self._asks_to_go_on(f"view.{view}"):
+            await self._go_on_then(f"view.{view}")
+
+    def _asks_to_go_on(self, command_id: str) -> bool:
+        """Return whether a command needs a stage that is ahead. What can be shown anyway asks once
+        a capture.
+        """
+        reader = self._services.stepped_session
+        was_told = reader is not None and (reader.path, command_id) in self._not_wanted
+        return not was_told and needs_the_rest(
+            command_id, replace(self._situation(), reader=reader)
+        )
+
+    @conversation("continue first", "ask whether to continue, for what needs the rest")
+    async def _go_on_then(self, command_id: str) -> None:
+        words = f"“{by_id(command_id).title}”"
+        reader = self._services.stepped_session
+        if await self._stepping.go_on_then(words, lambda: self._run(command_id)):
+            return
+        is_shown = command_id in SHOWN_ANYWAY
+        if reader and (is_shown or command_id.startswith("view.")):
+            self._not_wanted.add((reader.path, command_id))
+        if is_shown:
+            await self._run(command_id)
+
+    async def _run(self, command_id: str) -> None:
+        command = by_id(command_id)
+        explorer = self._services.explorer
+        namespaces: dict[str, object] = {
+            "app": self.app,
+            "explorer": explorer,
+            "lines": self.app.focused or explorer,
+        }
+        await self.app.run_action(textual_action(command), namespaces[command.scope])  # type: ignore[arg-type]
+
+    @conversation("commands", "list the commands")
+    async def choose(self) -> None:
+        """Show our list of commands. Textual's own palette ends the app when a page is turned in an
+        empty list, or is closed twice (8.2).
+        """
+        explorer = self._services.explorer
+        commands = [
+            command
+            for command in COMMANDS
+            if command.id != "app.palette" and command.scope not in ON_TOP
+        ]
+        if not self._tour.is_going_on:
+            commands = [command for command in commands if command.group != "Tour"]
+        choices: list[Choice[str]] = []
+        others: list[Choice[str]] = []
+        for command in commands:
+            reason = self.why_not(command.id)
+            name = f"{command.title} ({first_key(command, explorer.keymap)})"
+            (others if reason else choices).append(
+                Choice(name, f"not now: {reason}" if reason else command.help, command.id)
+            )
+        here = [command_id for command_id, _ in OF_VIEW.get(explorer.view, ())]
+        choices.sort(
+            key=lambda choice: here.index(choice.value) if choice.value in here else len(here)
+        )
+        chosen = await ask(
+            self.app, Chooser("Find a command, and run it", matching([*choices, *others]))
+        )
+        if chosen:
+            await self.run(chosen)

@@ -18,9 +18,9 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.overview.ending import NO_COMPILER_HERE, RAISED_INSPECTING
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.capturing import MakeBuilt, MakeCapture
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.live import LiveCapture, Waiting
+from fx_explorer.tui.controllers.captures import MakeBuilt, MakeCapture
 from fx_explorer.tui.controllers.changes import SourceFiles
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping

@@ -21,10 +21,10 @@ from fx_explorer.source_edit.user_files import ChangedFile, FilesNow, captured_f
 from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
+from fx_explorer.tui.controllers.captures import Earlier
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Chooser, matching
-from fx_explorer.tui.earlier import Earlier
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.titles import OldFiles

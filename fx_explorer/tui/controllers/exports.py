@@ -22,7 +22,7 @@ from fx_explorer.tui.content.levels import NO_KERNEL
 from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDestination, copy

@@ -14,15 +14,14 @@ from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.tour.moment import TourMoment
     from fx_explorer.tui.tour.panel import PanelText
-    from fx_explorer.tui.tour.steps import TourStep
+    from fx_explorer.tui.tour.steps import TourMoment, TourStep
     from fx_explorer.tui.tour.walk import GuidedTour
 
 
 def moment(services: Services, trials: Trials, captures: int, target: Path) -> TourMoment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
-    from fx_explorer.tui.tour.moment import TourMoment
+    from fx_explorer.tui.tour.steps import TourMoment
 
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
@@ -154,9 +153,8 @@ class TourGuide:
         screen.mount(TourPanel(text))
 
     def _text(self, now: TourMoment) -> PanelText:
-        from fx_explorer.tui.tour.moment import MAIN_SCREEN
         from fx_explorer.tui.tour.panel import PanelText
-        from fx_explorer.tui.tour.steps import STEPS
+        from fx_explorer.tui.tour.steps import MAIN_SCREEN, STEPS
 
         step = self.step.at(now)
         key, does = self._key(step.command), step.does

@@ -24,8 +24,7 @@ from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Ask, Dialog
 from fx_explorer.tui.keys import closing_bindings
 from fx_explorer.tui.terminal import driver
 

@@ -26,8 +26,8 @@ from fx_explorer.tui.controllers.kernel_levels import kernel_here
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.dialog import Ask
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.bench.driving import BenchProgress

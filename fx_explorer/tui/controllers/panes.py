@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
+from textual.widgets import Input
+
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
@@ -17,6 +19,7 @@ from fx_explorer.tui.content.long_work import DOCUMENT_READS
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching, matching_when_read
+from fx_explorer.tui.dialogs.dialog import Ask
 from fx_explorer.tui.panes.assembly import NO_MACHINE_WORDS
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
@@ -224,7 +227,6 @@ class Panes:
     @conversation("filter rows", "narrow a table by typing")
     async def filter_rows(self) -> None:
         """Narrow the table on screen; elsewhere that of the guards, which is the longest."""
-        from fx_explorer.tui.screens.table_filter import TableFilter  # not for the first paint
 
         pane = self._explorer.table or await self._guards()
         if pane:
@@ -271,3 +273,25 @@ def focused_graph(explorer: Explorer) -> Pane | None:
         explorer.notify(NO_GRAPH)
         return None
     return pane
+
+
+class TableFilter(Ask):
+    """One line at the bottom, below the list it narrows. Enter keeps the narrowed list, escape
+    shows all rows again.
+    """
+
+    DEFAULT_CSS = """
+    TableFilter { align: center bottom; background: $background 0%; }
+    """
+
+    def __init__(self, pane: TablePane, words: str) -> None:
+        super().__init__(words, pane.narrowed_to, verb="keeps")
+        self._pane = pane
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._pane.narrow(event.value.strip())
+
+    def action_leave(self) -> None:
+        self._pane.narrow("")
+        super().action_leave()

@@ -18,9 +18,9 @@ from textual.worker import Worker, WorkType
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
-from fx_explorer.tui.capturing import Captures
+from fx_explorer.tui.controllers.captures import Captures
 from fx_explorer.tui.conversation import ask
-from fx_explorer.tui.dialogs.consent import Consent
+from fx_explorer.tui.dialogs.dialog import Consent
 from fx_explorer.tui.screens.explorer import Explorer
 
 QUESTION = "You did not capture this session on this machine. Continue?"

@@ -17,7 +17,7 @@ from fx_explorer.tui.content.live import LiveCapture, Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
-from fx_explorer.tui.dialogs.consent import Consent
+from fx_explorer.tui.dialogs.dialog import Consent
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
 

@@ -16,7 +16,7 @@ from fx_explorer.tui.config import AfterFix
 from fx_explorer.tui.controllers.capturing import Capturing
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
+from fx_explorer.tui.dialogs.dialog import Ask
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures

@@ -24,8 +24,8 @@ from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
+from fx_explorer.tui.dialogs.dialog import Ask
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.other_variants import VariantStart
@@ -122,7 +122,9 @@ class Variants:
         """Ask which options to change. With ``follows``, the compiler waits and can continue with
         them.
         """
-        from fx_explorer.tui.option_console import options_dialog  # not needed for the first paint
+        from fx_explorer.tui.dialogs.settings import (
+            options_dialog,  # not needed for the first paint
+        )
 
         reader = self._services.stepped_session
         trials = self._option_trials.setdefault(reader.path if reader else Path(), [])

@@ -1,15 +1,20 @@
-"""What every dialog is made from: a modal screen that can be dismissed once."""
+"""Every dialog is made from a modal screen that can be dismissed once; the three that ask one
+question stand here too: for a line of text, for consent, and what is done with what was typed.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Generic, TypeGuard, TypeVar
+from typing import ClassVar, Generic, Literal, TypeGuard, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
-from textual.app import RenderResult
+from textual import events
+from textual.app import ComposeResult, RenderResult
 from textual.await_complete import AwaitComplete
+from textual.binding import BindingType
 from textual.color import Color
+from textual.containers import Vertical
 from textual.css.styles import RulesMap
 from textual.geometry import Size
 from textual.renderables.background_screen import BackgroundScreen
@@ -17,7 +22,11 @@ from textual.screen import ModalScreen, Screen
 from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
+from textual.widgets import Input, Label
 from textual.worker import Worker
+
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.tui.keys import closing_bindings
 
 AnswerT = TypeVar("AnswerT")
 
@@ -45,6 +54,118 @@ def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:
     never says that it has ended.
     """
     return trial is not None and not trial.is_cancelled
+
+
+class Ask(Dialog[str]):
+    """A question and a suggested answer. Enter takes it, escape gives the empty answer."""
+
+    DEFAULT_CSS = """
+    Ask { align: center middle; }
+    Ask > Vertical { width: 80%; max-width: 90; height: 3; background: $surface; border: round $border; padding: 0 1; }
+    Ask Input { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
+
+    def __init__(
+        self, question: str, suggestion: str, verb: str = "saves", *, is_typed: bool = False
+    ) -> None:
+        """``verb`` says what Enter does. A suggestion that ``is_typed`` by the user already is
+        edited; any other is replaced by the first key.
+        """
+        super().__init__()
+        self._verb = verb
+        self._question = question
+        self._input = Input(suggestion, compact=True, select_on_focus=not is_typed)
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self._question
+            box.border_subtitle = f"⏎ {self._verb} · esc closes"
+            yield self._input
+
+    def on_mount(self) -> None:
+        self._input.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value.strip())
+
+    def action_leave(self) -> None:
+        self.dismiss("")
+
+
+class Consent(Dialog[bool]):
+    """``y`` agrees. Every other key that closes, Enter among them, does not: nobody agrees by
+    accident.
+    """
+
+    DEFAULT_CSS = """
+    Consent { align: center middle; }
+    Consent > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; padding: 0 1; }
+    Consent Label { width: 1fr; margin: 1 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
+
+    def __init__(self, question: str, words: str) -> None:
+        super().__init__()
+        self._question = question
+        self._words = words
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(self._question)
+            box.border_subtitle = "y yes · n no"
+            yield Label(printable(self._words), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in ("y", "n", "enter"):
+            event.stop()
+            self.dismiss(event.key == "y")
+
+    def action_leave(self) -> None:
+        self.dismiss(False)
+
+
+Keep = Literal["keep", "drop", "back"]
+
+
+class Keeping(Dialog[Keep]):
+    """``y`` keeps, ``n`` drops, Escape goes back to what was typed. Where it cannot be kept, ``y``
+    and Enter do nothing.
+    """
+
+    DEFAULT_CSS = """
+    Keeping { align: center middle; }
+    Keeping > Vertical { width: 80%; max-width: 90; height: auto; background: $surface; border: round $border; padding: 0 1; }
+    Keeping Label { width: 1fr; margin: 1 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
+
+    def __init__(self, question: str, words: str, verb: str = "") -> None:
+        """``verb`` says what ``y`` does: ``keeps it``; empty where nothing can be kept."""
+        super().__init__()
+        self._question = question
+        self._words = words
+        self._verb = verb
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = printable(self._question)
+            box.border_subtitle = " · ".join(
+                [*([f"y {self._verb}"] if self._verb else []), "n drops it", "esc goes back to it"]
+            )
+            yield Label(printable_text(self._words), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "y" and self._verb:
+            event.stop()
+            self.dismiss("keep")
+        elif event.key == "n":
+            event.stop()
+            self.dismiss("drop")
+
+    def action_leave(self) -> None:
+        self.dismiss("back")
 
 
 # The screen below a dialog, as it is seen through the dialog's background.

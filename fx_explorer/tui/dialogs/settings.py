@@ -1,5 +1,5 @@
-"""The options of the compiler: what each does, its value in force, and another value, for what
-follows or to be tried.
+"""The options of the compiler are shown in a dialog: what each does, its value in force, and
+another value, for what follows or to be tried.
 """
 
 from __future__ import annotations
@@ -15,15 +15,28 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.instruments.options.explained_options import ExplainedOption
-from fx_explorer.instruments.options.trial import OptionTrial
+from fx_explorer.instruments.options.explained_options import ExplainedOption, explained_options
+from fx_explorer.instruments.options.settings import read_settings
+from fx_explorer.instruments.options.trial import OptionTrial, figures_to_compare_with
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text
+from fx_explorer.session import SessionReader
+from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.dialogs.dialog import is_under_way
-from fx_explorer.tui.dialogs.keeping import Keep, Keeping
-from fx_explorer.tui.dialogs.option_rows import COLUMNS, OptionEntry, entries, help_of, row_of
-from fx_explorer.tui.dialogs.trying_options import READ_ONLY, READ_S, TryingDialog, TryOptions
+from fx_explorer.tui.dialogs.dialog import Keep, Keeping, is_under_way
+from fx_explorer.tui.dialogs.options import (
+    COLUMNS,
+    READ_ONLY,
+    READ_S,
+    AskFirst,
+    OptionEntry,
+    TryingDialog,
+    TryOptions,
+    entries,
+    help_of,
+    row_of,
+    try_in_worker,
+)
 from fx_explorer.tui.keys import bindings_of, first_key, priority_bindings
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -394,3 +407,30 @@ class SettingsDialog(TryingDialog):
             ),
             answered,
         )
+
+
+def options_dialog(
+    reader: SessionReader | None,
+    worker: TrialWorker,
+    trials: list[OptionTrial],
+    keymap: Keymap,
+    *,
+    follows: bool,
+    ask_first: AskFirst,
+) -> SettingsDialog:
+    """Make the dialog. ``ask_first`` raises FxExplorerError when the user does not want the program
+    to be run.
+    """
+    if reader is None:
+        return SettingsDialog([], follows=follows, keymap=keymap)
+    request = reader.request()
+    return SettingsDialog(
+        read_settings(reader),
+        options=explained_options(reader),
+        follows=follows,
+        try_options=try_in_worker(request, figures_to_compare_with(reader), worker, ask_first)
+        if request
+        else None,
+        trials=trials,
+        keymap=keymap,
+    )

@@ -30,19 +30,17 @@ from fx_explorer.tui.content.places import History, Stop
 from fx_explorer.tui.conversation import TurnLock, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of
+from fx_explorer.tui.messages import BelowWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, OverviewFacts
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.panes.titles import OldFiles, StageText
+from fx_explorer.tui.screens.cursor import Cursor, InspectorLine
 from fx_explorer.tui.screens.header import HeaderLine
-from fx_explorer.tui.screens.main.asked_of_app import BelowWanted, DifferenceWanted, ViewShown
-from fx_explorer.tui.screens.main.cursor import Cursor
-from fx_explorer.tui.screens.main.inspector_line import InspectorLine
-from fx_explorer.tui.screens.main.outline_side import OutlineSide
-from fx_explorer.tui.screens.main.views import Views
 from fx_explorer.tui.screens.pipeline_bar import STEPS, PipelineBar, StepState
+from fx_explorer.tui.screens.views import OutlineSide, Views
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
 from fx_explorer.tui.widgets.footer import FindBar, FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
@@ -50,7 +48,7 @@ from fx_explorer.tui.widgets.one_line import Separator
 from fx_explorer.tui.widgets.outline import Outline
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.help_topics import Topic as HelpTopic
+    from fx_explorer.tui.screens.help import Topic as HelpTopic
 
 FEW_ROWS = 10
 """With fewer rows the screen shows the header, one row of keys, and the view without its headings.
@@ -371,7 +369,7 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def help_topic(self) -> HelpTopic:
         """Return the topic that help is about right now."""
-        from fx_explorer.tui.help_topics import topic_of  # not needed for the first paint
+        from fx_explorer.tui.screens.help import topic_of  # not needed for the first paint
 
         return topic_of("outline" if self.outline.has_focus else self.cursor.part or self.view)
 

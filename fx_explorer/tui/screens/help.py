@@ -1,10 +1,12 @@
-"""Help for what has the focus: what it shows, and every key that works in it, as the user has
-mapped them.
+"""Help says of what has the focus what it shows, and lists every key that works in it, as the user
+has mapped them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,12 +14,231 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Label
 
-from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, Keymap, by_id
+from fx_explorer.tui.commands import COMMANDS, GROUPS, OF_VIEW, Group, Keymap, by_id, sentence_of
+from fx_explorer.tui.commands.command import is_sequence
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.keys import closing_bindings, first_key, keys_text
 from fx_explorer.tui.widgets.row_list import GAP, ListColumn, Row, RowList, Rows
 from fx_explorer.tui.widgets.text_layout import wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A subject that help can be asked about."""
+
+    title: str
+    text: str
+    first: Group
+    """The group of commands that matters most here."""
+
+    def text_without(self, commands: Collection[str]) -> str:
+        """Return the text without the sentences that name a key of one of these commands."""
+        keys = [re.escape(key) for command in commands for key in _named_keys(command)]
+        if not keys:
+            return self.text
+        names_one = re.compile(rf"(?<!\S)(?:{'|'.join(keys)})(?!\w)(?=\s|[,.;:])")
+        sentences = re.findall(r".+?(?:(?<=\S)[.?!](?=\s)\s*|$)", self.text, re.DOTALL)
+        return "".join(
+            sentence for sentence in sentences if not names_one.search(sentence)
+        ).rstrip()
+
+
+def _named_keys(command: str) -> list[str]:
+    """Return the keys of a command as texts name them: sequences, and the full stop."""
+    return [
+        "." if key == "full_stop" else key
+        for key in by_id(command).keys
+        if is_sequence(key) or key == "full_stop"
+    ]
+
+
+_TEXTS: dict[str, tuple[str, Group]] = {
+    "overview": (
+        "Each line is a fact about the run; ✓ is fine, ▲ is worth noticing, ✗ is a problem.\n"
+        "Enter goes to the place or view that the fact is about.",
+        "Moving",
+    ),
+    "source": (
+        "Linked panes: select a line and the matching lines in the other panes are "
+        "highlighted (▌).\n"
+        "Enter follows a link and says how it is known. i shows all facts of the selection.\n"
+        "Panes follow the selection unless pinned (p d).",
+        "Linked panes",
+    ),
+    "below": (
+        "The kernel's Triton source, and what its compiler made of it, linked: TTGIR, "
+        "PTX and SASS, or AMDGCN on AMD's\n"
+        "GPUs. Tab goes to the next pane, which narrow terminals show one at a time; "
+        "Enter follows a link.\n"
+        "On another line of your source, p k goes below the kernel of that line; b goes "
+        "back to where you were.",
+        "Linked panes",
+    ),
+    "neighbourhood": (
+        "The node with a double border, two steps of what it is made from left of it, "
+        "and what uses it right of it.\n"
+        "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, "
+        "and the other panes follow.\n"
+        'Enter puts the box into the middle; b goes back to the node before. "and 990 more" shows some more on Enter.',
+        "Linked panes",
+    ),
+    "stages": (
+        "One line for each stage, in order. Enter shows what stood before it beside what "
+        "stood after it, and in each row\n"
+        "the effect on the operation there. While the compiler waits, . continues and "
+        "shows what the next stage did.",
+        "Stepping",
+    ),
+    "graphs": ("Enter opens the graph in a linked pane.", "Moving"),
+    "breaks": (
+        "A graph break is where Dynamo stopped a graph and let Python run; a recompile "
+        "is a function compiled again.\n"
+        "Below the list: why, what to try, and your stack. Enter goes to your line.\n"
+        "x x shows edits of your source, or options, that may take the break away, and tries them.",
+        "Moving",
+    ),
+    "guards": (
+        "Guards are checked on every call. Enter goes to the line that asked for one; "
+        "below the list: whether it can fail.\n"
+        "v f narrows the list by typing. c i asks whether other inputs would fit: "
+        "nothing is run for the answer.",
+        "Moving",
+    ),
+    "kernels": (
+        "< sorts by a column, L narrows by typing; so does every table. Times are of all "
+        "calls of a kernel.\n"
+        "Below the list: the kernel's code. Enter opens it in a linked pane, beside its "
+        "nodes and your source.\n"
+        "Of a Triton kernel p k shows the levels below it, v c its configurations, v i "
+        "MLIR pass by pass.",
+        "Moving",
+    ),
+    "candidates": (
+        "Below the list: what the configuration needs, and what it does to the GPU. "
+        "Enter shows it level by level.\n"
+        "v i shows what each MLIR pass did to it. What is not known without the GPU "
+        "stands above the list.",
+        "Linked panes",
+    ),
+    "memory": (
+        (
+            "Enter goes to the node of the forward graph that makes the value. v m shows "
+            "what is held kernel after kernel."
+        ),
+        "Moving",
+    ),
+    "step_memory": (
+        "Below the list: what is held at that moment, by kind and one by one. Enter goes "
+        "to the call in the output code.\n"
+        "7 shows the saved tensors with what needs them.",
+        "Moving",
+    ),
+    "modules": (
+        "A row has all that is in the module. Repeated layers are one row, which says in "
+        "what they differ; → unfolds it.\n"
+        "A kernel call belongs to the innermost module that holds all it computes.\n"
+        "Enter narrows every view to the module: kernels, breaks, saved tensors, graphs. "
+        "Escape shows everything again.",
+        "Moving",
+    ),
+    "regions": (
+        "Below the list: which operations stayed eager. Enter goes to the region's first node.\n"
+        "p r shows of every graph only the nodes of the region, and again everything.",
+        "Moving",
+    ),
+    "support": (
+        "First the parts of each graph in the order in which they can run, then every operator.\n"
+        "Below the list: what crosses the borders of a part, and why the graph is split "
+        "there. Enter goes to its first node.\n"
+        "In a graph ↩ marks what falls back. p r on a node shows only its segment, or "
+        "what falls back, and again everything.",
+        "Moving",
+    ),
+    "sizes": (
+        "Below the list: what was decided about the size, at which line, and the guards "
+        "that mention it.\n"
+        "Enter goes to the line that made it.",
+        "Moving",
+    ),
+    "ledger": (
+        "x c measures. First where the time goes, then your lines beside the same call "
+        "uncompiled, then every step in order.\n"
+        "The chart shows what lies within what, from left to right in time; a number is "
+        "so many short steps.\n"
+        "▲ points at what the row under the cursor stands for; a click on a block goes "
+        "to its row.\n"
+        "Enter goes to your line, or to the line of the generated code.",
+        "Moving",
+    ),
+    "flame": (
+        "Each block is a phase. What lies below it ran within it; what is free at its "
+        "right end is its own time.\n"
+        "The rows are the same as a tree: in all, and itself. Enter opens what lies "
+        "within a row, esc leaves it.\n"
+        "Your lines are known in Dynamo, in AOTAutograd and in the lowering: enter on "
+        "one goes there.\n"
+        "▲ points at the row under the cursor; a click on a block goes to its row. Y s "
+        "saves the picture.",
+        "Moving",
+    ),
+    "profile": (
+        "fx-explorer SESSION --profile TRACE reads what torch.profiler wrote. First what "
+        "the GPU's time went to, then the\n"
+        "gaps in which it is idle, then your lines, then what ran without being joined "
+        "to a kernel.\n"
+        "Below the list: what your program did in the gap. Enter goes to the kernel "
+        "behind the gap, or to your line.\n"
+        "6 and v d have the times of kernels and modules, graphs and generated code (2) "
+        "those of operations and calls.\n"
+        "÷ is an equal part of a kernel that computes other operations, too. < puts the "
+        "most expensive operations first.",
+        "Moving",
+    ),
+    "roofline": (
+        "A point is a kernel: how many operations it does for each byte that it moves, "
+        "and how many a second.\n"
+        "Left of the bend memory is the bound, right of it arithmetic. ● was measured; ○ "
+        "stands on the roof: nothing ran.\n"
+        "A click on a point goes to its row, enter to its code. What is not drawn is in "
+        "the list, with the reason below it.\n"
+        "Y s saves the picture.",
+        "Moving",
+    ),
+    "backend": (
+        "First the stages that the backend published, then how often what it made was "
+        "called, then its last run.\n"
+        "Enter goes to the stage, and from an instruction to its line of the program.",
+        "Moving",
+    ),
+    "bench": (
+        "x p measures: it asks for backends, modes and sizes; esc stops it and keeps "
+        "what there is.\n"
+        "Below the list: the row under the cursor, and speed-up over size as a picture. "
+        "Tab goes there.",
+        "Moving",
+    ),
+    "console": ("Terminal escapes that your program printed are shown, not sent.", "Moving"),
+    "time": ("Stages add up to the whole; below them, torch's own phases, which nest.", "Moving"),
+    "outline": (
+        "Everything in the session. Enter shows it in a linked pane; ← folds, → unfolds.",
+        "Moving",
+    ),
+}
+
+
+OF_PARTS = {
+    "outline": "Compilations, their graphs, texts and kernels.",
+    "neighbourhood": "What is around a node of a graph.",
+    "below": "What is under a Triton kernel, level by level.",
+}
+"""What is shown by what is no view."""
+
+
+def topic_of(view: str) -> Topic:
+    """Return the topic of a view, of the outline or of a picture."""
+    text, first = _TEXTS[view]
+    return Topic(view, f"{sentence_of(view) or OF_PARTS[view]}\n{text}", first)
+
 
 KEYS_CELLS = 18
 

@@ -21,10 +21,9 @@ from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import ask, conversation
-from fx_explorer.tui.dialogs.ask import Ask
-from fx_explorer.tui.dialogs.dialog import Dialog
+from fx_explorer.tui.dialogs.dialog import Ask, Dialog
 from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
-from fx_explorer.tui.screens.main.asked_of_app import CopyWanted
+from fx_explorer.tui.messages import CopyWanted
 from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine
 

@@ -31,9 +31,8 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.help_topics import Topic
 from fx_explorer.tui.keys import closing_bindings, first_key, priority_bindings, reused_bindings
-from fx_explorer.tui.screens.help import Help
+from fx_explorer.tui.screens.help import Help, Topic
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

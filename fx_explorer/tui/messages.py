@@ -1,4 +1,6 @@
-"""What the main screen asks the app for, as messages."""
+"""Messages ask the app for what a screen cannot do by itself. They are posted by the main screen,
+and by what opens above it.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,305 @@
+"""A dialog of options is made from rows, from the words for one option, and from trials: capturing
+again with the values that were chosen, to see what they change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from textual import work
+from textual.worker import Worker, get_current_worker
+
+from fx_explorer.analysis.whole_session import SessionFigures
+from fx_explorer.errors import FxExplorerError
+from fx_explorer.instruments.options.explained_options import (
+    GROUP_OF,
+    OTHERS,
+    ExplainedOption,
+    choices_in_order,
+    explained,
+    meaning,
+    next_value,
+    order_of,
+    origins,
+)
+from fx_explorer.instruments.options.settings import is_changed, search
+from fx_explorer.instruments.options.trial import (
+    OptionTrial,
+    figures_of,
+    settings_in_words,
+    try_options,
+)
+from fx_explorer.model import CaptureRequest, Setting
+from fx_explorer.model.setting_values import as_python, python_text
+from fx_explorer.trials import TrialWorker
+from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
+from fx_explorer.tui.widgets.row_list import ListColumn, Row
+
+COLUMNS = (
+    ListColumn("option", "text", min_width=34, max_width=52),
+    ListColumn("in force", "text", min_width=8, max_width=22),
+    ListColumn("default", "muted", min_width=8, max_width=18, priority=1),
+    ListColumn("set by", "annotation", min_width=8, max_width=22, priority=2),
+    ListColumn("what it does", "muted", min_width=20, max_width=100, priority=3),
+)
+
+OptionEntry = Setting | str
+"""A row of the list: an option, or the heading above some."""
+
+
+def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) -> list[OptionEntry]:
+    """Return what matches ``typed``, best first; with nothing typed everything under headings, what
+    was changed on top.
+    """
+    found = search(settings, typed, chosen)
+    if typed.strip():
+        return list(found)
+    picked = [setting for setting in found if setting.full_name in chosen]
+    rest = order_of(setting for setting in found if setting.full_name not in chosen)
+    rows: list[OptionEntry] = [*picked]
+    for group, some in groupby(rest, key=lambda setting: GROUP_OF.get(setting.full_name, OTHERS)):
+        rows += [group, *some]
+    return rows
+
+
+def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[str, object]) -> Row:
+    """Return the row of a setting. ``option`` has its values in force, for one that the console
+    explains.
+    """
+    if isinstance(entry, str):
+        return ((f"── {entry}", "strong"),)
+    name = entry.full_name
+    value, kind = ", ".join(as_python(option.values if option else (entry.value,))), "text"
+    if (option.is_changed if option else is_changed(entry)) or name in chosen:
+        kind = "annotation"
+    if name in chosen:
+        value, kind = python_text(chosen[name]), "warning"
+    if option and option.in_force:
+        set_by = option.set_by
+    elif entry.value == entry.default:
+        set_by = ""
+    else:
+        set_by = "not the default"
+    does = explained(entry).does if entry.type else "holds a Python object"
+    return (
+        (name, "text" if entry.type else "muted"),
+        (value, kind),
+        *as_python((entry.default,)),
+        "" if set_by == "default" else set_by,
+        does,
+    )
+
+
+def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
+    """Say what the option does, its values in force and who set them, what it may be, and torch's
+    own words.
+    """
+    parts = [f"{setting.full_name}: {setting.type or 'a Python object'}"]
+    if option:
+        parts[0] += f"\n{option.words.does} {option.words.more}".rstrip()
+        parts += ["\n".join(_in_force(option)), *filter(None, ["\n".join(_choices(option))])]
+    elif setting.choices:
+        parts[0] += f"\nAllowed: {', '.join(as_python(setting.choices))}"
+    if not setting.type:
+        parts[0] += "\nIt cannot be set from here, only in your own program."
+    said = setting.help or ("" if option else "torch does not document this option.")
+    return "\n\n".join([*parts, f"torch says: {said}" if option and said else said]).rstrip()
+
+
+def _in_force(option: ExplainedOption) -> list[str]:
+    if not option.in_force:
+        value, default = as_python((option.setting.value, option.setting.default))
+        return [f"When the capture began: {value} · default: {default}"]
+    rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
+    if option.values == (option.setting.default,):
+        return rows
+    return [*rows, *(f"Default: {one}" for one in as_python((option.setting.default,)))]
+
+
+def _choices(option: ExplainedOption) -> list[str]:
+    """List the values there are words for, one per line; then the others."""
+    parts = [value for value in choices_in_order(option) if meaning(option, value)]
+    others = [value for value in choices_in_order(option) if value not in parts]
+    shown = as_python(parts)
+    width = max(map(len, shown), default=0)
+    lines = [
+        f"{text:<{width}}  {meaning(option, value)}"
+        for text, value in zip(shown, parts, strict=True)
+    ]
+    if others:
+        return [*lines, f"{'also' if parts else 'allowed'}: {', '.join(as_python(others))}"]
+    return lines
+
+
+def trial_in_words(trial: OptionTrial) -> str:
+    """Say what changed, before → after; and how it ended, when that is worth a word."""
+    lines = [f"tried {settings_in_words(trial.settings)} in {trial.took_s:.0f} s"]
+    if trial.outcome.kind != "finished" or trial.outcome.message:
+        lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
+    if trial.outcome.kind == "not_started":
+        return "\n".join(lines)
+    figures = figures_of(trial)
+    lines += [
+        f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}"
+        for figure in figures
+        if figure.differs
+    ]
+    return "\n".join(
+        [*lines, f"as before: {', '.join(figure.what for figure in figures if not figure.differs)}"]
+    )
+
+
+READ_ONLY = (
+    "Nothing can be changed here: no compiler waits, and the session does not say how it was "
+    "captured."
+)
+NOTHING_TO_TRY = (
+    "Go to an option that can be changed: what is tried is its next value, or what you have "
+    "changed before."
+)
+WHAT_TRYING_DOES = (
+    "To try: the program is captured once more with this, in a process of its own, and "
+    "compared. Nothing here changes."
+)
+TRYING = "Capturing again, in a process of its own …"
+
+READ_S = 15
+
+Chosen = dict[str, object]
+"""Full name → value, as a Command's ``changes.settings`` takes it."""
+
+TryOptions = Callable[[Mapping[str, object]], Awaitable[OptionTrial]]
+"""Captures the program once more with these options. Raises FxExplorerError when there is no room
+for it.
+"""
+
+
+class TryingDialog(Dialog[Chosen]):
+    """Knows what is chosen and tries it; how that looks is its subclass's business."""
+
+    def __init__(
+        self,
+        chosen: Mapping[str, object] | None,
+        options: Sequence[ExplainedOption],
+        try_options: TryOptions | None,
+        trials: list[OptionTrial] | None,
+    ) -> None:
+        super().__init__()
+        self._chosen: Chosen = dict(chosen or {})
+        self._options = {option.name: option for option in options}
+        self._try_options = try_options
+        # Not ``or``: an empty list is the caller's as well, and what is tried is added to it.
+        self._trials = trials if trials is not None else []
+        self._trial: Worker[None] | None = None
+
+    def _show_chosen(self) -> None:
+        """Show what is chosen, or the result of trying it: it is another now."""
+        raise NotImplementedError
+
+    def _option(self, entry: OptionEntry | None) -> ExplainedOption | None:
+        return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
+
+    def _value_of(self, setting: Setting) -> object:
+        """Return what was chosen for a setting, else what is in force, the latest."""
+        option = self._option(setting)
+        return self._chosen.get(
+            setting.full_name, json.loads(option.values[-1] if option else setting.value)
+        )
+
+    def _choose(self, setting: Setting, value: object) -> None:
+        """Choose a value. One that is in force everywhere is no change."""
+        option = self._option(setting)
+        values = option.values if option else (setting.value,)
+        # Written as the session has it (capture/options/catalogue.py, as_json).
+        if values == (json.dumps(value, sort_keys=True, ensure_ascii=False),):
+            self._chosen.pop(setting.full_name, None)
+        else:
+            self._chosen[setting.full_name] = value
+
+    def _words_of_all(self) -> str:
+        """Say what was changed, and the result of trying it."""
+        lines = [f"{name} = {python_text(value)}" for name, value in self._chosen.items()]
+        tried = next(
+            (trial for trial in reversed(self._trials) if trial.settings == self._chosen), None
+        )
+        if is_under_way(self._trial):
+            lines += ["", TRYING]
+        elif tried:
+            lines += ["", trial_in_words(tried)]
+        elif self._try_options:
+            lines += ["", WHAT_TRYING_DOES]
+        return "\n".join(lines)
+
+    def _try_chosen(self, setting: Setting | None) -> None:
+        """Try what was changed; without that, the next value of ``setting``."""
+        option = self._option(setting)
+        if self._try_options is None:
+            self.notify(READ_ONLY, severity="warning", timeout=READ_S)
+        elif is_under_way(self._trial):
+            self.notify("Other options are being tried: wait for it, or stop it first.")
+        elif self._chosen:
+            self._begin_trial()
+        elif setting and option and setting.choices:
+            self._choose(setting, next_value(option, self._value_of(setting)))
+            self._begin_trial()
+        else:
+            self.notify(NOTHING_TO_TRY)
+
+    def _stop_trial(self) -> None:
+        if is_under_way(self._trial):
+            self._trial.cancel()
+            self.notify("Stopped: nothing was tried to its end.")
+
+    def _begin_trial(self) -> None:
+        if self._chosen:
+            self._trial = self._run_trial(dict(self._chosen))
+            self._show_chosen()
+
+    @work(
+        name="try options",
+        group="options",
+        description="capture the program again with other options, and compare",
+    )
+    async def _run_trial(self, settings: Chosen) -> None:
+        """Run the trial. Nothing here waits for the processor: the program runs in a process of its
+        own, which ends when this is cancelled.
+        """
+        assert self._try_options is not None
+        try:
+            self._trials.append(await self._try_options(settings))
+        except FxExplorerError as error:
+            self.notify(
+                f"{settings_in_words(settings)} could not be tried: {error}",
+                severity="error",
+                timeout=READ_S,
+            )
+        finally:
+            # A trial that was stopped may end when the next one runs.
+            if self._trial is get_current_worker():
+                self._trial = None
+            if self.is_attached:
+                self._show_chosen()
+
+
+AskFirst = Callable[[], Awaitable[None]]
+
+
+def try_in_worker(
+    request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst
+) -> TryOptions:
+    """Return what tries options. When ``before`` is None, the program is captured as it was, too,
+    the first time.
+    """
+    known = before
+
+    async def try_these(settings: Mapping[str, object]) -> OptionTrial:
+        nonlocal known
+        await ask_first()
+        trial = await try_options(request, settings, known, worker)
+        known = trial.before
+        return trial
+
+    return try_these

@@ -27,9 +27,8 @@ from fx_explorer.commands.tour import tour_app
 from fx_explorer.tui.app import ExplorerApp
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.guided_tour import WAITS
-from fx_explorer.tui.tour.panel import TourPanel
-from fx_explorer.tui.tour.steps import STEPS
-from fx_explorer.tui.tour.walk import begin_walk
+from fx_explorer.tui.screens.tour_panel import TourPanel
+from fx_explorer.tui.tour_steps import STEPS, begin_walk
 
 PICTURE = Path(__file__).parent / "images" / "tour.svg"
 COLUMNS, ROWS = 110, 30

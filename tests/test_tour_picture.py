@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.style import Style
 
-from fx_explorer.tui.tour.steps import STEPS
+from fx_explorer.tui.tour_steps import STEPS
 
 ROOT = Path(__file__).parents[1]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fx_explorer.client import Capture
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
-    from fx_explorer.tui.tour.walk import GuidedTour
+    from fx_explorer.tui.tour_steps import GuidedTour
 
 
 EPILOG = """\
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "the tour needs a terminal: it is the app itself, with a guide. docs/faq.md needs none"
         )
-    from fx_explorer.tui.tour.walk import begin_walk, tour_folder
+    from fx_explorer.tui.tour_steps import begin_walk, tour_folder
 
     walk = begin_walk(tour_folder(), again=arguments.again)
     return run_app("tour", arguments.theme, lambda config: tour_app(walk, arguments.python, config))
@@ -57,7 +57,7 @@ def tour_app(walk: GuidedTour, python: str, config: Config) -> ExplorerApp:
     from fx_explorer.client import Capture
     from fx_explorer.trials import TrialWorker
     from fx_explorer.tui.app import ExplorerApp
-    from fx_explorer.tui.tour.steps import STEPS
+    from fx_explorer.tui.tour_steps import STEPS
 
     pauses: list[Pause] = [STEPS[walk.begins_at].pause]
 

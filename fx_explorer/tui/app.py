@@ -31,10 +31,10 @@ from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.captures import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.controllers.changes import LOOK_S
 from fx_explorer.tui.controllers.services import Consents
+from fx_explorer.tui.conversation import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.failures import CORNER_STYLE, CornerMessage, TellsUnreadable, explained, why
 from fx_explorer.tui.idle import LaterImports
 from fx_explorer.tui.keys import KeysUnderWay, KeyTable, bindings_of, clashes, textual_keymap
-from fx_explorer.tui.messages import BelowWanted, CopyWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.menu import MenuScreen
@@ -43,8 +43,8 @@ from fx_explorer.tui.terminal.driver import AskedDriver, BackgroundHeard, Undeco
 from fx_explorer.tui.theme import THEMES, default_theme
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.tour.panel import TourPanel
-    from fx_explorer.tui.tour.walk import GuidedTour
+    from fx_explorer.tui.screens.tour_panel import TourPanel
+    from fx_explorer.tui.tour_steps import GuidedTour
 
 TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""

@@ -1,5 +1,5 @@
 """Conversations ask the user something in a dialog, after the key that begins them and before they
-continue; and a screen is changed by one of them at a time.
+continue; a screen is changed by one of them at a time, and asks the app with a message.
 
 Keys may come faster than a dialog opens: over ssh, several arrive at once. So the key that begins a
 conversation is not done before its dialog is there, and what was typed after it goes into the
@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from textual.app import App
 from textual.dom import DOMNode
+from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.worker import WorkType
@@ -178,3 +179,31 @@ def in_turn(method: Change[ShowerT, Arguments]) -> Change[ShowerT, Arguments]:
                 await method(self, *args, **kwargs)
 
     return change
+
+
+class DifferenceWanted(Message):
+    """Asks to show what differs from the last capture, or in the user's files by now (OF_FILES)."""
+
+    def __init__(self, aspect: str) -> None:
+        super().__init__()
+        self.aspect = aspect
+
+
+class ViewShown(Message):
+    """Tells that a view was asked for: it may need a stage that is still ahead."""
+
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self.view = view
+
+
+class BelowWanted(Message):
+    """Asks to show what is below the configuration that the cursor is on."""
+
+
+class CopyWanted(Message):
+    """Asks to copy a text: the app knows the ways out of the terminal. Dialogs ask for it too."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text

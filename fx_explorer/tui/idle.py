@@ -19,7 +19,6 @@ FIRST = (
     "fx_explorer.instruments.kernels.source_heat",
     "fx_explorer.tui.dialogs.choices",
     "fx_explorer.tui.content.inspect",
-    "fx_explorer.tui.content.copying",
 )
 """What the commonest keys need."""
 

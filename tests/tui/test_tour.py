@@ -13,9 +13,17 @@ import pytest
 from fx_explorer.errors import UsageError
 from fx_explorer.tui.commands import COMMANDS, by_id
 from fx_explorer.tui.controllers.guided_tour import WAITS
-from fx_explorer.tui.tour.panel import TourPanel
-from fx_explorer.tui.tour.steps import STEPS, TourMoment, TourStep, place_of
-from fx_explorer.tui.tour.walk import PROGRESS, GuidedTour, begin_walk, tour_folder
+from fx_explorer.tui.screens.tour_panel import TourPanel
+from fx_explorer.tui.tour_steps import (
+    PROGRESS,
+    STEPS,
+    GuidedTour,
+    TourMoment,
+    TourStep,
+    begin_walk,
+    place_of,
+    tour_folder,
+)
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 

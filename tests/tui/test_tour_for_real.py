@@ -14,7 +14,7 @@ from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.fixes.api import accept, offer
 from fx_explorer.model import Graph, GraphBreak
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.tour.walk import begin_walk
+from fx_explorer.tui.tour_steps import begin_walk
 from tests.tui.conftest import Driver
 
 

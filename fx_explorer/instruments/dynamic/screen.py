@@ -22,9 +22,9 @@ from fx_explorer.instruments.dynamic.sentences import advice, cells, told, verdi
 from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Told, Way
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.tui.commands import Keymap, by_id
+from fx_explorer.tui.conversation import CopyWanted
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
 from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
-from fx_explorer.tui.messages import CopyWanted
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows

@@ -46,7 +46,7 @@ from fx_explorer.instruments.fixes.screen_rows import (
 from fx_explorer.session.file_names import file_name
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.config import AfterFix
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Ask, Consent, Dialog, is_under_way
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import (
@@ -55,7 +55,6 @@ from fx_explorer.tui.keys import (
     priority_bindings,
     reused_bindings,
 )
-from fx_explorer.tui.messages import CopyWanted
 from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine

@@ -1,5 +1,5 @@
-"""What is known about a place, as text: one line for the bottom of the screen, and everything for
-the inspector.
+"""Everything known about a place is given as entries, which the inspector lists. The menu of
+copying writes a kernel, a node, or the whole answer of a view as text.
 """
 
 from __future__ import annotations
@@ -10,165 +10,40 @@ from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
+    Document,
     Place,
     graph_document,
     node_at,
     place_of_node,
     place_of_source,
     places_of_nodes,
+    text_of,
 )
-from fx_explorer.analysis.input_names import InputNames, told_names, with_own_names
-from fx_explorer.analysis.kernel_documents import is_level
+from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.input_names import told_names
+from fx_explorer.analysis.kernel_documents import is_level, kernel_document
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import copies, nodes_at, own_lines_at, source_of_own
+from fx_explorer.analysis.links.selection import nodes_at, own_lines_at, source_of_own
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.nodes import value_text
-from fx_explorer.analysis.regions.annotated_regions import region_value
-from fx_explorer.analysis.words import annotation_text, counted, listed
-from fx_explorer.overview.line_events import line_events
+from fx_explorer.analysis.words import annotation_text
+from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
-from fx_explorer.session.queries.kernels import names_of_kernels_of
 from fx_explorer.session.queries.links import ancestors
-from fx_explorer.session.queries.nodes import operation_counts, operation_names
 from fx_explorer.tui.content.places import Entry
-from fx_explorer.tui.content.shown_lines import EVENT_GLYPHS
+from fx_explorer.tui.content.summary import line_summary, users_name
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.profile.places import PlaceTime
+
 
 MANY_NODES = 400
 """Nodes that are listed or asked for their source at most, of a line that a whole model passes
 through.
 """
-
-
-def summary(selection: Selection) -> list[str]:
-    """Return the facts of a place in a few words each, most important first: the inspector line."""
-    node = node_at(selection.reader, selection.place)
-    if node:
-        return _node_summary(selection, node)
-    return _kernel_summary(selection) or _line_summary(selection)
-
-
-def _kernel_summary(selection: Selection) -> list[str]:
-    """Return the summary of a line of a Triton kernel, or of a level below it; empty for any other
-    line.
-    """
-    reader, place = selection.reader, selection.place
-    if not is_level(place.document) and place.document.language != "triton":
-        return []
-    from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
-
-    here, *computed = _line_summary(
-        Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
-    )
-    own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
-    return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
-
-
-def _node_summary(selection: Selection, node: model.Node) -> list[str]:
-    reader = selection.reader
-    value = value_text(node)
-    if value and node.stride:
-        value += f" stride ({', '.join(node.stride)})"
-    regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
-    parts = [
-        _users_name(reader, node),
-        node.name,
-        node.target if node.target != node.name else node.op,
-        f"{value} {node.device}".strip(),
-    ]
-    return [
-        part
-        for part in (*parts, where(reader, node), node.module, *regions, *_kernel_words(selection))
-        if part
-    ]
-
-
-def _users_name(reader: SessionReader, node: model.Node) -> str:
-    """Return what the user calls an input of a graph; empty for other nodes."""
-    input_name = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
-    return input_name.name if input_name and input_name.node else ""
-
-
-def _line_summary(selection: Selection) -> list[str]:
-    """Return the facts of a line: what happened there, what it is a copy of, and what it computes
-    or became.
-    """
-    reader, place, nodes = selection.reader, selection.place, selection.nodes
-    here = f"{place.document.title}:{place.line + 1}"
-    happened = [
-        f"{EVENT_GLYPHS[event.what][0]} {event.text}"
-        for event in line_events(reader, place.document).get(place.line, ())
-    ]
-    if not nodes:
-        if place.document.kind == "source":
-            why = "no node comes from this line"
-        else:
-            why = "no node is known for this line"
-        return [here, *(happened or [why])]
-    own = selection.own_lines
-    if place.document.kind == "source" and own:
-        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
-        return [
-            here,
-            *happened,
-            f"is {listed(copied)}",
-            f"called by {listed(with_own_names(operation_names(reader, nodes)))}",
-        ]
-    if place.document.kind != "source":
-        names = with_own_names(operation_names(reader, nodes))
-        written = source_of_own(reader, own)
-        if written:
-            return [
-                here,
-                f"is {written.document.title}:{written.line + 1}",
-                f"called by {listed(names)}",
-            ]
-        return [
-            here,
-            f"computes {listed(names, 6)}"
-            if names
-            else f"belongs to {counted(len(nodes), 'node')}",
-        ]
-    traced = operation_names(reader, nodes, "dynamo")
-    words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
-    return [here, *happened, *_kernel_words(selection), words]
-
-
-def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
-    """Say what happened to a line's nodes: ``became 9 forward and 13 backward operations``. They
-    are counted in the last graphs there are, since each stage has its own.
-    """
-    found = operation_counts(reader, nodes)
-    if not found:
-        return f"became {counted(len(nodes), 'node')}"
-    # What a backend publishes may have the same operations several times.
-    last = max(
-        (stage for stage, _ in found),
-        key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage),
-    )
-    counts = {direction: count for (stage, direction), count in found.items() if stage == last}
-    shown = [
-        f"{counts[direction]} {direction}".strip()
-        for direction in model.DIRECTIONS
-        if direction in counts
-    ]
-    return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
-
-
-def _kernel_words(selection: Selection) -> list[str]:
-    names = names_of_kernels_of(selection.reader, selection.below)
-    return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
-
-
-def where(reader: SessionReader, node: model.Node) -> str:
-    """Return ``model.py:32`` for the innermost user frame; empty when the node has none."""
-    place = place_of_source(reader, node.file, node.line) if node.file else None
-    return f"{place.document.title}:{node.line}" if place else ""
 
 
 def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) -> list[Entry]:
@@ -179,7 +54,7 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     if node:
         facts = list(_node_entries(reader, node, time))
     else:
-        facts = [Entry("line", part) for part in _said_of_line(reader, place)]
+        facts = [Entry("line", part) for part in _facts_of_line(reader, place)]
     if place.document.stage == "kernel":
         from fx_explorer.tui.content.inspect_kernel import (
             kernel_entries,  # not needed for the first paint
@@ -193,12 +68,12 @@ def entries(reader: SessionReader, place: Place, time: PlaceTime | None = None) 
     return facts
 
 
-def _said_of_line(reader: SessionReader, place: Place) -> list[str]:
+def _facts_of_line(reader: SessionReader, place: Place) -> list[str]:
     """Describe the Triton line that this line below a kernel was made from. Facts about the whole
     kernel are listed by ``kernel_entries``.
     """
-    said = _line_summary(Selection(reader, triton_place(reader, place)))
-    return said[1:] if is_level(place.document) else said
+    facts = line_summary(Selection(reader, triton_place(reader, place)))
+    return facts[1:] if is_level(place.document) else facts
 
 
 def _node_entries(
@@ -206,7 +81,7 @@ def _node_entries(
 ) -> Iterable[Entry]:
     """Yield everything that is known about a node."""
     graph = place_of_node(reader, node).document
-    if name := _users_name(reader, node):
+    if name := users_name(reader, node):
         yield Entry("your name", name)
     yield Entry("name", node.name)
     yield Entry("operation", f"{node.op} {node.target}")
@@ -291,8 +166,10 @@ def _link_entries(reader: SessionReader, explanations: Sequence[Explanation]) ->
         first[explanation.place.document.id] + explanation.place.line: explanation
         for explanation in of_graphs
     }
-    told = _both_names(reader, {node: explanation.name for node, explanation in nodes.items()})
-    names = {id(explanation): told[node] for node, explanation in nodes.items()}
+    both_names = _both_names(
+        reader, {node: explanation.name for node, explanation in nodes.items()}
+    )
+    names = {id(explanation): both_names[node] for node, explanation in nodes.items()}
     return [
         _link_entry(explanation, names.get(id(explanation), explanation.name))
         for explanation in explanations
@@ -303,9 +180,9 @@ def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, st
     """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's
     beside it.
     """
-    told = told_names(reader, names)
+    users_own = told_names(reader, names)
     return {
-        node: name if told[node] == name else f"{told[node]} · {name}"
+        node: name if users_own[node] == name else f"{users_own[node]} · {name}"
         for node, name in names.items()
     }
 
@@ -325,11 +202,13 @@ def _link_entry(explanation: Explanation, name: str) -> Entry:
 def _neighbours(reader: SessionReader, label: str, nodes: Sequence[int]) -> list[Entry]:
     shown = list(nodes[:MANY_NODES])
     rows = {node.id: node for node in reader.by_ids(model.Node, shown)}
-    found = zip((n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True)
+    neighbour_places = zip(
+        (n for n in shown if n in rows), places_of_nodes(reader, shown), strict=True
+    )
     names = _both_names(reader, {node.id: node.name for node in rows.values()})
     neighbours = [
         Entry(label, f"{names[n]}   {_operation(rows[n])} {value_text(rows[n])}".rstrip(), place)
-        for n, place in found
+        for n, place in neighbour_places
     ]
     if len(nodes) > len(shown):
         neighbours.append(Entry(label, f"… and {len(nodes) - len(shown):,} more"))
@@ -367,3 +246,56 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
             if node.file:
                 return reader.get(model.SourceFile, node.file).path, node.line
     return None
+
+
+def kernel_text(reader: SessionReader, kernel: model.Kernel) -> str:
+    """Return the code of a kernel, all of it."""
+    return text_of(reader, kernel_document(reader, kernel))
+
+
+def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> str:
+    """Return everything that is known about a place, a fact a line. ``time`` is that of its node in
+    a profile.
+    """
+    return "\n".join(
+        f"{entry.label}: {entry.text}".strip(": ") for entry in entries(reader, place, time)
+    )
+
+
+def facts_markdown(facts: Sequence[Fact]) -> str:
+    """Return the overview as a list."""
+    return "\n".join(
+        f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "")
+        for fact in facts
+    )
+
+
+def table_markdown(
+    title: str, table: ViewTable, rows: Iterable[TableRow], detail: Detail | None
+) -> str:
+    """Return a view as a heading, its words, these of its rows, and the detail of the row under the
+    cursor.
+    """
+    lines = [f"## {title}", "", table.shows, *([table.notice] if table.notice else []), ""]
+    lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
+    lines += [_row(row.cells) for row in rows]
+    if detail and detail.text:
+        lines += ["", _fenced(detail.text, detail.language)]
+    return "\n".join(lines)
+
+
+def document_markdown(reader: SessionReader, document: Document) -> str:
+    """Return a document with its title."""
+    return f"## {document.title}\n\n{_fenced(text_of(reader, document), document.language)}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return text between fences that are longer than any in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{'' if language == 'text' else language}\n{text.rstrip()}\n{fence}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.dynamic.screen import TryDynamic
     from fx_explorer.instruments.fixes.api import TryFix
     from fx_explorer.tui.dialogs.measuring import MeasureBreaks
-    from fx_explorer.tui.tour.walk import GuidedTour
+    from fx_explorer.tui.tour_steps import GuidedTour
 
 __all__ = ["Controllers", "Services", "TrialRunners"]
 

@@ -14,14 +14,13 @@ from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.screens.menu import MenuScreen
 
 if TYPE_CHECKING:
-    from fx_explorer.tui.tour.panel import PanelText
-    from fx_explorer.tui.tour.steps import TourMoment, TourStep
-    from fx_explorer.tui.tour.walk import GuidedTour
+    from fx_explorer.tui.screens.tour_panel import PanelText
+    from fx_explorer.tui.tour_steps import GuidedTour, TourMoment, TourStep
 
 
 def moment(services: Services, trials: Trials, captures: int, target: Path) -> TourMoment:
     """Return the app as it is now. Takes some microseconds: it is asked ten times a second."""
-    from fx_explorer.tui.tour.steps import TourMoment
+    from fx_explorer.tui.tour_steps import TourMoment
 
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
@@ -78,7 +77,7 @@ class TourGuide:
 
     @property
     def step(self) -> TourStep:
-        from fx_explorer.tui.tour.steps import STEPS
+        from fx_explorer.tui.tour_steps import STEPS
 
         return STEPS[self._at]
 
@@ -111,7 +110,7 @@ class TourGuide:
         if self._walk is None:
             self._services.notify(NO_TOUR)
             return
-        from fx_explorer.tui.tour.panel import TourPanel
+        from fx_explorer.tui.screens.tour_panel import TourPanel
 
         self._walk = None
         for screen in self._services.app.screen_stack:
@@ -127,7 +126,7 @@ class TourGuide:
         self.look()
 
     def _go_to(self, at: int, now: TourMoment | None) -> None:
-        from fx_explorer.tui.tour.steps import STEPS
+        from fx_explorer.tui.tour_steps import STEPS
 
         assert self._walk is not None
         self._at = max(0, min(at, len(STEPS) - 1))
@@ -141,7 +140,7 @@ class TourGuide:
         """Show the panel on the screen that is on top. A menu is as high as it has to be, and
         leaves the panel of the screen below it visible.
         """
-        from fx_explorer.tui.tour.panel import TourPanel
+        from fx_explorer.tui.screens.tour_panel import TourPanel
 
         screen = self._services.app.screen
         if isinstance(screen, MenuScreen) or not screen.is_mounted:
@@ -153,8 +152,8 @@ class TourGuide:
         screen.mount(TourPanel(text))
 
     def _text(self, now: TourMoment) -> PanelText:
-        from fx_explorer.tui.tour.panel import PanelText
-        from fx_explorer.tui.tour.steps import MAIN_SCREEN, STEPS
+        from fx_explorer.tui.screens.tour_panel import PanelText
+        from fx_explorer.tui.tour_steps import MAIN_SCREEN, STEPS
 
         step = self.step.at(now)
         key, does = self._key(step.command), step.does

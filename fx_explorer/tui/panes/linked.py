@@ -24,7 +24,7 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.titles import OldFiles, StageWords, title_text
-from fx_explorer.tui.widgets.dragged_edge import move_border
+from fx_explorer.tui.widgets.borders import move_border
 from fx_explorer.tui.widgets.one_line import OneLine
 
 MIN_PANE_CELLS = 28

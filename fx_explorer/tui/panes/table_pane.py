@@ -40,8 +40,8 @@ from fx_explorer.tui.panes.table_rows import (
 )
 from fx_explorer.tui.panes.titles import OldFiles, TableNotes
 from fx_explorer.tui.widgets import row_list
+from fx_explorer.tui.widgets.borders import DetailBox
 from fx_explorer.tui.widgets.code_view import CodeView
-from fx_explorer.tui.widgets.dragged_edge import DetailBox
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
@@ -404,13 +404,13 @@ class TablePane(TellsUnreadable, Vertical):
         """Return what writes all that the view says, its rows as they stand on the screen; nothing
         while it says nothing. It may be called in another thread.
         """
-        from fx_explorer.tui.content import copying  # not needed for the first paint
+        from fx_explorer.tui.content import inspect  # not needed for the first paint
 
         table, order, row = self._table, self._order, self._row()
         if table is None:
             return lambda _: ""
         detail = row.detail() if row and row.detail else None
-        return lambda reader: copying.table_markdown(
+        return lambda reader: inspect.table_markdown(
             title, table, rows_in_order(table, order, reader), detail
         )
 

@@ -166,9 +166,11 @@ class InspectorLine(OneLine):
         elif place and (selection := linked_selection.selected_at(place)):
             with explained(self):
                 costs = linked.kernel_marks.words(selection.place)
-                from fx_explorer.tui.content import inspect  # not needed for the first paint
+                from fx_explorer.tui.content.summary import (
+                    summary,  # not needed for the first paint
+                )
 
-                here, *rest = inspect.summary(selection) or [""]
+                here, *rest = summary(selection) or [""]
                 self.show(inspector_content([here, *([costs] if costs else []), *rest]))
         else:
             self.show(Content(sentence_of(views.name_shown)))

@@ -27,10 +27,9 @@ from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.content.places import History, Stop
-from fx_explorer.tui.conversation import TurnLock, in_turn
+from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of
-from fx_explorer.tui.messages import BelowWanted, DifferenceWanted, ViewShown
 from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
 from fx_explorer.tui.panes.overview import FactList, OverviewFacts
@@ -42,9 +41,9 @@ from fx_explorer.tui.screens.header import HeaderLine
 from fx_explorer.tui.screens.pipeline_bar import STEPS, PipelineBar, StepState
 from fx_explorer.tui.screens.views import OutlineSide, Views
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
+from fx_explorer.tui.widgets.borders import Separator
 from fx_explorer.tui.widgets.footer import FindBar, FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.one_line import Separator
 from fx_explorer.tui.widgets.outline import Outline
 
 if TYPE_CHECKING:

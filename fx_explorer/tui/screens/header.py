@@ -179,7 +179,7 @@ class HeaderLine(OneLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: tuple[str, str, CaptureState] | None = None
+        self._shown: tuple[str, str, CaptureState] | None = None
         self._region: RegionKey | None = None
 
     def begin(self) -> None:
@@ -188,7 +188,7 @@ class HeaderLine(OneLine):
 
     def tell(self, left: str, conditions: str, state: CaptureState) -> None:
         """Say what is captured, on what, and how that stands."""
-        self._told = (left, conditions, state)
+        self._shown = (left, conditions, state)
         self._write()
 
     def narrow(self, region: RegionKey | None) -> None:
@@ -198,9 +198,9 @@ class HeaderLine(OneLine):
             self._write()
 
     def _write(self) -> None:
-        if self._told is None:
+        if self._shown is None:
             return
-        left, conditions, state = self._told
+        left, conditions, state = self._shown
         if self._region:
             only = Content.styled(f"  {only_region(self._region[1])}", "bold $warning")
         else:

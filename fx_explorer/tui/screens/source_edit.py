@@ -20,10 +20,9 @@ from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.commands import Keymap, by_id
-from fx_explorer.tui.conversation import ask, conversation
+from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Ask, Dialog
 from fx_explorer.tui.keys import closing_bindings, first_key, reused_bindings
-from fx_explorer.tui.messages import CopyWanted
 from fx_explorer.tui.widgets.code_view import DiffView
 from fx_explorer.tui.widgets.one_line import OneLine
 

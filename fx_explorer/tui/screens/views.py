@@ -19,7 +19,7 @@ from fx_explorer.tui.panes.linked import LinkedPanes
 from fx_explorer.tui.panes.overview import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.panes.titles import OldFiles
-from fx_explorer.tui.widgets.dragged_edge import DraggedEdge
+from fx_explorer.tui.widgets.borders import DraggedEdge
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Cached
 from fx_explorer.tui.widgets.outline import Outline

@@ -1,6 +1,4 @@
-"""A row of text is shown by a widget that is painted again only when it was refreshed; so is a line
-across the screen.
-"""
+"""A row of text is shown by a widget that is painted again only when it was refreshed."""
 
 from __future__ import annotations
 
@@ -106,16 +104,3 @@ def fitted(left: Content, right: Content, width: int) -> Content:
     room = max(0, width - right.cell_length - GAP)
     left = left.truncate(room, ellipsis=True)
     return left + Content(" " * max(0, width - left.cell_length - right.cell_length)) + right
-
-
-class Separator(Cached):
-    """Draws the line in a row of its own, so that the row below it has no border: Textual paints a
-    border again at each change of the row.
-    """
-
-    DEFAULT_CSS = """
-    Separator { height: 1; width: 1fr; background: $surface; color: $border; }
-    """
-
-    def render(self) -> Content:
-        return Content("─" * self.size.width)

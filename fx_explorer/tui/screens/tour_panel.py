@@ -1,4 +1,4 @@
-"""The panel of the tour, at the top of whatever screen is open."""
+"""The panel of the tour stands at the top of whatever screen is open."""
 
 from __future__ import annotations
 

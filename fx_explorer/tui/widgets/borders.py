@@ -1,4 +1,6 @@
-"""Borders between widgets are dragged with the mouse, to give one of the two more room."""
+"""Borders stand between widgets: a line across the screen, and borders that are dragged with the
+mouse to give one side more room.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,11 @@ from typing import ClassVar, Literal
 
 from textual import events
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
+
+from fx_explorer.tui.widgets.one_line import Cached
 
 
 class DraggedEdge(Widget):
@@ -82,3 +87,16 @@ class DetailBox(DraggedEdge, Vertical):
     """Holds the detail below a list; the border between them can be dragged."""
 
     EDGE = "top"
+
+
+class Separator(Cached):
+    """Draws the line in a row of its own, so that the row below it has no border: Textual paints a
+    border again at each change of the row.
+    """
+
+    DEFAULT_CSS = """
+    Separator { height: 1; width: 1fr; background: $surface; color: $border; }
+    """
+
+    def render(self) -> Content:
+        return Content("─" * self.size.width)

@@ -1,0 +1,156 @@
+"""The facts of a place are given in a few words each, most important first, for the line at the
+bottom of the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import (
+    node_at,
+    place_of_source,
+)
+from fx_explorer.analysis.input_names import InputNames, with_own_names
+from fx_explorer.analysis.kernel_documents import is_level
+from fx_explorer.analysis.links.chain import triton_place
+from fx_explorer.analysis.links.linked import Selection
+from fx_explorer.analysis.links.selection import copies, source_of_own
+from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.regions.annotated_regions import region_value
+from fx_explorer.analysis.words import counted, listed
+from fx_explorer.overview.line_events import line_events
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import names_of_kernels_of
+from fx_explorer.session.queries.nodes import operation_counts, operation_names
+from fx_explorer.tui.content.shown_lines import EVENT_GLYPHS
+
+if TYPE_CHECKING:
+    pass
+
+
+def summary(selection: Selection) -> list[str]:
+    """Return the facts of a place in a few words each, most important first: the inspector line."""
+    node = node_at(selection.reader, selection.place)
+    if node:
+        return _node_summary(selection, node)
+    return _kernel_summary(selection) or line_summary(selection)
+
+
+def _kernel_summary(selection: Selection) -> list[str]:
+    """Return the summary of a line of a Triton kernel, or of a level below it; empty for any other
+    line.
+    """
+    reader, place = selection.reader, selection.place
+    if not is_level(place.document) and place.document.language != "triton":
+        return []
+    from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
+
+    here, *computed = line_summary(
+        Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
+    )
+    own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
+    return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
+
+
+def _node_summary(selection: Selection, node: model.Node) -> list[str]:
+    reader = selection.reader
+    value = value_text(node)
+    if value and node.stride:
+        value += f" stride ({', '.join(node.stride)})"
+    regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
+    parts = [
+        users_name(reader, node),
+        node.name,
+        node.target if node.target != node.name else node.op,
+        f"{value} {node.device}".strip(),
+    ]
+    return [
+        part
+        for part in (*parts, _where(reader, node), node.module, *regions, *_kernel_words(selection))
+        if part
+    ]
+
+
+def users_name(reader: SessionReader, node: model.Node) -> str:
+    """Return what the user calls an input of a graph; empty for other nodes."""
+    input_name = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
+    return input_name.name if input_name and input_name.node else ""
+
+
+def line_summary(selection: Selection) -> list[str]:
+    """Return the facts of a line: what happened there, what it is a copy of, and what it computes
+    or became.
+    """
+    reader, place, nodes = selection.reader, selection.place, selection.nodes
+    here = f"{place.document.title}:{place.line + 1}"
+    happened = [
+        f"{EVENT_GLYPHS[event.what][0]} {event.text}"
+        for event in line_events(reader, place.document).get(place.line, ())
+    ]
+    if not nodes:
+        if place.document.kind == "source":
+            why = "no node comes from this line"
+        else:
+            why = "no node is known for this line"
+        return [here, *(happened or [why])]
+    own = selection.own_lines
+    if place.document.kind == "source" and own:
+        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
+        return [
+            here,
+            *happened,
+            f"is {listed(copied)}",
+            f"called by {listed(with_own_names(operation_names(reader, nodes)))}",
+        ]
+    if place.document.kind != "source":
+        names = with_own_names(operation_names(reader, nodes))
+        written = source_of_own(reader, own)
+        if written:
+            return [
+                here,
+                f"is {written.document.title}:{written.line + 1}",
+                f"called by {listed(names)}",
+            ]
+        return [
+            here,
+            f"computes {listed(names, 6)}"
+            if names
+            else f"belongs to {counted(len(nodes), 'node')}",
+        ]
+    traced = operation_names(reader, nodes, "dynamo")
+    words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
+    return [here, *happened, *_kernel_words(selection), words]
+
+
+def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
+    """Say what happened to a line's nodes: ``became 9 forward and 13 backward operations``. They
+    are counted in the last graphs there are, since each stage has its own.
+    """
+    operations = operation_counts(reader, nodes)
+    if not operations:
+        return f"became {counted(len(nodes), 'node')}"
+    # What a backend publishes may have the same operations several times.
+    last = max(
+        (stage for stage, _ in operations),
+        key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage),
+    )
+    counts = {direction: count for (stage, direction), count in operations.items() if stage == last}
+    shown = [
+        f"{counts[direction]} {direction}".strip()
+        for direction in model.DIRECTIONS
+        if direction in counts
+    ]
+    return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
+
+
+def _kernel_words(selection: Selection) -> list[str]:
+    names = names_of_kernels_of(selection.reader, selection.below)
+    return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
+
+
+def _where(reader: SessionReader, node: model.Node) -> str:
+    """Return ``model.py:32`` for the innermost user frame; empty when the node has none."""
+    place = place_of_source(reader, node.file, node.line) if node.file else None
+    return f"{place.document.title}:{node.line}" if place else ""

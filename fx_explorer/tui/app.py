@@ -201,12 +201,12 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.later_imports.stop()
 
     def _clash_messages(self) -> list[str]:
-        found = clashes(
+        commands_of_key = clashes(
             [command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys
         )
         return [
             f"the key {key} is given to {' and '.join(c.id for c in commands)}"
-            for key, commands in found.items()
+            for key, commands in commands_of_key.items()
         ]
 
     def tell_unreadable(self, error: BaseException) -> bool:

@@ -16,6 +16,8 @@ from fx_explorer.analysis.documents import (
     source_documents,
     texts_of,
 )
+from fx_explorer.analysis.kernel_documents import is_level
+from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.regions.region_nodes import RegionKey, positions_in
 from fx_explorer.session import SessionReader
@@ -101,9 +103,11 @@ def _why_refused(reader: SessionReader, name: str) -> str:
     )
 
     for row in reader.rows(model.FrontEnd, name=name):
-        if told := refusal(row):
+        if refused := refusal(row):
             where = f" at {in_file(row.file, row.line)} ({row.code})" if row.line else ""
-            return f"{model.FRONT_END_CALLS[row.name]} made no graph{where}. {told.why.rstrip('.')}"
+            return (
+                f"{model.FRONT_END_CALLS[row.name]} made no graph{where}. {refused.why.rstrip('.')}"
+            )
     return ""
 
 
@@ -144,6 +148,25 @@ def kernel_following(
     if shown and shown.id in selection.computing:
         return shown
     return _kernel(selection, shown, showable, document.direction)
+
+
+def seen_above(selection: Selection) -> Selection:
+    """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
+    other selection is returned as it is.
+    """
+    place = triton_place(selection.reader, selection.place)
+    return selection if place == selection.place else Selection(selection.reader, place)
+
+
+def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
+    """Return the lines (from 0) of each shown document that are linked to the selection."""
+    if not any(is_level(document) for document in (*shown, selection.place.document)):
+        return selection.linked(shown)
+    from fx_explorer.analysis.links.chain import (
+        linked_with_levels,
+    )  # not needed for the first paint
+
+    return linked_with_levels(selection.reader, selection.place, shown)
 
 
 def anchor_of(reader: SessionReader, document: Document, lines: frozenset[int]) -> int | None:

@@ -218,8 +218,8 @@ class GraphRows:
         if self._positions is None:
             return self._reader.nodes(self._graph, start, stop)
         ids = [self._graph.first_node + position for position in self._positions[start:stop]]
-        found = {node.id: node for node in self._reader.by_ids(model.Node, ids)}
-        return [found[one] for one in ids if one in found]
+        nodes = {node.id: node for node in self._reader.by_ids(model.Node, ids)}
+        return [nodes[node_id] for node_id in ids if node_id in nodes]
 
 
 def time_cell(time: PlaceTime | None) -> Piece:
@@ -262,11 +262,12 @@ def input_kind(node: model.Node, name: InputName) -> str:
 def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:
     """Return what the user calls the inputs among nodes; those without such a name are left out."""
     inputs = {node.id: node for node in nodes if node.op == "placeholder"}
-    found = names.of(inputs.values())
-    told = {
-        at: name.name if name.node else tangent_name(inputs[at].name) for at, name in found.items()
+    input_names = names.of(inputs.values())
+    users_names = {
+        at: name.name if name.node else tangent_name(inputs[at].name)
+        for at, name in input_names.items()
     }
-    return {at: name for at, name in told.items() if name != inputs[at].name}
+    return {at: name for at, name in users_names.items() if name != inputs[at].name}
 
 
 def node_row(

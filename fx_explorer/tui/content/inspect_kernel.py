@@ -90,11 +90,13 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
 
 def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
     """Say what a kernel took in the profile; nothing where none was read, or it did not run in it."""
-    found = profiled_kernel(reader, kernel)
-    if found is None:
+    profiled = profiled_kernel(reader, kernel)
+    if profiled is None:
         return []
-    sign = "~ " if found.shared_s else "≈ " if found.is_similar else ""
-    return [f"{sign}{microseconds(found.seconds)} in the profile, {counted(found.runs, 'run')}"]
+    sign = "~ " if profiled.shared_s else "≈ " if profiled.is_similar else ""
+    return [
+        f"{sign}{microseconds(profiled.seconds)} in the profile, {counted(profiled.runs, 'run')}"
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -117,15 +119,15 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     is_here = build_of_level(reader, place.document) is not None
     made_from = _made_from(reader, build, place) if build and is_here else []
     if is_here:
-        told = instruction_entries(reader, place)
+        here = instruction_entries(reader, place)
     elif build:
-        told = _machine_entries(reader, build, place)
+        here = _machine_entries(reader, build, place)
     else:
-        told = []
+        here = []
     facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
-        *told,
+        *here,
         *made_from,
         Entry("kernel", f"{kernel.name}{of}"),
         *(Entry("profile", words) for words in profiled_words(reader, kernel.id)),
@@ -211,9 +213,11 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
     if not name or level not in EXPLAINED_LEVELS:
         return []
     opcode = explained(level, name)
-    said = f"{name}: {opcode.sentence.removesuffix('.')}" if opcode else f"{name}: {NOT_EXPLAINED}"
+    sentence = (
+        f"{name}: {opcode.sentence.removesuffix('.')}" if opcode else f"{name}: {NOT_EXPLAINED}"
+    )
     word = _control(reader, place)
-    return [said, *([", ".join(control_in_words(word))] if word else [])]
+    return [sentence, *([", ".join(control_in_words(word))] if word else [])]
 
 
 def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
@@ -223,20 +227,20 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
         return []
     opcode = explained(level, name)
     rows = wrapped(opcode.sentence if opcode else f"{NOT_EXPLAINED.capitalize()}.", ROW_CELLS)
-    told = [Entry("opcode", name), *(Entry("", row) for row in rows)]
-    told += [
+    entries = [Entry("opcode", name), *(Entry("", row) for row in rows)]
+    entries += [
         Entry("", f".{modifier}: {words}")
         for modifier, words in (opcode.modifiers if opcode else ())
     ]
     word = _control(reader, place)
     if word:
-        told.append(Entry("control", f"{word.address} {control_text(word)}", note=READ_FROM))
-        told += [Entry("", part) for part in control_in_words(word)]
+        entries.append(Entry("control", f"{word.address} {control_text(word)}", note=READ_FROM))
+        entries += [Entry("", part) for part in control_in_words(word)]
     if level == "sass":
         live = live_registers(text_of(reader, place.document)).get(place.line + 1)
     else:
         live = None
-    return told + (
+    return entries + (
         [] if live is None else [Entry("live", f"{live} registers of a thread", note=COUNTED)]
     )
 

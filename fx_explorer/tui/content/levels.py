@@ -226,7 +226,7 @@ class Levels:
         ):
             return self.news or DISASSEMBLING
         if build and build.state == "built":
-            others = listed((LEVEL_TITLES[one] for one in levels_of(build)), len(LEVEL_TITLES))
+            others = listed((LEVEL_TITLES[level] for level in levels_of(build)), len(LEVEL_TITLES))
             return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(
                 level=LEVEL_TITLES[level], others=others
             )

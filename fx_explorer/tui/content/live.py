@@ -202,10 +202,10 @@ class LiveCapture:
         a gate.
         """
         for i in reversed(range(len(self._open))):
-            found = self._open[i]
-            if isinstance(found, kind):
+            opened = self._open[i]
+            if isinstance(opened, kind):
                 del self._open[i]
-                return found
+                return opened
         return None
 
     async def stop(self, grace_s: float | None = None) -> None:

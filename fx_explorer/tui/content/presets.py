@@ -13,8 +13,10 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import ARTIFACT_TITLES, Document, place_of_path
+from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.published import PROGRAM
 from fx_explorer.analysis.stages.work import Fate, StagePoint
+from fx_explorer.model import LEVELS
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import first_operation
 
@@ -142,6 +144,35 @@ def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
     )
 
 
+def fits(slot: Slot, document: Document) -> bool:
+    """Return whether a pane in this slot shows documents of this kind."""
+    of_document = slot_of(document)
+    return bool(slot) and (
+        slot == of_document or (of_document == "graph" and slot in OF_GRAPH_SLOTS)
+    )
+
+
+def slot_of(document: Document) -> Slot:
+    """Return the slot that a document belongs to, in the preset source | graph | kernel or the one
+    with bytecode.
+    """
+    if document.kind == "source":
+        return "source"
+    if document.stage == "front_end":
+        return front_end_slot(document)
+    if document.kind == "graph":
+        return "graph"
+    if level := next(
+        (level for level in LEVELS if is_level(document) and level == document.language), None
+    ):
+        return level
+    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == (
+        "artifact",
+        "backend",
+    )
+    return "kernel" if is_code else bytecode_slot(document)
+
+
 def front_end_slot(document: Document) -> Slot:
     """Return the slot of a front end's graph; empty for a graph nested in it."""
     return next(
@@ -167,7 +198,7 @@ def _graph(documents: Sequence[Document], direction: model.Direction) -> Documen
 def _graphs(
     documents: Iterable[Document], stages: Sequence[model.Stage], directions: Sequence[str] = ()
 ) -> Iterator[Document]:
-    found = [
+    graphs = [
         d
         for d in documents
         if d.kind == "graph"
@@ -177,7 +208,7 @@ def _graphs(
     ]
     # sorted() is stable, so a graph comes before the subgraphs nested in it.
     return iter(
-        sorted(found, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages))
+        sorted(graphs, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages))
     )
 
 
@@ -234,7 +265,7 @@ def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fat
     """Return the row of the first operation that did not just stay; of the first one where all did."""
     first = reader.get(model.Graph, graph.id).first_node
     rows = range(first, first + graph.line_count)
-    found = next(
+    marked = next(
         (node - first for node in rows if node in fates and fates[node] not in AS_BEFORE), None
     )
-    return first_operation(reader, graph.id) if found is None else found
+    return first_operation(reader, graph.id) if marked is None else marked

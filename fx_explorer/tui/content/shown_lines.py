@@ -169,11 +169,11 @@ def _lines_of_code(language: str, text: str) -> ShownLines:
     # not needed for the first paint
     from fx_explorer.instruments.kernels.assembly.listing import code_lines, runs
 
-    level = next(one for one in LEVELS if one == language)
+    level = next(name for name in LEVELS if name == language)
     code = code_lines(level, text)
     every = text.split("\n")
-    found = runs(level, [every[line] for line in code])
-    return FoldedDirectives(code, found) if found else ShownLines(code)
+    directives = runs(level, [every[line] for line in code])
+    return FoldedDirectives(code, directives) if directives else ShownLines(code)
 
 
 def code_of(level: str, text: str, shown: ShownLines) -> str:

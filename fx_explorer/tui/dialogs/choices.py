@@ -53,8 +53,8 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
     for document in front_end_documents(reader):
         detail = f"graph of another front end · {counted(document.line_count, 'node')}"
         choices += (
-            Choice(one.title, detail, one)
-            for one in (document, *(graph_form(document, form) for form in FORMS))
+            Choice(shown.title, detail, shown)
+            for shown in (document, *(graph_form(document, form) for form in FORMS))
         )
     return choices
 

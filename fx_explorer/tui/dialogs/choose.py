@@ -75,8 +75,8 @@ def matching_when_read(choices: Awaitable[Found[ValueT]]) -> Search[ValueT]:
     reading = asyncio.ensure_future(choices)
 
     async def search(typed: str) -> Found[ValueT]:
-        found = matching(await asyncio.shield(reading))(typed)
-        return found if isinstance(found, Sequence) else await found
+        matches = matching(await asyncio.shield(reading))(typed)
+        return matches if isinstance(matches, Sequence) else await matches
 
     return search
 
@@ -94,9 +94,9 @@ Matches = tuple[Found[ValueT], Found[ValueT]]
 
 
 def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
-    found = [choice for choice in choices if _has_all(words, f"{choice.text} {choice.detail}")]
-    best = [choice for choice in found if _has_all(words, choice.text)]
-    return best, [choice for choice in found if not _has_all(words, choice.text)]
+    having_all = [choice for choice in choices if _has_all(words, f"{choice.text} {choice.detail}")]
+    best = [choice for choice in having_all if _has_all(words, choice.text)]
+    return best, [choice for choice in having_all if not _has_all(words, choice.text)]
 
 
 def _best_first(steps: Sequence[Matches[ValueT]]) -> Found[ValueT]:

@@ -93,12 +93,12 @@ class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):
     async def _run(self) -> None:
         """Measure. The program runs in a process of its own, which ends when this is cancelled."""
         try:
-            found = await self._measure(self._request, self._tell)
+            measured = await self._measure(self._request, self._tell)
         except FxExplorerError as error:
             self.app.notify(str(error), title="not measured", severity="warning", timeout=READ_S)
             self.dismiss(None)
         else:
-            self.dismiss(found)
+            self.dismiss(measured)
 
     def _tell(self, activity: str) -> None:
         self._doing.update(f"… {printable(activity)}")

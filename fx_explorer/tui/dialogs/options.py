@@ -54,11 +54,11 @@ def entries(settings: Sequence[Setting], typed: str, chosen: Collection[str]) ->
     """Return what matches ``typed``, best first; with nothing typed everything under headings, what
     was changed on top.
     """
-    found = search(settings, typed, chosen)
+    matching = search(settings, typed, chosen)
     if typed.strip():
-        return list(found)
-    picked = [setting for setting in found if setting.full_name in chosen]
-    rest = order_of(setting for setting in found if setting.full_name not in chosen)
+        return list(matching)
+    picked = [setting for setting in matching if setting.full_name in chosen]
+    rest = order_of(setting for setting in matching if setting.full_name not in chosen)
     rows: list[OptionEntry] = [*picked]
     for group, some in groupby(rest, key=lambda setting: GROUP_OF.get(setting.full_name, OTHERS)):
         rows += [group, *some]
@@ -105,8 +105,10 @@ def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
         parts[0] += f"\nAllowed: {', '.join(as_python(setting.choices))}"
     if not setting.type:
         parts[0] += "\nIt cannot be set from here, only in your own program."
-    said = setting.help or ("" if option else "torch does not document this option.")
-    return "\n\n".join([*parts, f"torch says: {said}" if option and said else said]).rstrip()
+    torch_help = setting.help or ("" if option else "torch does not document this option.")
+    return "\n\n".join(
+        [*parts, f"torch says: {torch_help}" if option and torch_help else torch_help]
+    ).rstrip()
 
 
 def _in_force(option: ExplainedOption) -> list[str]:
@@ -116,7 +118,7 @@ def _in_force(option: ExplainedOption) -> list[str]:
     rows = [f"In force: {origin}" for origin in origins(option, Path.cwd())]
     if option.values == (option.setting.default,):
         return rows
-    return [*rows, *(f"Default: {one}" for one in as_python((option.setting.default,)))]
+    return [*rows, *(f"Default: {text}" for text in as_python((option.setting.default,)))]
 
 
 def _choices(option: ExplainedOption) -> list[str]:

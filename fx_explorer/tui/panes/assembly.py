@@ -101,8 +101,8 @@ class OpcodeColumns:
 
 def columns_of(level: Level, text: str) -> OpcodeColumns:
     """Measure the instructions of a text."""
-    found = (parts_of(level, line) for line in islice(text.split("\n"), LINES_MEASURED))
-    measured = [parts for parts in found if parts]
+    every = (parts_of(level, line) for line in islice(text.split("\n"), LINES_MEASURED))
+    measured = [parts for parts in every if parts]
     names = sorted(stop - start for start, stop in (parts.name for parts in measured))
     guards = max((stop - start for start, stop in (parts.guard for parts in measured)), default=0)
     widest = names[int(NEARLY_ALL * (len(names) - 1))] if names else 0
@@ -111,14 +111,14 @@ def columns_of(level: Level, text: str) -> OpcodeColumns:
 
 def _between(tokens: Sequence[Piece], start: int, stop: int) -> list[Piece]:
     """Return the part of a line from one character up to another."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     at = 0
     for text, kind in tokens:
         inside = text[max(0, start - at) : max(0, stop - at)]
         if inside:
-            found.append((inside, kind))
+            pieces.append((inside, kind))
         at += len(text)
-    return found
+    return pieces
 
 
 def _padded(pieces: Sequence[Piece], width: int) -> list[Piece]:

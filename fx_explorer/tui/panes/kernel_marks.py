@@ -228,7 +228,7 @@ def source_gutter(
     widest = min(blocks, max(len(line_heat.parts) for line_heat in heat.values()))
     shares = max(len(percent(line_heat.share)) for line_heat in heat.values()) if most else 0
     counts = max(len(_count(line_heat)) for line_heat in heat.values())
-    found: dict[int, list[Piece]] = {}
+    gutter: dict[int, list[Piece]] = {}
     for line in events.keys() | heat.keys():
         glyph = events.get(line, (" ", "muted"))
         pieces = [glyph, (" ", "muted")] if events else []
@@ -236,8 +236,8 @@ def source_gutter(
             pieces += _blocks(line_heat, most, widest)
             pieces += [(f"{percent(line_heat.share):>{shares}}", "text")] if shares else []
             pieces.append((f"{_count(line_heat):<{counts}}", "muted"))
-        found[line] = pieces
-    return found
+        gutter[line] = pieces
+    return gutter
 
 
 def percent(share: float) -> str:
@@ -245,8 +245,8 @@ def percent(share: float) -> str:
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
-def _count(one: LineHeat) -> str:
-    return f"×{len(one.parts)}"
+def _count(line_heat: LineHeat) -> str:
+    return f"×{len(line_heat.parts)}"
 
 
 def _blocks(line_heat: LineHeat, most: float, cells: int) -> list[Piece]:

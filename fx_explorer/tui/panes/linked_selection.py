@@ -18,8 +18,7 @@ from fx_explorer.analysis.documents import (
     node_at,
     place_of_row,
 )
-from fx_explorer.analysis.kernel_documents import is_level, kernel_of
-from fx_explorer.analysis.links.chain import triton_place
+from fx_explorer.analysis.kernel_documents import kernel_of
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import same_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
@@ -32,6 +31,8 @@ from fx_explorer.tui.content.following import (
     anchor_of,
     compilation_of,
     kernel_following,
+    linked_lines,
+    seen_above,
     showable_documents,
     turned,
     why_missing,
@@ -40,14 +41,11 @@ from fx_explorer.tui.content.following import (
 from fx_explorer.tui.content.levels import BuildWanted, Levels
 from fx_explorer.tui.content.long_work import graph_takes_long, is_large_graph, place_in_rows
 from fx_explorer.tui.content.presets import (
-    OF_GRAPH_SLOTS,
     ShowableDocuments,
-    Slot,
     asked_slots,
-    bytecode_slot,
     document_for,
     first_marked,
-    front_end_slot,
+    fits,
     shown_parts,
     stage_sources,
 )
@@ -112,9 +110,9 @@ class LinkedSelection:
         written.
         """
         looked_for = _quickly_found(old, place) if old and place else None
-        found = same_place(old, looked_for, reader) if old and looked_for else None
-        self._show(pane, found.document if found else None, found.line if found else 0)
-        if found and place and found.document.kind != place.document.kind:
+        same = same_place(old, looked_for, reader) if old and looked_for else None
+        self._show(pane, same.document if same else None, same.line if same else 0)
+        if same and place and same.document.kind != place.document.kind:
             self.show_form(pane, place.document.kind)
 
     @property
@@ -465,54 +463,6 @@ def _quickly_found(old: SessionReader, place: Place) -> Place:
     there.
     """
     return place_in_rows(old, place) if is_large_graph(old, place.document) else place
-
-
-def seen_above(selection: Selection) -> Selection:
-    """Return the Triton line of a selection below a kernel, for the other panes to follow. Any
-    other selection is returned as it is.
-    """
-    place = triton_place(selection.reader, selection.place)
-    return selection if place == selection.place else Selection(selection.reader, place)
-
-
-def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:
-    """Return the lines (from 0) of each shown document that are linked to the selection."""
-    if not any(is_level(document) for document in (*shown, selection.place.document)):
-        return selection.linked(shown)
-    from fx_explorer.analysis.links.chain import (
-        linked_with_levels,
-    )  # not needed for the first paint
-
-    return linked_with_levels(selection.reader, selection.place, shown)
-
-
-def fits(slot: Slot, document: Document) -> bool:
-    """Return whether a pane in this slot shows documents of this kind."""
-    of_document = slot_of(document)
-    return bool(slot) and (
-        slot == of_document or (of_document == "graph" and slot in OF_GRAPH_SLOTS)
-    )
-
-
-def slot_of(document: Document) -> Slot:
-    """Return the slot that a document belongs to, in the preset source | graph | kernel or the one
-    with bytecode.
-    """
-    if document.kind == "source":
-        return "source"
-    if document.stage == "front_end":
-        return front_end_slot(document)
-    if document.kind == "graph":
-        return "graph"
-    if level := next(
-        (level for level in LEVELS if is_level(document) and level == document.language), None
-    ):
-        return level
-    is_code = document.stage in ("kernel", "output_code") or (document.kind, document.stage) == (
-        "artifact",
-        "backend",
-    )
-    return "kernel" if is_code else bytecode_slot(document)
 
 
 def _direction_of_graphs(panes: Iterable[Pane]) -> Direction:

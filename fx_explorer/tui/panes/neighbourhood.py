@@ -241,8 +241,8 @@ class NeighbourhoodView(LineView):
         if self._picture is None:
             return []
         column = self._picture.columns[self._at] + beside
-        found = [key for key in self._picture.boxes if self._picture.columns[key] == column]
-        return sorted(found, key=lambda key: self._picture.boxes[key].y if self._picture else 0)
+        keys = [key for key in self._picture.boxes if self._picture.columns[key] == column]
+        return sorted(keys, key=lambda key: self._picture.boxes[key].y if self._picture else 0)
 
     def action_first_line(self) -> None:
         self._user_goes_to(next(iter(self._column(0)), None))

@@ -222,7 +222,7 @@ class SourceMarks:
 
     def _write(self) -> None:
         """Write the gutter, in as much room as the pane can give."""
-        glyphs = {line: EVENT_GLYPHS[one[0].what] for line, one in self._events.items()}
+        glyphs = {line: EVENT_GLYPHS[events[0].what] for line, events in self._events.items()}
         self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
         self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
 

@@ -169,9 +169,9 @@ def definition_line(text: str, name: str) -> int:
     Inductor's helpers may stand before it, and C++ has names of its own. The first line where none
     looks like it.
     """
-    found = 0
+    likely = 0
     for at, line in enumerate(islice(text.split("\n"), LINES_LOOKED_AT)):
         if line.lstrip().startswith(f"def {name}("):
             return at
-        found = found or (at if line.lstrip().startswith(DEFINES) else 0)
-    return found
+        likely = likely or (at if line.lstrip().startswith(DEFINES) else 0)
+    return likely

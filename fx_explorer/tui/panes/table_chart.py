@@ -58,9 +58,7 @@ class TableChart(Cached):
         if len(before) != len(after):
             self.refresh()
             return
-        changed = [
-            y for y, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
-        ]
+        changed = [y for y, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
         if changed:
             self.refresh(*(Region(0, y, self.outer_size.width, 1) for y in changed))
 

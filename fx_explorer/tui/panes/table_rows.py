@@ -115,15 +115,15 @@ def _slices(items: Sequence[int]) -> Iterator[Sequence[int]]:
 def _with_words(
     table: ViewTable, shown: Sequence[int], words: Sequence[str]
 ) -> Generator[None, None, list[int]]:
-    found = []
+    matching = []
     for some in _slices(shown):
         for at in some:
             row = table.rows[at]
             text = " ".join(row.cells).lower()
             if not row.is_heading and all(word in text for word in words):
-                found.append(at)
+                matching.append(at)
         yield
-    return found
+    return matching
 
 
 # sorting
@@ -148,10 +148,10 @@ def _sorted(table: ViewTable, shown: Sequence[int], sort: Sort) -> Generator[Non
         for kind, run in new.items():
             runs.setdefault(kind, []).append(_in_order(run, keys, sort))
         yield
-    found: list[int] = []
+    ordered: list[int] = []
     for kind in sorted(runs):
-        found += yield from _merged(runs[kind], keys, sort)
-    return found
+        ordered += yield from _merged(runs[kind], keys, sort)
+    return ordered
 
 
 def _in_order(run: list[int], keys: dict[int, float | str], sort: Sort) -> list[int]:
@@ -165,11 +165,11 @@ def _merged(
     keys waiting for more than a frame.
     """
     merged = heapq.merge(*runs, key=keys.__getitem__, reverse=sort.is_descending)
-    found: list[int] = []
+    ordered: list[int] = []
     while some := list(islice(merged, MERGED_AT_A_TIME)):
-        found += some
+        ordered += some
         yield
-    return found
+    return ordered
 
 
 def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool, float | str]:
@@ -249,10 +249,12 @@ def _versions(table: ViewTable, names: set[str]) -> list[str]:
     by_function: dict[str, list[str]] = {}
     for name in sorted(names & table.versions.keys(), key=_natural):
         by_function.setdefault(table.versions[name], []).append(f"[{name}]")
-    several = {function: found for function, found in by_function.items() if len(found) > 1}
+    several = {
+        function: names_of for function, names_of in by_function.items() if len(names_of) > 1
+    }
     if len(several) == 1:
-        function, found = next(iter(several.items()))
-        return [f"adds up {len(found)} versions of {function}: {listed(found)}"]
+        function, names_of = next(iter(several.items()))
+        return [f"adds up {len(names_of)} versions of {function}: {listed(names_of)}"]
     return [f"adds up several versions of {len(several)} functions"] if several else []
 
 

@@ -95,7 +95,7 @@ def pipeline(
         running = _furthest(reached)
     failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
     missing = {} if paused else _missing(reader)  # what lies behind the gate is still to come
-    found = _found(reader)
+    figures = _found(reader)
     took = _took(reader)
     published = _published(reader, is_at_gate=paused == "backend", has_failed="backend" in failed)
     states = []
@@ -119,7 +119,7 @@ def pipeline(
                 reached,
                 bool(why) or (is_over and not paused),
             )
-        words = found[step.name] if state in ("running", "paused", "done", "failed") else ()
+        words = figures[step.name] if state in ("running", "paused", "done", "failed") else ()
         states.append(
             StepState(step.name, state, words or _word(state, why), took.get(step.name, ""))
         )
@@ -133,10 +133,10 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
     """Return a step per name of the stages that backends published, in the order in which they were
     first published. At a gate the last one waits; and a backend that failed did so after it.
     """
-    found: dict[str, list[ShownStage]] = {}
+    by_name: dict[str, list[ShownStage]] = {}
     stages = published_stages(reader)
     for stage in stages:
-        found.setdefault(stage.stage.name, []).append(stage)
+        by_name.setdefault(stage.stage.name, []).append(stage)
     if stages and is_at_gate:
         waiting = max(stages, key=lambda stage: stage.stage.start_s).stage.name
     else:
@@ -147,7 +147,7 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
             "paused" if name == waiting else "done",
             tuple(stage.size for stage in of[:3]),
         )
-        for name, of in found.items()
+        for name, of in by_name.items()
     ]
     if has_failed:
         backends = dict.fromkeys(stage.backend for stage in reversed(stages))

@@ -109,7 +109,7 @@ class CodeView(LineView):
 
         ``annotations`` maps a line to (text, kind), or to several of these.
         """
-        pieces = {line: _printable_pieces(one) for line, one in annotations.items()}
+        pieces = {line: _printable_pieces(annotation) for line, annotation in annotations.items()}
         self._annotation_of = pieces.get
         self._annotation_width = max(map(_cells, pieces.values()), default=-1) + 1
         self._lay_out()

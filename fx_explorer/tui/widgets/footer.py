@@ -109,10 +109,12 @@ def footer_commands(
     ]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
     here = [
-        replace(by_id(one), title=word) for one, word in OF_VIEW.get(view, ()) if one not in without
+        replace(by_id(command_id), title=word)
+        for command_id, word in OF_VIEW.get(view, ())
+        if command_id not in without
     ]
-    goes_on = [by_id(one) for one in first if one in GOES_ON]
-    now = [by_id(one) for one in first if one not in GOES_ON]
+    goes_on = [by_id(command_id) for command_id in first if command_id in GOES_ON]
+    now = [by_id(command_id) for command_id in first if command_id not in GOES_ON]
     most = min(len(here), MOST_BEFORE_NOW)
     among = [*now[:1], *here] if goes_on else [*here[:most], *now[:1], *here[most:]]
     wanted_once: dict[str, AppCommand] = {}

@@ -68,12 +68,12 @@ class LineFinder:
         ]
         spans += [(at, min(at + LINES_AT_A_TIME, start)) for at in range(0, start, LINES_AT_A_TIME)]
         for first, last in spans:
-            found = self._matches_between(first, last)
-            if found and is_first:
+            matches = self._matches_between(first, last)
+            if matches and is_first:
                 is_first = False
-                self._view.user_moves_to(found[0], center=True)
+                self._view.user_moves_to(matches[0], center=True)
             at = bisect_left(self.matches, first)
-            self.matches[at:at] = found
+            self.matches[at:at] = matches
             self._view.on_matches_changed(done=False)
             await asyncio.sleep(0)
         self._worker = None

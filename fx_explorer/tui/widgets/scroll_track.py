@@ -58,13 +58,13 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
     """Return the rows with a match, by bisection: matches are sorted, and there may be a hundred
     thousand.
     """
-    found = []
+    rows = []
     for row in range(height if matches else 0):
         first = -(-row * max(line_count, height) // height)
         index = bisect_left(matches, first)
         if index < len(matches) and row_of(matches[index], height, line_count) == row:
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) -> list[str]:

@@ -124,7 +124,7 @@ async def test_the_sessions_are_compared_beside_the_screen(
         return kernel_pairs(before, after)
 
     for module in ("card", "differences"):
-        monkeypatch.setattr(f"fx_explorer.instruments.diff.since_last.{module}.kernel_pairs", noted)
+        monkeypatch.setattr(f"fx_explorer.instruments.diff.since_last_{module}.kernel_pairs", noted)
     async with open_app(**program.options) as driver:
         await captured_twice(driver, program)
         await driver.until(lambda: card(driver))

@@ -144,10 +144,10 @@ class Renewed(Generic[MadeT]):
         of = (reader, reader.data_version(), given)
         if not self._beside.is_busy and of != self._made_of:
             self._made_of = of
-            self._beside.begin(reader.path, make, self._made, lambda _: self._failed())
+            self._beside.begin(reader.path, make, self._take, lambda _: self._failed())
         return self._has_shown
 
-    def _made(self, made: TaskResult[MadeT]) -> None:
+    def _take(self, made: TaskResult[MadeT]) -> None:
         made.reader.close()
         self._done(made.value)
         if self._again:
@@ -200,14 +200,14 @@ class _Making(threading.Thread, Generic[MadeT]):
 
     def run(self) -> None:
         try:
-            made = self._made()
+            made = self._run_with_reader()
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             self._answer(functools.partial(self._fail, error))
             return
         if not self._answer(functools.partial(self._deliver, made)):
             made.reader.close()
 
-    def _made(self) -> TaskResult[MadeT]:
+    def _run_with_reader(self) -> TaskResult[MadeT]:
         reader = SessionReader(self._session)
         try:
             with self._lock:

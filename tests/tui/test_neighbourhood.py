@@ -107,13 +107,13 @@ async def test_a_key_draws_the_node_under_the_cursor_and_the_others_follow_the_p
     async with open_app(hand.path, size=(200, 50)) as driver:
         await driver.press("2", "tab", "p", "n")
         picture, source, kernel = driver.panes
-        name = picture.picture.found.centre.name
+        name = picture.picture.neighbourhood.centre.name
         assert name in driver.screen
         assert "┏" in driver.screen
         before = set(kernel.lit)
         await driver.press("l")
         assert driver.explorer.linked_selection.selection == picture.place
-        assert picture.picture.found.centre.name == name, "only the cursor went on"
+        assert picture.picture.neighbourhood.centre.name == name, "only the cursor went on"
         assert picture.place.line != picture.picture.centre
         assert source.lit or kernel.lit != before
 
@@ -156,11 +156,11 @@ async def test_a_node_with_a_thousand_users_says_how_many_more_there_are_and_sho
         driver.explorer.linked.activate(pane)
         await driver.press("g", "p", "n")
         view = driver.panes[0].picture
-        assert view.found.centre.name == "n0"
+        assert view.neighbourhood.centre.name == "n0"
         await driver.press("l", "G")
         assert "and 990 more" in driver.screen
         await driver.press("enter")
-        assert view.found.more == {1: 980}
+        assert view.neighbourhood.more == {1: 980}
         assert "and 980 more" in driver.screen
 
 

@@ -96,9 +96,9 @@ def test_every_step_of_a_finished_training_step_is_done(hand: Hand) -> None:
         ("Inductor", "done"),
         ("Kernels", "done"),
     ]
-    assert steps[0].found[:2] == ("1 graph", "0 breaks")
-    assert steps[1].found == ("fwd 3", "bwd 2", "saves 128 B")
-    assert steps[3].found == ("3", "not built")
+    assert steps[0].figures[:2] == ("1 graph", "0 breaks")
+    assert steps[1].figures == ("fwd 3", "bwd 2", "saves 128 B")
+    assert steps[3].figures == ("3", "not built")
 
 
 def session(path: Path, *rows: object, outcome: str = "") -> SessionReader:
@@ -120,7 +120,7 @@ def test_a_step_that_failed_says_so(tmp_path: Path) -> None:
         tmp_path / "s.fxs", compilation(status="failed"), failure, outcome="raised"
     ) as reader:
         inductor = pipeline(reader)[2]
-    assert (inductor.state, inductor.found) == ("failed", ("failed",))
+    assert (inductor.state, inductor.figures) == ("failed", ("failed",))
 
 
 def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
         tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished"
     ) as reader:
         inductor = pipeline(reader)[2]
-    assert (inductor.state, inductor.found) == ("missing", ("backend eager does not use Inductor",))
+    assert (inductor.state, inductor.figures) == ("missing", ("backend eager does not use Inductor",))
     assert bar_for([inductor], 20).texts == ("none",)
 
 

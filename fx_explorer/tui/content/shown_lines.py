@@ -62,7 +62,7 @@ class ShownLines:
         """Return whether a line is hidden in such a row, so that it has to be opened to show it."""
         return False
 
-    def opened(self) -> ShownLines:
+    def unfolded(self) -> ShownLines:
         """Return the same with every line shown that was folded."""
         return self
 
@@ -92,7 +92,7 @@ class FoldedInputs(ShownLines):
     def folds(self, line: int) -> bool:
         return 0 < line < self.count
 
-    def opened(self) -> ShownLines:
+    def unfolded(self) -> ShownLines:
         return EVERY_LINE
 
 
@@ -119,7 +119,7 @@ class FoldedDirectives(ShownLines):
         is_code = bisect_left(self._every, line) < bisect_right(self._every, line)
         return is_code and line not in self._rows
 
-    def opened(self) -> ShownLines:
+    def unfolded(self) -> ShownLines:
         return ShownLines(self._every)
 
 

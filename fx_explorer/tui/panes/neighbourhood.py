@@ -67,7 +67,7 @@ class NeighbourhoodView(LineView):
         return self._found.centre.position if self._found else 0
 
     @property
-    def found(self) -> Neighbourhood | None:
+    def neighbourhood(self) -> Neighbourhood | None:
         """Return what is shown; None for a graph without nodes."""
         return self._found
 
@@ -224,9 +224,9 @@ class NeighbourhoodView(LineView):
         side = 1 if columns > 0 else -1
         beside = self._column(side) or self._column(2 * side)
         joined = {
-            one if side < 0 else other
-            for one, other, _ in picture.lines
-            if self._at == (other if side < 0 else one)
+            begin if side < 0 else end
+            for begin, end, _ in picture.lines
+            if self._at == (end if side < 0 else begin)
         }
         self._user_goes_to(
             min(

@@ -123,18 +123,21 @@ def frame_titles(neighbourhood: Neighbourhood) -> dict[int, str]:
 def _draw_lines(canvas: Canvas, picture: Picture) -> None:
     """Draw all lines at once, so that they join where they meet."""
     bits: dict[tuple[int, int], int] = {}
-    for one, other, turn in picture.lines:
-        begins, ends = picture.place(one), picture.place(other)
+    for begin, end, turn in picture.lines:
+        begins, ends = picture.place(begin), picture.place(end)
         _across(
-            bits, begins.x if one[0] == "way" else begins.x + begins.width - 1, turn, begins.middle
+            bits,
+            begins.x if begin[0] == "way" else begins.x + begins.width - 1,
+            turn,
+            begins.middle,
         )
         _down(bits, turn, begins.middle, ends.middle)
         _across(bits, turn, ends.x, ends.middle)
     for (x, y), sides in bits.items():
         canvas.put(x, y, _LINES.get(sides, "─" if sides & (EAST | WEST) else "│"), "muted")
-    for _, other, _ in picture.lines:
-        if other[0] != "way":
-            box = picture.place(other)
+    for _, end, _ in picture.lines:
+        if end[0] != "way":
+            box = picture.place(end)
             canvas.put(box.x - 1, box.middle, ARROW, "muted")
 
 

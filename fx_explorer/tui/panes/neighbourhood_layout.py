@@ -67,18 +67,18 @@ def _node_columns(neighbourhood: Neighbourhood) -> dict[int, int]:
         producers.setdefault(consumer, []).append(producer)
     column = {neighbourhood.centre.id: 0}
     for node in sorted(
-        (one for one, step in neighbourhood.steps.items() if step < 0), reverse=True
+        (near for near, step in neighbourhood.steps.items() if step < 0), reverse=True
     ):
         column[node] = (
             min(
-                (column[one] for one in consumers.get(node, ()) if column.get(one, 1) <= 0),
+                (column[near] for near in consumers.get(node, ()) if column.get(near, 1) <= 0),
                 default=0,
             )
             - 1
         )
-    for node in sorted(one for one, step in neighbourhood.steps.items() if step > 0):
+    for node in sorted(near for near, step in neighbourhood.steps.items() if step > 0):
         column[node] = (
-            max((column[one] for one in producers.get(node, ()) if one in column), default=0) + 1
+            max((column[near] for near in producers.get(node, ()) if near in column), default=0) + 1
         )
     return column
 
@@ -180,7 +180,7 @@ def laid_out(neighbourhood: Neighbourhood, room: int) -> Picture:
         {key: box for key, box in placed.items() if key[0] != "way"},
         frames,
         {key: box for key, box in placed.items() if key[0] == "way"},
-        [(one, other, turns[one]) for one, other in columns.lines],
+        [(begin, end, turns[begin]) for begin, end in columns.lines],
         columns.column,
         max(box.x + box.width for box in drawn) + FRAME_CELLS,
         max(box.y + box.height for box in drawn),
@@ -207,8 +207,8 @@ def _groups(neighbourhood: Neighbourhood, columns: Columns) -> list[_Group]:
     kernel_of: dict[Key, int] = {
         ("node", node): kernel.id for node, kernel in neighbourhood.kernels.items()
     }
-    before = {other: one for one, other in columns.lines if other[0] == "way"}
-    after = {one: other for one, other in columns.lines if one[0] == "way"}
+    before = {end: begin for begin, end in columns.lines if end[0] == "way"}
+    after = {begin: end for begin, end in columns.lines if begin[0] == "way"}
     by_kernel: dict[int, _Group] = {}
     groups: list[_Group] = []
     for key, column in columns.column.items():
@@ -238,9 +238,9 @@ def _end(key: Key, following: Mapping[Key, Key]) -> Key:
 def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
     """Return the first row of everything."""
     neighbours: dict[Key, list[Key]] = defaultdict(list)
-    for one, other in columns.lines:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    for begin, end in columns.lines:
+        neighbours[begin].append(end)
+        neighbours[end].append(begin)
     top: dict[Key, int] = {}
     for group in groups:
         _place(group, 0, top)
@@ -288,9 +288,9 @@ def _lanes(columns: Columns) -> dict[tuple[int, Key], int]:
     """Return which of the ways up and down right of a column each beginning of lines takes."""
     lanes: dict[tuple[int, Key], int] = {}
     used: dict[int, int] = defaultdict(int)
-    for one, _ in columns.lines:
-        column = columns.column[one]
-        if (column, one) not in lanes:
-            lanes[column, one] = used[column]
+    for begin, _ in columns.lines:
+        column = columns.column[begin]
+        if (column, begin) not in lanes:
+            lanes[column, begin] = used[column]
             used[column] += 1
     return lanes

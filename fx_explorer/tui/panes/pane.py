@@ -171,7 +171,7 @@ class Pane(TellsUnreadable, Vertical):
         self._region = region if document and document.kind == "graph" else None
         self._shown = lines_in(reader, document, region) if document else EVERY_LINE
         if self._shown.folds(line):
-            self._shown = self._shown.opened()
+            self._shown = self._shown.unfolded()
         self._reader = reader
         self._lit = frozenset()
         if document and document.kind == "graph" and self.slot == "neighbourhood":
@@ -240,7 +240,7 @@ class Pane(TellsUnreadable, Vertical):
         self._times.stop()
         self._shown = lines_in(reader, document, self._region)
         if self._shown.folds(line):
-            self._shown = self._shown.opened()
+            self._shown = self._shown.unfolded()
         self._load_rows(reader, document, self._shown.row_of(line))
         self.show_links(lit)
         return True
@@ -343,10 +343,10 @@ class Pane(TellsUnreadable, Vertical):
         """Show the inputs of a graph, or the directives of assembly, that were folded to a row; the
         cursor goes to the same line.
         """
-        if self.document is None or self._reader is None or self._shown.opened() is self._shown:
+        if self.document is None or self._reader is None or self._shown.unfolded() is self._shown:
             return
         line, lit = self._line_of(self.body.cursor), self._lit
-        self._shown = self._shown.opened()
+        self._shown = self._shown.unfolded()
         if self.document.kind == "graph":
             self._load_rows(self._reader, self.document, line)
         else:
@@ -436,8 +436,8 @@ class Pane(TellsUnreadable, Vertical):
         document = self.document
         if not document or not document.line_count:
             return Content("")
-        if self.picture and self.picture.found:
+        if self.picture and self.picture.neighbourhood:
             return Content(
-                f"{len(self.picture.found.nodes) - 1:,} around {self.picture.found.centre.name}"
+                f"{len(self.picture.neighbourhood.nodes) - 1:,} around {self.picture.neighbourhood.centre.name}"
             )
         return position_text(self.body, document, self._region, len(self._lit), len(self.lit))

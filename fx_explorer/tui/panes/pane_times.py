@@ -72,8 +72,8 @@ class PaneTimes:
         """
         if self._sorting.is_busy:
             return
-        opened = shown.opened().lines
-        lines: Sequence[int] = range(len(times.seconds)) if opened is None else opened
+        unfolded = shown.unfolded().lines
+        lines: Sequence[int] = range(len(times.seconds)) if unfolded is None else unfolded
         if len(lines) <= SORTED_AT_ONCE:
             take(most_expensive_first(lines, times))
             return

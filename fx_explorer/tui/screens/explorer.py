@@ -221,7 +221,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     @in_turn
     async def show_view(self, name: str) -> None:
         """Bring a view to the front and focus it."""
-        widget = await self.views.mounted(name)
+        widget = await self.views.mount_view(name)
         if name != self.view:
             self.views.stop_reading()
         self.views.name_shown = name
@@ -345,7 +345,7 @@ class Explorer(TellsUnreadable, Screen[None]):
             self.remember()
 
     @on(LineView.Found)
-    def found(self, event: LineView.Found) -> None:
+    def count_matches(self, event: LineView.Found) -> None:
         self.find_bar.show_count(event)
 
     @on(TablePane.Moved)

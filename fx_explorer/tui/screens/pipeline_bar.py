@@ -73,7 +73,7 @@ class StepState:
 
     name: str
     state: State
-    found: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
     """``1 graph``, ``0 breaks``, ``23 guards``, most important first; or why the step is
     missing.
     """
@@ -95,7 +95,7 @@ def pipeline(
         running = _furthest(reached)
     failed = {f.stage for f in reader.rows(model.Failure, where="compiler") if f.stage}
     missing = {} if paused else _missing(reader)  # what lies behind the gate is still to come
-    figures = _found(reader)
+    figures = _figures(reader)
     took = _took(reader)
     published = _published(reader, is_at_gate=paused == "backend", has_failed="backend" in failed)
     states = []
@@ -218,7 +218,7 @@ def _missing(reader: SessionReader) -> dict[model.Stage, str]:
     }
 
 
-def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
+def _figures(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
     is_counted = whole.graphs or not not_decoded(reader)
     return {
@@ -227,7 +227,7 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
             breaks_hit(whole.graph_breaks, whole.graph_break_hits, "break"),
             counted(check_count(reader), "guard") if is_counted else "",
         ),
-        "AOTAutograd": _aot_found(reader),
+        "AOTAutograd": _aot_figures(reader),
         "Inductor": _without_empty(_fused(reader)),
         "Kernels": _without_empty(
             f"{whole.kernels:,}" if whole.kernels else "", built_kernels(reader).in_words
@@ -235,7 +235,7 @@ def _found(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _aot_found(reader: SessionReader) -> tuple[str, ...]:
+def _aot_figures(reader: SessionReader) -> tuple[str, ...]:
     operations = partition_operations(reader, graphs_in_use(reader))
     names: tuple[tuple[model.Direction, str], ...] = (
         ("forward", "fwd"),
@@ -296,7 +296,7 @@ def _shortened(state: StepState, parts: int) -> str:
     """
     if state.state == "missing" and 0 < parts < 9:
         return "none"
-    return " · ".join(state.found[:parts])
+    return " · ".join(state.figures[:parts])
 
 
 _LEVELS = (

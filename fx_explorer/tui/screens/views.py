@@ -54,16 +54,16 @@ class Views(Cached, DraggedEdge, Vertical):
         self.name_shown = ""
         """The view on screen; empty before there is one."""
 
-    async def mounted(self, name: str) -> Widget:
+    async def mount_view(self, name: str) -> Widget:
         """Return the widget of a view. Views are mounted when they are first shown, so that
         starting costs only the first.
         """
         if name not in self._by_name:
-            widget = self._by_name[name] = self._made(name)
+            widget = self._by_name[name] = self._make(name)
             await self.mount(widget)
         return self._by_name[name]
 
-    def _made(self, name: str) -> Widget:
+    def _make(self, name: str) -> Widget:
         if name == "overview":
             return self._facts
         if name == "source":

@@ -10,7 +10,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
-from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.panes.around_table import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.conftest import Captured
 from tests.tui.conftest import Driver, OpenApp

@@ -15,7 +15,7 @@ from fx_explorer.instruments.ledger.trial import Ledger
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.controllers.measurements import Measurements
-from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.panes.around_table import TableChart
 from fx_explorer.tui.panes.table_pane import TablePane
 from tests.ledger.test_ledger_rows import CALL, US
 from tests.sessions import write_training_step

@@ -132,7 +132,10 @@ def test_a_step_the_backend_lacks_says_why(tmp_path: Path) -> None:
         tmp_path / "s.fxs", compilation(status="ok", missing_stages=missing), outcome="finished"
     ) as reader:
         inductor = pipeline(reader)[2]
-    assert (inductor.state, inductor.figures) == ("missing", ("backend eager does not use Inductor",))
+    assert (inductor.state, inductor.figures) == (
+        "missing",
+        ("backend eager does not use Inductor",),
+    )
     assert bar_for([inductor], 20).texts == ("none",)
 
 

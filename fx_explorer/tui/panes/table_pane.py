@@ -9,7 +9,6 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -25,7 +24,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import BackgroundTask, TaskResult
 from fx_explorer.tui.content.long_work import FAILED, READING, Reads
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.panes.table_chart import TableChart
+from fx_explorer.tui.panes.around_table import TableChart, TableDetail
 from fx_explorer.tui.panes.table_rows import (
     Arrangement,
     FoldedRows,
@@ -40,15 +39,10 @@ from fx_explorer.tui.panes.table_rows import (
 )
 from fx_explorer.tui.panes.titles import OldFiles, TableNotes
 from fx_explorer.tui.widgets import row_list
-from fx_explorer.tui.widgets.borders import DetailBox
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList
-from fx_explorer.tui.widgets.text_layout import wrapped_text
-
-LEAST_ROWS = 3
-"""What dragging the border leaves to the list, and to the detail."""
 
 TableMaker = Callable[[SessionReader], views.ViewTable]
 
@@ -125,29 +119,26 @@ class TablePane(TellsUnreadable, Vertical):
         self._order: Sequence[int] = ()
         self._sums = ""
         self._words = TableNotes()
-        self._detail_lines = 0
-        """Lines of the longest detail that was shown."""
-        self._wished_detail = 0
-        """The rows that the user has given the detail by dragging its border; 0 for none."""
         self._chart = TableChart()
         self.rows = RowList(())
         self._totals = OneLine(classes="totals")
-        self._detail_box = DetailBox(classes="detail")
-        self.detail = CodeView(
-            line_numbers=False, placeholder="Nothing more is known about this row."
-        )
+        self._detail = TableDetail(self.rows, self._find_detail)
 
     def compose(self) -> ComposeResult:
         yield self._words
         yield self._chart
         yield self.rows
         yield self._totals
-        with self._detail_box:
-            yield self.detail
+        yield self._detail
 
     @property
     def body(self) -> LineView:
         return self.rows
+
+    @property
+    def detail(self) -> CodeView:
+        """Return the text below the rows."""
+        return self._detail.text
 
     @property
     def position(self) -> int:
@@ -233,7 +224,7 @@ class TablePane(TellsUnreadable, Vertical):
         """Show a table. ``reader`` is its own, to be closed with it."""
         is_first = self._whole is None
         if is_first:
-            self._detail_lines = 0
+            self._detail.forget_height()
         before, self._table_reader = self._table_reader, reader
         self._whole = table
         self._show_table(0 if is_first else self.rows.cursor)
@@ -249,7 +240,7 @@ class TablePane(TellsUnreadable, Vertical):
         """Show a sentence in the place of a table that is not there."""
         self.rows.placeholder = words
         self.rows.load(row_list.Rows())
-        self._totals.display = self._detail_box.display = False
+        self._totals.display = self._detail.display = False
 
     def resume(self) -> None:
         """Let the table be made again, because the user asks for it."""
@@ -322,7 +313,7 @@ class TablePane(TellsUnreadable, Vertical):
             self._folding.fold(tree, at, not is_folded if is_folding is None else is_folding)
         self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
         self.rows.move_to(self._order.index(at))
-        self._show_detail()
+        self._detail.renew()
         return True
 
     def _show_table(self, line: int) -> None:
@@ -386,7 +377,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._chart.show(table.chart, self.position)
         self._totals.show(Content(printable(arrangement.totals)))
         self._totals.display = bool(table.rows)
-        self._show_detail()
+        self._detail.renew()
 
     @property
     def svg(self) -> Callable[[], str] | None:
@@ -453,7 +444,7 @@ class TablePane(TellsUnreadable, Vertical):
         event.stop()
         if event.view is self.rows:
             self._chart.point_at(self.position)
-            self._show_detail()
+            self._detail.renew()
             self.post_message(self.Moved(self.place))
 
     def on_table_chart_picked(self, event: TableChart.Picked) -> None:
@@ -467,44 +458,12 @@ class TablePane(TellsUnreadable, Vertical):
         if event.view is self.rows and not self.open_row():
             self.post_message(self.Followed(self.place))
 
-    def _show_detail(self) -> None:
+    def _find_detail(self) -> views.Detail:
         row = self._row()
-        detail = row.detail() if row and row.detail else views.Detail("")
-        width = self.detail.body_width
-        text = (
-            wrapped_text(detail.text, width)
-            if detail.language == "text" and width > 0
-            else detail.text
-        )
-        self._give_room(text)
-        self.detail.load(text, detail.language)
-
-    def _give_room(self, text: str) -> None:
-        """Give the detail the rows that the longest text so far needs, and none where there is no
-        text. It never shrinks, so that the list stands still while the cursor moves.
-        """
-        was_hidden, lines = not self._detail_box.display, text.count("\n") + 1
-        if bool(text) == was_hidden:
-            self._detail_box.display = bool(text)
-            if text:
-                self.call_after_refresh(self._show_detail)  # it has a width only now
-        if text and lines > self._detail_lines and not self._wished_detail:
-            self._detail_lines = lines
-            self._detail_box.styles.max_height = lines + 1
-
-    @on(DetailBox.EdgeDragged)
-    def detail_dragged(self, event: DetailBox.EdgeDragged) -> None:
-        """Make the detail as high as the user drags it."""
-        event.stop()
-        box = self._detail_box
-        room = box.region.bottom - self.rows.region.y
-        self._wished_detail = max(
-            LEAST_ROWS, min(box.region.bottom - event.cell, room - LEAST_ROWS)
-        )
-        box.styles.height = box.styles.max_height = self._wished_detail
+        return row.detail() if row and row.detail else views.Detail("")
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._show_detail)
+        self.call_after_refresh(self._detail.renew)
 
     def _row(self) -> views.TableRow | None:
         rows, position = self._table.rows if self._table else (), self.position

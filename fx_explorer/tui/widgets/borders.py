@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from textual import events
-from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -81,12 +80,6 @@ def move_border(widths: Sequence[int], border: int, by: int) -> list[int]:
     widths_now = list(widths)
     widths_now[border], widths_now[border + 1] = left + by, right - by
     return widths_now
-
-
-class DetailBox(DraggedEdge, Vertical):
-    """Holds the detail below a list; the border between them can be dragged."""
-
-    EDGE = "top"
 
 
 class Separator(Cached):

@@ -1,20 +1,33 @@
-"""A chart above the rows of a table, which follows the cursor."""
+"""Around the rows of a table stand a chart above them, which follows the cursor, and the detail of
+the row under it below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from textual import events
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.visual import Visual
+from textual.widget import Widget
 
 from fx_explorer.drawing.chart import Chart, ChartPiece
+from fx_explorer.drawing.view_table import Detail
+from fx_explorer.tui.failures import TellsUnreadable
+from fx_explorer.tui.widgets.borders import DraggedEdge
+from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import Cached
+from fx_explorer.tui.widgets.text_layout import wrapped_text
 
-LEAST_ROWS = 4
+LEAST_CHART_ROWS = 4
+
+LEAST_ROWS_LEFT = 3
+"""What dragging the border leaves to the list, and to the detail."""
 
 
 class TableChart(Cached):
@@ -65,7 +78,9 @@ class TableChart(Cached):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if self._chart is None:
             return 0
-        return min(self._chart.height(width), max(LEAST_ROWS, self._chart.room(viewport.height)))
+        return min(
+            self._chart.height(width), max(LEAST_CHART_ROWS, self._chart.room(viewport.height))
+        )
 
     def render(self) -> Content:
         return Content("\n").join([_content(line) for line in self._lines()])
@@ -108,3 +123,63 @@ def _style(piece: ChartPiece) -> str:
     if not piece.tone:
         return "$foreground 70%"
     return f"$foreground on {piece.tone}" + (" bold reverse" if piece.is_marked else "")
+
+
+class TableDetail(TellsUnreadable, DraggedEdge, Vertical):
+    """Shows the detail of a row below the list; the border between them can be dragged.
+
+    It has the rows that the longest text so far needs, and none where there is no text. It never
+    shrinks by itself, so that the list stands still while the cursor moves.
+    """
+
+    EDGE = "top"
+
+    def __init__(self, rows: Widget, find_detail: Callable[[], Detail]) -> None:
+        """``rows`` is the list above; ``find_detail`` returns the detail of its row under the
+        cursor.
+        """
+        super().__init__(classes="detail")
+        self._rows = rows
+        self._find_detail = find_detail
+        self._most_lines = 0
+        """Lines of the longest detail that was shown."""
+        self._wished_rows = 0
+        """The rows that the user has given it by dragging its border; 0 for none."""
+        self.text = CodeView(
+            line_numbers=False, placeholder="Nothing more is known about this row."
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self.text
+
+    def renew(self) -> None:
+        """Show the detail of the row under the cursor."""
+        detail = self._find_detail()
+        text, width = detail.text, self.text.body_width
+        if detail.language == "text" and width > 0:
+            text = wrapped_text(text, width)
+        self._give_room(text)
+        self.text.load(text, detail.language)
+
+    def forget_height(self) -> None:
+        """Let the next detail say how high this is, because another table is shown."""
+        self._most_lines = 0
+
+    def _give_room(self, text: str) -> None:
+        was_hidden, lines = not self.display, text.count("\n") + 1
+        if bool(text) == was_hidden:
+            self.display = bool(text)
+            if text:
+                self.call_after_refresh(self.renew)  # it has a width only now
+        if text and lines > self._most_lines and not self._wished_rows:
+            self._most_lines = lines
+            self.styles.max_height = lines + 1
+
+    @on(DraggedEdge.EdgeDragged)
+    def give_dragged_room(self, event: DraggedEdge.EdgeDragged) -> None:
+        """Make it as high as the user drags it."""
+        event.stop()
+        bottom = self.region.bottom
+        most = bottom - self._rows.region.y - LEAST_ROWS_LEFT
+        self._wished_rows = max(LEAST_ROWS_LEFT, min(bottom - event.cell, most))
+        self.styles.height = self.styles.max_height = self._wished_rows

@@ -105,7 +105,9 @@ class Comparisons:
             differences = await read_beside(
                 reader.path, partial(_differences, earlier, self._is_through(reader))
             )
-        from fx_explorer.tui.screens.changes import ChangesScreen  # not needed for the first paint
+        from fx_explorer.tui.screens.differences import (
+            ChangesScreen,  # not needed for the first paint
+        )
 
         await ask(
             self.app,

@@ -244,7 +244,9 @@ class KernelLevels:
         """Show what each MLIR pass did to the selected kernel, in the configuration that is
         shown.
         """
-        from fx_explorer.tui.screens.passes import PassesScreen  # not needed for the first paint
+        from fx_explorer.tui.screens.differences import (
+            PassesScreen,  # not needed for the first paint
+        )
 
         explorer = self._explorer
         kernel = kernel_here(explorer)

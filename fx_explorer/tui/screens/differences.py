@@ -1,10 +1,16 @@
-"""MLIR pass by pass: which passes of Triton's compiler changed a kernel's IR, and how."""
+"""Differences fill a screen: of two captures of one program, with what stands behind the row under
+the cursor; and of a kernel's MLIR, pass by pass, which pass of Triton's compiler changed it, and
+how.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 from textual import work
 from textual.content import Content
@@ -18,14 +24,118 @@ from fx_explorer.instruments.diff.screen import (
     SIGN_KINDS,
     DifferenceScreen,
     diff_rows,
+    figure_columns,
+    figure_row,
 )
+from fx_explorer.instruments.diff.since_last_rows import Differences, rows_behind
+from fx_explorer.instruments.diff.since_last_rows import Row as DifferingRow
 from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff, passes
+from fx_explorer.session import SessionReader
+from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
+SIDES = ("", "before", "now")
+
+NOTHING_LEFT = "There is none on either side."
+NO_FILE = "Your files are as they were captured."
+
+
+class ChangesScreen(DifferenceScreen):
+    """Shows the figures, and the files and kernels that differ, above; below, the lists or texts
+    behind the row under the cursor.
+    """
+
+    def __init__(
+        self,
+        heading: str,
+        before: Path,
+        after: Path,
+        differences: Differences,
+        aspect: str,
+        keymap: Keymap | None = None,
+    ) -> None:
+        """``before`` and ``after`` are the sessions. ``aspect``: the cursor begins on its first
+        row.
+        """
+        super().__init__(
+            heading, RowList(figure_columns(SIDES), id="figures", placeholder=NO_FILE), "", keymap
+        )
+        self._before = before
+        self._after = after
+        self._differences = differences
+        self._first = differences.first_of(aspect)
+
+    def on_mount(self) -> None:
+        self._list.load(FigureRows(self._differences.rows), line=self._first)
+        self._list.styles.max_height = (
+            len(self._differences.rows) + 1
+        )  # the rest is for what stands behind them
+        self._list.focus()
+        self._show_hint("")
+        self._compare(self._first)
+
+    def _has_difference(self, line: int) -> bool:
+        return line < len(self._differences.rows)
+
+    @work(name="compare", group="compare", exclusive=True, description="compare two captures")
+    async def _compare(self, line: int) -> None:
+        """Show what stands behind a row. It is made beside the screen: a source file or a kernel
+        may have 50,000 lines.
+        """
+        await asyncio.sleep(SHOW_DELAY_S)
+        if not self._has_difference(line):
+            return
+        row = self._differences.rows[line]
+        shown = await read_beside(
+            self._after, partial(_behind, self._before, self._differences, row)
+        )
+        self._difference.placeholder = NOTHING_LEFT
+        self._difference.load(Rows(shown.rows))
+        self._difference.show_marks(shown.marks)
+        self._difference.move_to(min(shown.marks, default=0), center=True)
+        title = row.figure.what.strip().removeprefix("→ ")
+        self._title.show(Content.styled(printable(f"{title}: {shown.words}"), "bold"))
+
+
+class FigureRows:
+    """Gives the rows of the differences to the list, as it shows them: there may be 100,000."""
+
+    def __init__(self, rows: Sequence[DifferingRow]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def page(self, start: int, stop: int) -> Sequence[Row]:
+        return [figure_row(row.figure) for row in self._rows[start:stop]]
+
+
+class ShownChange(NamedTuple):
+    """What stands behind a row, as it is shown."""
+
+    rows: list[Row]
+    marks: frozenset[int]
+    """The rows that differ."""
+    words: str
+
+
+def _behind(
+    before: Path, differences: Differences, row: DifferingRow, reader: SessionReader
+) -> ShownChange:
+    with SessionReader(before) as other:
+        rows = rows_behind(other, reader, differences, row)
+    marks = frozenset(i for i, row in enumerate(rows) if row.sign != " ")
+    return ShownChange(
+        diff_rows(rows),
+        marks,
+        difference_in_words(rows, "line" if row.source or row.pair else "entry"),
+    )
+
+
 TELL_S = 0.25
 
-COLUMNS = (
+PASS_COLUMNS = (
     ListColumn("", "muted", "right", min_width=3),
     ListColumn("pass", "strong", min_width=30, max_width=60),
     ListColumn("lines", "muted", "right", min_width=5),
@@ -55,7 +165,7 @@ class PassesScreen(DifferenceScreen):
         FxExplorerError.
         """
         pairs = RowList(
-            COLUMNS,
+            PASS_COLUMNS,
             id="passes",
             placeholder="Compiling the kernel once more, with every pass printed.",
         )

@@ -1,4 +1,4 @@
-"""The app: opens at once, starts the capture beside itself, and shows what it finds as it comes.
+"""The app opens at once, starts the capture beside itself, and shows what it finds as it comes.
 
 It owns the capture, the config and the theme, and hands on what is typed and asked for; what is on
 screen belongs to screens/, and what a key does to a controller (controllers/).

@@ -1,4 +1,4 @@
-"""Which commands do something now, and why the others do not, for menus and the list of commands."""
+"""Some commands do nothing now; menus and the list of commands are told here which, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's settings: ``$XDG_CONFIG_HOME/fx-explorer/config.toml``, by default under
+"""The user's settings are read from ``$XDG_CONFIG_HOME/fx-explorer/config.toml``, by default under
 ``~/.config``.
 
 ::

@@ -1,5 +1,5 @@
-"""Imports, in a thread while the user reads the first screen, the modules that keys will need and
-that screen does not.
+"""Modules that keys will need and the first screen does not are imported in a thread while the user
+reads it.
 
 Imported by the first key that needs them, those of the tables alone would keep it waiting for 150
 ms.

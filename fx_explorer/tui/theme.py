@@ -1,5 +1,5 @@
-"""The two themes of fx-explorer are defined here, and what kinds of text and states of lines look
-like in the theme at hand: variables of the theme in, rich styles out.
+"""Two themes are defined here, and what kinds of text and states of lines look like in the theme at
+hand: variables of the theme in, rich styles out.
 
 Widgets name Textual's own variables only, so they work with any other theme as well. Textual's
 component classes could do what ``Palette`` does, but each is a node that the stylesheet styles for

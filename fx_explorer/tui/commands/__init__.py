@@ -1,5 +1,6 @@
-"""Every command of the app is declared once: bindings, footer, palette, help and the key table in the
-docs come from here. So do the commands that matter in each view, which footer and help begin with.
+"""Every command of the app is declared once: bindings, footer, palette, help and the key table in
+the docs come from here. So do the commands that matter in each view, which footer and help begin
+with.
 
 Data only, no Textual: ``fx-explorer keys`` prints it without starting anything.
 """

@@ -1,5 +1,5 @@
-"""Commands that move: within a list or text, between panes, back and forth, and to what is
-found.
+"""These commands move: within a list or text, between panes, back and forth, and to what is
+searched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Commands for the linked panes: what they show, and what can be asked of the selected line."""
+"""These commands are for the linked panes: what they show, and what can be asked of the selected
+line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of a session, and the commands that open them."""
+"""The views of a session are listed here, with the commands that open them."""
 
 from __future__ import annotations
 

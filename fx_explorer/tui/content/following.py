@@ -1,5 +1,5 @@
-"""The document that a pane turns to when something is selected elsewhere: the file, graph or kernel
-that belongs to it.
+"""A pane turns to another document when something is selected elsewhere: to the file, graph or
+kernel that belongs to it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The nodes of a graph as rows, read from the session page by page. A million nodes open as fast as
-ten.
+"""The nodes of a graph are given as rows, read from the session page by page. A million nodes open
+as fast as ten.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is known about a kernel and about the lines of its levels, for the inspector. It is imported
-when it is asked for.
+"""What is known about a kernel and about the lines of its levels is given to the inspector. This is
+imported when it is asked for.
 """
 
 from __future__ import annotations

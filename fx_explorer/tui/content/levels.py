@@ -1,5 +1,5 @@
-"""What panes below a kernel show: the levels of one kernel in one configuration, or why they are
-not there. No widget.
+"""Panes below a kernel show the levels of one kernel in one configuration, or why they are not
+there. No widget.
 """
 
 from __future__ import annotations

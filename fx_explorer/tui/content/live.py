@@ -1,5 +1,5 @@
-"""A capture followed while it runs: what the worker is doing right now, in the few words the header
-and pipeline bar need.
+"""A capture is followed while it runs: what the worker is doing right now, in the few words the
+header and pipeline bar need.
 
 The data itself is in the session file; notices only say that it changed.
 """

@@ -1,5 +1,5 @@
-"""Which lines of a document a pane shows: all; of a graph those of one region, or its inputs as one
-row; of a level below a kernel its code, with the directives before it as one row.
+"""A pane shows all lines of a document, or some: of a graph those of one region, or its inputs as
+one row; of a level below a kernel its code, with the directives before it as one row.
 
 A *line* is a line of the document, as places, links and the other panes mean it; a *row* is where
 the pane shows it.

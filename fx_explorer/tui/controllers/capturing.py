@@ -1,5 +1,5 @@
-"""Running the target from the keyboard: once more, when its file is saved, without weights; and
-stopping it.
+"""The target is run from the keyboard: once more, when its file is saved, without weights; and it
+is stopped.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What has changed: from the last capture to this one, from one variant to another, and in the files
-since they were captured.
+"""What has changed is compared: from the last capture to this one, from one variant to another, and
+in the files since they were captured.
 
 The differences from the last capture are a card on the overview, and tables that its lines lead to.
 Both are made beside the screen.

@@ -1,4 +1,4 @@
-"""What leaves the screen as text: copied to the clipboard, or written to a file of its own.
+"""Text leaves the screen here: it is copied to the clipboard, or written to a file of its own.
 
 The session itself is saved in ``leaving.py``.
 """

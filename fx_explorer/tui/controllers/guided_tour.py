@@ -1,5 +1,5 @@
-"""The guided tour in the real app: it looks ten times a second whether the step is done, and shows
-the next one.
+"""The guided tour runs in the real app: it looks ten times a second whether the step is done, and
+shows the next one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Compiling kernels below their source: what a pane lacks is compiled beside the screen, and Escape
-stops it.
+"""Kernels are compiled below their source: what a pane lacks is compiled beside the screen, and
+Escape stops it.
 """
 
 from __future__ import annotations

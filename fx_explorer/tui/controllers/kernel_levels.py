@@ -1,5 +1,5 @@
-"""What is below a kernel's source: its levels beside each other, the configurations that it could
-have, and MLIR pass by pass.
+"""What is below a kernel's source is shown: its levels beside each other, the configurations that
+it could have, and MLIR pass by pass.
 
 Where the cursor is on no kernel, the user is told.
 """

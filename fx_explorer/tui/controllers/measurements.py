@@ -1,5 +1,5 @@
-"""Everything that is measured from the keyboard: whether compiling pays, where the time of a call
-goes, how long variants and graph breaks take, and one kernel alone.
+"""Measurements begin from the keyboard: whether compiling pays, where the time of a call goes, how
+long variants and graph breaks take, and one kernel alone.
 
 Other interpreters run the program for it; the results come into the session that is shown.
 """

@@ -1,5 +1,5 @@
-"""What the panes show, and how: the linked panes side by side, the form of a graph in one, the
-region that every view is narrowed to, and the rows of a table.
+"""The user chooses what the panes show, and how: the linked panes side by side, the form of a graph
+in one, the region that every view is narrowed to, and the rows of a table.
 
 Tables say which of their rows belong to a region (``Table.within``); of a graph,
 ``content/shown_lines.py`` knows which of its lines a pane shows.

@@ -1,4 +1,4 @@
-"""Keeping the main screen true while something is captured: header, pipeline and views are made
+"""The main screen is kept true while something is captured: header, pipeline and views are made
 again when there is news.
 """
 

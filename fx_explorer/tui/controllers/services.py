@@ -1,4 +1,5 @@
-"""What every controller needs: the app, the captures, the main screen, and what the user agreed to.
+"""Every controller needs these: the app, the captures, the main screen, and what the user agreed
+to.
 
 The user is asked before anything of a session is run or compiled that they did not capture on this
 machine, and before a program is loaded that can run code of whoever made it.

@@ -1,5 +1,5 @@
-"""Stepping through the compiler from the keyboard, and through Dynamo's bytecode: what can be asked
-of a worker that waits, and why it cannot be asked now.
+"""The user steps through the compiler from the keyboard, and through Dynamo's bytecode: what can be
+asked of a worker that waits, and why it cannot be asked now.
 """
 
 from __future__ import annotations

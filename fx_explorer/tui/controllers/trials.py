@@ -1,5 +1,5 @@
-"""Trials from the keyboard: the program is run again by workers of their own with something changed,
-a graph break fixed or a setting of dynamic shapes.
+"""Trials begin from the keyboard: the program is run again by workers of their own with something
+changed, a graph break fixed or a setting of dynamic shapes.
 """
 
 from __future__ import annotations

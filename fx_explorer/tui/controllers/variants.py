@@ -1,5 +1,5 @@
-"""Compiling another variant from the keyboard: passes, options, regions marked by hand, and stages
-to compile again from.
+"""Another variant is compiled from the keyboard: with passes, options, regions marked by hand, or
+from a stage again.
 """
 
 from __future__ import annotations

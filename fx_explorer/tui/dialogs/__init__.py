@@ -1,1 +1,1 @@
-"""Screens that ask the user something, and what they list."""
+"""Dialogs ask the user something, and list what can be chosen."""

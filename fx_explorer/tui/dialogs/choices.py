@@ -1,4 +1,4 @@
-"""What a chooser lists of a session: documents for a pane, regions for the graphs, variants to
+"""A chooser lists what a session has: documents for a pane, regions for the graphs, variants to
 compare.
 """
 

@@ -1,5 +1,5 @@
-"""Choose one of many by typing: documents, links, places found in the session. What takes long to
-find is looked for beside the screen: keys are answered meanwhile.
+"""The user chooses one of many by typing: documents, links, places in the session. What takes long
+to search is searched beside the screen: keys are answered meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""While a worker measures the program: what it does, and the key that stops it."""
+"""A dialog stays open while a worker measures the program: it says what the worker does, and which
+key stops it.
+"""
 
 from __future__ import annotations
 

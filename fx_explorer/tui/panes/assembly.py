@@ -1,4 +1,4 @@
-"""How PTX, SASS and AMDGCN are shown in a pane: in columns for predicate, opcode and operands, with
+"""PTX, SASS and AMDGCN are laid out in a pane: in columns for predicate, opcode and operands, with
 what the machine code of an instruction says before it.
 
 The opcodes' column is as wide as nearly all of them, but leaves most of the pane to the operands:

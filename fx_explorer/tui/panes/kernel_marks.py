@@ -1,5 +1,5 @@
-"""The marks of kernels in all panes alike: number and colour of each, and what lines of the source
-cost.
+"""Kernels are marked in all panes alike: by the number and colour of each, and by what lines of the
+source cost.
 """
 
 from __future__ import annotations

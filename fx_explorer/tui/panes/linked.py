@@ -1,5 +1,5 @@
-"""Any number of panes side by side. Where the terminal is too narrow for all, as many as fit are
-shown, the others behind tabs.
+"""Any number of panes stand side by side. Where the terminal is too narrow for all, as many as fit
+are shown, the others behind tabs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides what the linked panes show and what is highlighted in them.
+"""The selection decides what the linked panes show and what is highlighted in them.
 
 A pane only tells where its cursor went. The other panes are turned to what belongs there, and the
 linked lines light up; panes moved by it do not answer back, so there is no loop.

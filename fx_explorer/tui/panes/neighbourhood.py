@@ -1,4 +1,6 @@
-"""The neighbourhood of a node in a pane: the user goes from box to box, and Enter walks to one."""
+"""The neighbourhood of a node is shown in a pane: the user goes from box to box, and Enter walks to
+one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A laid out neighbourhood in characters: frames first, lines over them, boxes on top."""
+"""A laid out neighbourhood is drawn in characters: frames first, lines over them, boxes on top."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where boxes, frames and lines of a neighbourhood stand, in cells. Pure data: nothing here draws.
+"""Boxes, frames and lines of a neighbourhood get their places, in cells. Pure data: nothing here
+draws.
 
 What one kernel fuses stands together, in a rectangle that nothing else is in, so that a frame can
 be drawn around it. The rectangles are put below each other, each as near to its neighbours as there

@@ -1,4 +1,4 @@
-"""One of the linked panes: a title, and below it a document of any kind."""
+"""A linked pane shows a title, and below it a document of any kind."""
 
 from __future__ import annotations
 

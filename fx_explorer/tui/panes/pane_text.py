@@ -1,4 +1,4 @@
-"""The text in a pane: source, generated code, IR or a kernel, with all that is written beside its
+"""A pane shows a text: source, generated code, IR or a kernel, with all that is written beside its
 lines.
 """
 

@@ -1,5 +1,5 @@
-"""What a profile says of what a pane shows: the time of each node or line, of all together, and the
-order of a graph's rows by it.
+"""A profile says of what a pane shows the time of each node or line, of all together, and the order
+of a graph's rows by it.
 """
 
 from __future__ import annotations

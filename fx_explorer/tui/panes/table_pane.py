@@ -1,5 +1,5 @@
-"""A view of rows: what it shows, what is worth noticing, the rows in the order that the user wants,
-what they add up to, and details of the row under the cursor.
+"""A view of rows says what it shows and what is worth noticing; it has the rows in the order that
+the user wants, what they add up to, and details of the row under the cursor.
 """
 
 from __future__ import annotations

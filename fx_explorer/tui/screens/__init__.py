@@ -1,1 +1,3 @@
-"""The main screen, and the small ones that open above it."""
+"""Screens fill the terminal: the main one, whose parts stand here too, and those that open above
+it.
+"""

@@ -1,4 +1,5 @@
-"""The main screen: header, pipeline bar, outline, one of the views, inspector line, footer.
+"""The main screen is made of header, pipeline bar, outline, one of the views, inspector line and
+footer.
 
 Every selection goes through it: panes and lists tell it, and it tells the linked selection, the
 inspector line and the history. What the user can ask of what is on it are controllers

@@ -1,4 +1,4 @@
-"""Everything known about one place, as a list that can be followed."""
+"""The inspector lists everything known about one place, and each line of it can be followed."""
 
 from __future__ import annotations
 

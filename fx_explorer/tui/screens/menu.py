@@ -1,4 +1,4 @@
-"""The menu that a leader key opens at the bottom: the keys that may follow it, and what each does."""
+"""A leader key opens a menu at the bottom: the keys that may follow it, and what each does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The regions marked by hand as an edit of the user's source: a diff to read, copy, or write to a
-file of its own.
+"""The regions marked by hand are shown as an edit of the user's source: a diff to read, copy, or
+write to a file of its own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Dynamo's bytecode step by step, forward and back: source and bytecode with their line lit, the
-stack and the variables.
+"""Dynamo's bytecode is read step by step, forward and back: source and bytecode with their line
+lit, the stack and the variables.
 """
 
 from __future__ import annotations

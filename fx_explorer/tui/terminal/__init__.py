@@ -1,1 +1,3 @@
-"""The terminal around the app: clipboard, editor, keys that come late, a window that closes."""
+"""The terminal around the app is spoken to here: its input, its colours, and the programs beside
+it.
+"""

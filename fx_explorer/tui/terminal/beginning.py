@@ -1,5 +1,5 @@
-"""What the terminal is shown and asked before Textual is there, which takes 400 ms to import and to
-paint its first frame, begins here: the first words on screen, and the question for the background.
+"""The terminal shows the first words, and is asked for its background, before Textual is there:
+importing it and painting its first frame takes 400 ms.
 
 The question is sent before Textual is imported, which takes longer than an answer: nobody waits for
 the terminal, unless it is far away. Answers are picked out of what is read from it; the keys are

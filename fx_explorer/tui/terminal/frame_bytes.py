@@ -1,4 +1,5 @@
-"""Turns what changed on screen into what the terminal is sent: the same cells as Textual's, sooner.
+"""What changed on screen is turned into what the terminal is sent: the same cells as Textual's,
+sooner.
 
 Where four panes turn a page, Textual asks every widget on screen for its strips, cuts each of them
 where other widgets begin or end, and makes three objects for each of some 300 pieces, to say where

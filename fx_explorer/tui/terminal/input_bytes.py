@@ -1,5 +1,5 @@
-"""Makes text of the bytes that a terminal sends: the one place that decodes them, and nothing that
-comes in raises.
+"""The bytes that a terminal sends are made into text in this one place, and nothing that comes in
+raises.
 
 What is no UTF-8 (a paste of Latin-1, a meta key that sets the eighth bit) is replaced and counted.
 Mouse reports of the old form, whose bytes are no text, are put in the form of today. Answers that

@@ -1,1 +1,1 @@
-"""Widgets that know nothing of sessions: lists, code, one-line texts, an input line."""
+"""Widgets show lists, code, one-line texts and an input line; they know nothing of sessions."""

@@ -1,4 +1,4 @@
-"""Scrolling and drawing of lines, the lower half of LineView. It only touches the lines on screen.
+"""Lines are scrolled and drawn by the lower half of LineView. It only touches the lines on screen.
 
 Textual's own DataTable, TextArea and Tree build something per line; at 100,000 lines that takes
 seconds and hundreds of megabytes.

@@ -1,4 +1,4 @@
-"""Find in a LineView. It searches in the background and knows the matches so far."""
+"""A LineView is searched in the background; the finder knows the matches so far."""
 
 from __future__ import annotations
 

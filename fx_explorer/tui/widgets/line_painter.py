@@ -1,5 +1,5 @@
-"""Turns the tokens of a line into a Strip in the colours of the theme, and remembers the strips of
-the lines around.
+"""The tokens of a line become a Strip in the colours of the theme, and the strips of the lines
+around are remembered.
 
 Measured at 200×50: a page of code paints in 5 ms because each line is one finished strip, coloured
 once with its background.

@@ -1,4 +1,4 @@
-"""A pane of lines with a cursor, marks and find: the base of CodeView and RowList."""
+"""A pane of lines has a cursor, marks and find: it is the base of CodeView and RowList."""
 
 from __future__ import annotations
 

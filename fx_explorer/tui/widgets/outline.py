@@ -1,4 +1,4 @@
-"""The outline at the left: sources, compilations, their graphs, texts and kernels, as a list that
+"""The outline at the left lists sources, compilations, their graphs, texts and kernels, and it
 folds.
 """
 

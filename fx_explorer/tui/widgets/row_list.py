@@ -1,5 +1,5 @@
-"""A table in a pane: nodes of a graph, guards, an outline. It asks its source only for the page on
-screen.
+"""A table in a pane lists nodes of a graph, guards, an outline. It asks its source only for the
+page on screen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The slim scroll track in a LineView's last column: which glyph stands in which row."""
+"""The slim scroll track in a LineView's last column has a glyph for each row."""
 
 from __future__ import annotations
 

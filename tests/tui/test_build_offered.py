@@ -7,6 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pytest
+
 from fx_explorer.command_line.app import app_for
 from fx_explorer.commands import explore
 from fx_explorer.model import Outcome
@@ -37,8 +39,10 @@ example_inputs = torch.ones(4, 8)
 
 
 async def test_the_key_at_the_pause_builds_what_raised_and_says_that_the_compiled_program_does_not(
-    tmp_path: Path, warm_python: str
+    tmp_path: Path, warm_python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Nobody leaves this app as a user does, so that the folder of its capture stays.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "net.py").write_text(PROGRAM)
     parser = argparse.ArgumentParser()
     explore.add_arguments(parser)

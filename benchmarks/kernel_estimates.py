@@ -21,8 +21,8 @@ from typing import Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.gpus import gpu_of_device
-from fx_explorer.instruments.kernels.kernel_speed import KernelSpeed, kernel_speed
 from fx_explorer.instruments.kernels.measure.kernel_bench import measured
+from fx_explorer.instruments.kernels.measured import KernelSpeed, kernel_speed
 from fx_explorer.instruments.kernels.roofline import microseconds, roofline
 from fx_explorer.model import BenchRequest, CardCeiling, Gpu, Kernel, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
@@ -60,7 +60,7 @@ def main() -> None:
         "--json", type=Path, metavar="FILE", help="write what was measured there, too"
     )
     arguments = parser.parse_args()
-    from fx_explorer.instruments.kernels.measure.card_ceilings import ceilings_of, check_gpu
+    from fx_explorer.instruments.kernels.measure.kernel_timing import ceilings_of, check_gpu
 
     try:
         device = check_gpu()

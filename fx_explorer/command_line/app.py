@@ -95,7 +95,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
     """
     from fx_explorer.command_line.ranks import ReadingProgress
     from fx_explorer.instruments.ranks.compared import compare
-    from fx_explorer.instruments.ranks.text import ranks_text
+    from fx_explorer.instruments.ranks.report import ranks_text
     from fx_explorer.output.text import text_lines
 
     if arguments.output or arguments.run or arguments.step:

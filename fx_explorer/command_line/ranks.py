@@ -70,6 +70,6 @@ def is_of_ranks(target: str) -> bool:
         or (directory / "__main__.py").exists()
     ):
         return False
-    from fx_explorer.instruments.ranks.found_files import has_logs  # not needed for Python files
+    from fx_explorer.instruments.ranks.rank_files import has_logs  # not needed for Python files
 
     return has_logs(directory)

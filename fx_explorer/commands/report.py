@@ -134,7 +134,7 @@ def write_report(reader: SessionReader, output: OutputFile | None) -> None:
 
 def write_text(reader: SessionReader, output: OutputFile | None) -> None:
     """Write the overview and the kernels to ``output``, or to stdout."""
-    from fx_explorer.instruments.kernels.section import kernels_as_text
+    from fx_explorer.instruments.kernels.report import kernels_as_text
     from fx_explorer.report.overview_text import overview_text
 
     columns = width_for(sys.stdout) if output is None else None

@@ -43,7 +43,7 @@ from fx_explorer.analysis.words import (
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
-from fx_explorer.instruments.guards.saved_guards import (
+from fx_explorer.instruments.guards.kinds import (
     NO_GUARDS_OF_PRECOMPILE,
     OF_TORCH_ALONE,
     is_of_saved_code,

@@ -25,19 +25,18 @@ from fx_explorer.instruments.bench.cells import bench_figures
 from fx_explorer.instruments.bench.report import bench_object
 from fx_explorer.instruments.breaks.call_tree import call_trees, distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.breaks.section import called, fallback, graph_break, measured_call
+from fx_explorer.instruments.breaks.report import called, fallback, graph_break, measured_call
 from fx_explorer.instruments.caches.report import caches_of_report
-from fx_explorer.instruments.front_ends.section import front_ends
+from fx_explorer.instruments.front_ends.report import front_ends
 from fx_explorer.instruments.guards.symbols import ExplainedSymbol, symbols
 from fx_explorer.instruments.ledger.figures import ledger_figures
 from fx_explorer.instruments.ledger.report import ledger_object
-from fx_explorer.instruments.memory.report import memory_of_report
-from fx_explorer.instruments.memory.section import saved_tensors
+from fx_explorer.instruments.memory.report import memory_of_report, saved_tensors
 from fx_explorer.instruments.options.explained_options import explained_options
-from fx_explorer.instruments.options.section import compile_option
+from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
-from fx_explorer.instruments.recompiles.section import limit_hit, recompile
-from fx_explorer.instruments.regions.section import region
+from fx_explorer.instruments.recompiles.report import limit_hit, recompile
+from fx_explorer.instruments.regions.report import region
 from fx_explorer.overview.children import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
 from fx_explorer.report.compilations import compilation, intervention, other_variant, total_figures

@@ -12,7 +12,7 @@ import torch
 
 from fx_explorer.instruments.breaks.cut_tensors import KeptAcross
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.breaks.section import graph_break
+from fx_explorer.instruments.breaks.report import graph_break
 from fx_explorer.instruments.breaks.view import kept_line
 from fx_explorer.instruments.memory.view import memory_table
 from tests.capture.recorded import Compile, record

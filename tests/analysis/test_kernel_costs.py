@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from fx_explorer import model
 from fx_explorer.analysis.versions import over_versions, versions
 from fx_explorer.instruments.kernels.costs import kernel_costs
-from fx_explorer.instruments.kernels.section import kernels_as_text
+from fx_explorer.instruments.kernels.report import kernels_as_text
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import ROOT, Captured, OpenedReader
 from tests.sessions import write_training_step

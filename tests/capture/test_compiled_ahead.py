@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fx_explorer.command_line.narrated_capture import amounts
 from fx_explorer.instruments.compile_time.view import time_table
-from fx_explorer.instruments.guards.saved_guards import OF_TORCH_ALONE
+from fx_explorer.instruments.guards.kinds import OF_TORCH_ALONE
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.model import Compilation, ConsoleLine, SavedTensor, SupportReport

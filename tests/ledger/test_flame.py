@@ -26,9 +26,7 @@ from fx_explorer.instruments.ledger.figures import (
     SourceLine,
 )
 from fx_explorer.instruments.ledger.flame import flame, unaccounted_in_words
-from fx_explorer.instruments.ledger.flame_colours import COLOURS
-from fx_explorer.instruments.ledger.flame_picture import flame_svg
-from fx_explorer.instruments.ledger.flame_text import flame_text, in_ascii
+from fx_explorer.instruments.ledger.picture import COLOURS, flame_svg, flame_text, in_ascii
 from fx_explorer.model.rows.measured import LedgerKind
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
 

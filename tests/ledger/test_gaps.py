@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer.analysis.words import short_kernel_name
-from fx_explorer.instruments.ledger.measure.device_calls import assigned
 from fx_explorer.instruments.ledger.measure.gaps import DeviceCall, DeviceWork, IdleGap, gaps
+from fx_explorer.instruments.ledger.measure.rounds import assigned
 from fx_explorer.instruments.ledger.measure.timeline import RawTick, signature
 from fx_explorer.instruments.ledger.report import FORMATS
 from fx_explorer.instruments.ledger.table import gap_rows, place_of

@@ -19,9 +19,8 @@ import traceback
 from pathlib import Path
 
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.instruments.ranks.as_json import ranks_json
 from fx_explorer.instruments.ranks.compared import compare
-from fx_explorer.instruments.ranks.text import ranks_text
+from fx_explorer.instruments.ranks.report import ranks_json, ranks_text
 from tests.readers.torch_trace.mutating import mutated, small_log
 from tests.session.limits import HungError, limited
 

@@ -15,7 +15,7 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
-from fx_explorer.instruments.ranks.found_files import rank_in_name
+from fx_explorer.instruments.ranks.rank_files import rank_in_name
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.temporary_folder import IN_USE_PREFIX, Lock

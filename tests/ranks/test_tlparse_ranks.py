@@ -16,8 +16,7 @@ from fx_explorer import cli
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
 from fx_explorer.instruments.ranks.finding import Aspect
 from fx_explorer.instruments.ranks.groups import agreement
-from fx_explorer.instruments.ranks.reading import opened
-from fx_explorer.instruments.ranks.summarising import Texts
+from fx_explorer.instruments.ranks.reading import Texts, opened
 from tests.ranks.logs_of_ranks import TLPARSE
 
 

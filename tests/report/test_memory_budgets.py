@@ -12,10 +12,13 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.memory.budgets import BudgetTrial, BudgetTrials
-from fx_explorer.instruments.memory.measured_step import MeasuredStep
-from fx_explorer.instruments.memory.picture import BudgetPoint, budgets_svg
-from fx_explorer.instruments.memory.printed_table import trials_json, trials_text
+from fx_explorer.instruments.memory.tried import BudgetTrial, BudgetTrials, MeasuredStep
+from fx_explorer.instruments.memory.tried_report import (
+    BudgetPoint,
+    budgets_svg,
+    trials_json,
+    trials_text,
+)
 from fx_explorer.model import HeldLine
 
 

@@ -31,7 +31,7 @@ from fx_explorer.analysis.regions.annotated_regions import lowerings
 from fx_explorer.analysis.step_record import StepRecord
 from fx_explorer.instruments.breaks.call_tree import tree_lines, trees
 from fx_explorer.instruments.breaks.cut_tensors import KeptValues
-from fx_explorer.instruments.breaks.section import called
+from fx_explorer.instruments.breaks.report import called
 from fx_explorer.instruments.diff.kernel_pairs import code_lines
 from fx_explorer.overview.outline import outline
 from fx_explorer.session import SessionReader

@@ -9,8 +9,16 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.instruments.dynamic import command
-from fx_explorer.instruments.dynamic.sentences import ALWAYS, COLUMNS, advice, cells, verdict
-from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Way
+from fx_explorer.instruments.dynamic.trial import (
+    ALWAYS,
+    COLUMNS,
+    WAYS,
+    DynamicTrial,
+    Way,
+    advice,
+    cells,
+    verdict,
+)
 from fx_explorer.model import Outcome
 from tests.figures import figures
 

@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.client.log_reading import LogReadingProcess
-from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
+from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.model import Notice
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace.read_log import LogReading, read_log

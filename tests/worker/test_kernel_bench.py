@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.instruments.kernels.kernel_bench import measure_kernel
-from fx_explorer.instruments.kernels.measure.kernel_alone import made, with_options
-from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
+from fx_explorer.instruments.kernels.measure.kernel_bench import (
+    made,
+    measured,
+    usual_launch,
+    with_options,
+)
 from fx_explorer.instruments.kernels.measure.kernel_timing import (
     MAX_RUNS,
     MIN_RUNS,
@@ -19,6 +22,7 @@ from fx_explorer.instruments.kernels.measure.kernel_timing import (
     runs_for,
     spans,
 )
+from fx_explorer.instruments.kernels.measured import measure_kernel
 from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
 from fx_explorer.session import SessionReader
 from tests.worker.launched import ARGUMENTS, FLOATS, launched_session

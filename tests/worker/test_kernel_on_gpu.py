@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from fx_explorer.instruments.kernels.disassembling import with_sass
-from fx_explorer.instruments.kernels.kernel_bench import measure_kernel
-from fx_explorer.instruments.kernels.kernel_speed import kernel_speed
+from fx_explorer.instruments.kernels.measured import kernel_speed, measure_kernel
 from fx_explorer.model import Artifact, CardCeiling, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 

@@ -10,8 +10,14 @@ import sys
 
 from fx_explorer.command_line.capture_options import add_capture_arguments, request_from
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.dynamic.sentences import COLUMNS, advice, cells, verdict
-from fx_explorer.instruments.dynamic.trial import DynamicTrial, try_dynamic
+from fx_explorer.instruments.dynamic.trial import (
+    COLUMNS,
+    DynamicTrial,
+    advice,
+    cells,
+    try_dynamic,
+    verdict,
+)
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output.table import IN_A_FILE, Table
 from fx_explorer.output.terminal import tell, width_for

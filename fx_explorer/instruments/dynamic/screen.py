@@ -17,9 +17,17 @@ from textual.worker import Worker
 
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.instruments.dynamic.sentences import COLUMNS as TRIAL_COLUMNS
-from fx_explorer.instruments.dynamic.sentences import advice, cells, told, verdict
-from fx_explorer.instruments.dynamic.trial import WAYS, DynamicTrial, Told, Way
+from fx_explorer.instruments.dynamic.trial import COLUMNS as TRIAL_COLUMNS
+from fx_explorer.instruments.dynamic.trial import (
+    WAYS,
+    DynamicTrial,
+    Told,
+    Way,
+    advice,
+    cells,
+    outcome_in_words,
+    verdict,
+)
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import CopyWanted
@@ -195,7 +203,7 @@ def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list
     """Return the text about the way under the cursor; once the trials have ended, also a conclusion
     from all of them.
     """
-    here = [f"{trial.way}: {told(trial)}" for trial in trials if trial.way == way]
+    here = [f"{trial.way}: {outcome_in_words(trial)}" for trial in trials if trial.way == way]
     if is_running:
         return here
     return [

@@ -1,12 +1,11 @@
-"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program, each captured by
-a worker of its own.
+"""This module tries ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program, each
+captured by a worker of its own, and says what came of it: a table, a verdict, and what to write.
 
 Nothing is built. Whether other inputs need a compilation more is what the guards of the finished
 capture say: they are asked (``what_if``), the program is not run again.
 
-A trial that marks a size or number as dynamic and counts the compilations again.
-
-No source is changed for it: torch takes the marks from an environment variable
+``try_marks`` marks some sizes or numbers as dynamic and counts the compilations again. No source is
+changed for it: torch takes the marks from an environment variable
 (``torch.compiler.config.dynamic_sources``).
 """
 
@@ -22,11 +21,12 @@ from typing import Literal
 from fx_explorer import model
 from fx_explorer.analysis.naming import plain_source
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures, totals
-from fx_explorer.analysis.words import counted
+from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.client.capture import Capture
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
+from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import HERE, TrialWorker, recapture, say_nothing, straight_through
 
@@ -77,9 +77,6 @@ async def try_dynamic(
     ``others`` is an expression as ``--inputs`` takes it; empty: twice the batch. Whoever stops
     listening in the middle of a trial ends its worker. Raises UsageError for a script, as soon as
     it begins, and SessionWriteError when there is no room for a session.
-
-    Whoever stops listening in the middle of one ends its worker. Raises UsageError for a script, as
-    soon as it begins, and SessionWriteError when there is no room for a session.
     """
     for way in WAYS:
         tell(way, "starting Python")
@@ -224,3 +221,146 @@ async def try_marks(
 
 def _compilations(reader: SessionReader) -> int:
     return totals(reader).compilations
+
+
+COLUMNS = (
+    Column("way"),
+    Column("compiled", is_number=True),
+    Column("graphs", is_number=True, priority=5),
+    Column("guards", is_number=True, priority=2),
+    Column("free sizes", is_number=True),
+    Column("fixed sizes", is_number=True, priority=1),
+    Column("kernels", is_number=True, priority=4),
+    Column("compile s", is_number=True, priority=3),
+    Column("other inputs", narrowing="wrapped", least=18),
+)
+
+ALWAYS = "torch.compile(…, dynamic=True)"
+
+
+def cells(trial: DynamicTrial) -> tuple[str, ...]:
+    """Return the cells of a trial's row under COLUMNS. For a program that did not come to its end,
+    they are the way and, in the last place, the reason.
+    """
+    if not trial.is_whole:
+        return (trial.way, *[""] * (len(COLUMNS) - 2), outcome_in_words(trial))
+    session_figures = trial.figures
+    if session_figures.recompiles:
+        compiled = f"{session_figures.compiled} ({session_figures.recompiles} again)"
+    else:
+        compiled = str(session_figures.compiled)
+    numbers = (
+        session_figures.graphs,
+        session_figures.guards,
+        session_figures.free_sizes,
+        session_figures.fixed_sizes,
+        session_figures.kernels,
+    )
+    return (
+        trial.way,
+        compiled,
+        *map(str, numbers),
+        f"{session_figures.compile_s:.1f}",
+        outcome_in_words(trial),
+    )
+
+
+def outcome_in_words(trial: DynamicTrial) -> str:
+    """Say what becomes of the other inputs and why; or how the program ended."""
+    if not trial.is_whole:
+        return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
+    return f"{trial.others or 'not known'}: {trial.reason}".removesuffix(": ")
+
+
+def advice(trials: Sequence[DynamicTrial]) -> str:
+    """Say what to write into the program, one line per size; empty when nothing helps, or nothing
+    is needed.
+    """
+    found = {trial.way: trial for trial in trials}
+    if _fits(found.get("dynamic=None")):
+        return ""
+    marked = found.get("mark_dynamic")
+    if marked and _fits(marked) and marked.free_sizes:
+        return "\n".join(
+            f"torch._dynamo.mark_dynamic({name}, {size})" for name, size in marked.free_sizes
+        )
+    return ALWAYS if _fits(found.get("dynamic=True")) else ""
+
+
+def verdict(trials: Sequence[DynamicTrial]) -> str:
+    """Say in a few sentences what the trials showed that were made so far."""
+    parts = [_best(trials)] if trials else []
+    parts += [
+        f"{trial.way} did not come to its end: {outcome_in_words(trial)}."
+        for trial in trials
+        if not trial.is_whole
+    ]
+    if len(trials) < len(WAYS):
+        parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
+    return " ".join(part for part in parts if part)
+
+
+def _best(trials: Sequence[DynamicTrial]) -> str:
+    found = {trial.way: trial for trial in trials}
+    default, marked, always = (
+        found.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
+    )
+    if _fits(default):
+        return "The compiled code takes the other inputs as it is: nothing has to be marked."
+    if marked and _fits(marked) and marked.free_sizes:
+        return (
+            f"mark_dynamic makes one compilation serve both{_rather_than(marked, always)}. "
+            f"{_default(default)}"
+        ).rstrip()
+    if _fits(always):
+        return (
+            f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}"
+        ).rstrip()
+    refused = next(
+        (
+            trial
+            for trial in (marked, always, default)
+            if trial and trial.others == "compiled again"
+        ),
+        None,
+    )
+    if refused:
+        return f"No way makes one compilation serve both: {first_line(refused.reason)}."
+    reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")
+    if reason:
+        return (
+            "Whether the other inputs are compiled again is not known: "
+            f"{first_line(reason).rstrip('.')}."
+        )
+    return ""
+
+
+def _fits(trial: DynamicTrial | None) -> bool:
+    return trial is not None and trial.is_whole and trial.others == "used again"
+
+
+def _rather_than(marked: DynamicTrial, always: DynamicTrial | None) -> str:
+    if always is None or not _fits(always):
+        return ""
+    of_always, of_marked = always.figures, marked.figures
+    if (of_always.free_sizes, of_always.guards) == (of_marked.free_sizes, of_marked.guards):
+        return "; dynamic=True does the same"
+    return (
+        f"; dynamic=True does too, with {counted(of_always.free_sizes, 'free size')} in place "
+        f"of {of_marked.free_sizes}"
+    )
+
+
+def _but_not(marked: DynamicTrial | None) -> str:
+    if marked is None or not marked.is_whole or marked.others != "compiled again":
+        return ""
+    return f", mark_dynamic does not ({first_line(marked.reason)})"
+
+
+def _default(default: DynamicTrial | None) -> str:
+    if default is None or default.others != "compiled again":
+        return ""
+    return (
+        "By default torch compiles once more when a size has changed, and keeps that size "
+        "dynamic from then on."
+    )

@@ -24,9 +24,10 @@ from fx_explorer.instruments.guards.guard_tree import (
     most_expensive,
     verdicts,
 )
-from fx_explorer.instruments.guards.kinds import KIND_IN_WORDS, guard_kinds
-from fx_explorer.instruments.guards.saved_guards import (
+from fx_explorer.instruments.guards.kinds import (
+    KIND_IN_WORDS,
     NO_GUARDS_OF_PRECOMPILE,
+    guard_kinds,
     is_of_saved_code,
     is_precompiled,
     saved_guards,

@@ -1,5 +1,6 @@
-"""The configurations of a kernel side by side, and the texts of each: what a session knows of
-builds.
+"""This module lists what a session knows of a kernel's builds: its configurations side by side, the
+texts of each, and the estimate of a call. It also picks the kernel to look below when nothing is
+selected, or says why there is none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
-from fx_explorer.analysis.kernel_documents import options_that_differ, text_of_level
+from fx_explorer.analysis.kernel_documents import options_that_differ, session_gpu, text_of_level
+from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.instruments.kernels.assembly.instructions import InstructionMix, instructions, mix
 from fx_explorer.instruments.kernels.counts import kernel_uses
 from fx_explorer.instruments.kernels.occupancy import Occupancy, occupancy
@@ -25,6 +27,7 @@ from fx_explorer.instruments.kernels.unknown_without_gpu import (
 )
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.kernels import kernel_languages
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +199,48 @@ def _of_library(name: str) -> list[str]:
     if "scaled_dot_product" in name:
         return [SDPA]
     return [PADDING] if _PRODUCT.search(name) else []
+
+
+NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
+FOR_THE_CPU = (
+    "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu "
+    "h100, for example."
+)
+ONLY_LIBRARIES = "This session has no Triton kernels: all it computes are calls of libraries."
+NO_GPU = (
+    "This session has no Triton kernels: all it computes are calls of libraries. Capture it "
+    "with --gpu h100, for example."
+)
+
+
+def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel | None:
+    """Return the first Triton kernel of the compilation that is looked at, forward before backward;
+    of any other compilation if it has none.
+    """
+    kernels = triton_kernels(reader)
+    return next(
+        (kernel for kernel in kernels if kernel.compilation == compilation),
+        next(iter(kernels), None),
+    )
+
+
+def why_no_triton(reader: SessionReader) -> str:
+    languages = kernel_languages(reader)
+    if not languages:
+        return NONE_YET
+    if languages != {"extern"}:
+        return FOR_THE_CPU
+    return ONLY_LIBRARIES if session_gpu(reader) else NO_GPU
+
+
+def why_no_kernels(reader: SessionReader) -> str:
+    """Return why a view of kernels is empty."""
+    if why := not_decoded(reader) or why_not_in_text(reader, "kernels"):
+        return why
+    if reader.meta("outcome") is None:
+        return "None so far: kernels are written at the end of a compilation."
+    compilations = reader.rows(model.Compilation)
+    reasons = {(c.missing_stages or {}).get("kernel", "") for c in compilations} - {""}
+    if reasons:
+        return f"No kernels: {'; '.join(sorted(reasons))}."
+    return "No kernels: no compilation got as far as generating code."

@@ -28,9 +28,13 @@ from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.kernels.assembly.listing import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
 from fx_explorer.instruments.kernels.card import measured_card
-from fx_explorer.instruments.kernels.kernel_bench import TIMEOUT_S, measure_kernel
-from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.launched import real_builds, was_launched
+from fx_explorer.instruments.kernels.measured import (
+    TIMEOUT_S,
+    kernel_speed,
+    measure_kernel,
+    speed_in_words,
+)
 from fx_explorer.instruments.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
 from fx_explorer.output.terminal import width_for
@@ -137,7 +141,7 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
     may read a copy.
     """
     from fx_explorer.instruments.kernels.disassembling import with_sass
-    from fx_explorer.instruments.kernels.launched_text import launched_kernel_text
+    from fx_explorer.instruments.kernels.report import launched_kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:
         raise UsageError(

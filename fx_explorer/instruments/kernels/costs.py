@@ -20,7 +20,7 @@ from fx_explorer.analysis.versions import Version, versions
 from fx_explorer.instruments.kernels.candidates import estimate
 from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
-from fx_explorer.instruments.kernels.profiled_kernels import profiled_kernels
+from fx_explorer.instruments.kernels.launched import profiled_kernels
 from fx_explorer.instruments.kernels.roofline import roofline
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -1,23 +1,37 @@
-"""Kernels and their configurations as text for a terminal or a file."""
+"""Kernels are written here as text for a terminal or a file, and what each costs as JSON for the
+report.
+
+One kernel is shown with its configurations side by side, those that are estimated or built and those
+that were launched on a real GPU; all kernels of a session with the columns of the app's view, or
+those of them that there is room for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import options_that_differ
 from fx_explorer.analysis.links.selection import definition
-from fx_explorer.analysis.words import compile_error, counted
+from fx_explorer.analysis.versions import over_versions
+from fx_explorer.analysis.whole_session import is_tritonparse
+from fx_explorer.analysis.words import compile_error, counted, listed, size
 from fx_explorer.instruments.kernels.assembly.instructions import mix_in_words
 from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff
 from fx_explorer.instruments.kernels.candidates import (
     Candidate,
+    beside_each_other,
     candidates,
     estimate,
     instruction_mix,
     shared_options,
     what_is_not_known,
 )
+from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs, time_kinds
+from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
+from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.occupancy import Limit, Occupancy
 from fx_explorer.instruments.kernels.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
@@ -208,3 +222,123 @@ def pass_text(compiler_pass: Pass) -> str:
         else:
             lines.append(f"{row.sign} {row.after if row.before is None else row.before}")
     return "\n".join(lines) + "\n"
+
+
+NOT_TIMED = "not timed"
+PICKED = "picked"
+
+
+def launched_kernel_text(
+    reader: SessionReader, kernel: model.Kernel, width: int | None = None
+) -> str:
+    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells, None where a
+    program reads.
+    """
+    rows = real_builds(reader, kernel)
+    gpu = card(reader)
+    picked = next((row for row in rows if row.is_picked), rows[0])
+    toolchain = f" ({picked.toolchain})" if picked.toolchain else ""
+    who = "" if is_tritonparse(reader) else " by torch"
+    blocks: list[Block] = [named(reader, kernel)]
+    blocks += [f"built and run{who} on {picked.gpu}{toolchain}"]
+    if gpu:
+        blocks.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
+    if sentence := not_described(reader):
+        blocks.append(sentence)
+    if counts := instruction_mix(reader, picked):
+        blocks.append(f"configuration {picked.position}: {mix_in_words(counts)}")
+    blocks += [
+        *shared_in_words(rows),
+        "",
+        table(_with_times(reader, rows, gpu)),
+        "",
+        *launches_in_words(reader, kernel),
+    ]
+    if speed := kernel_speed(reader, kernel):
+        blocks += ["", *speed_in_words(speed, gpu)]
+    return text_of(blocks, width)
+
+
+def _with_times(
+    reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
+) -> list[list[str]]:
+    """Return the table of configurations with what the autotuner found."""
+    candidates = beside_each_other(reader, rows, gpu)
+    heading, *lines = configurations(candidates)
+    times = [
+        [microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""]
+        for row in rows
+    ]
+    return [
+        [*heading, "autotuner", ""],
+        *([*line, *time] for line, time in zip(lines, times, strict=True)),
+    ]
+
+
+COLUMNS = (
+    Column("kernel", narrowing="cut", least=24),
+    Column("frame", priority=5),
+    Column("version", priority=6),
+    Column("direction", priority=3),
+    Column("your line", narrowing="cut", least=18),
+    Column("module", narrowing="cut", least=14, priority=1),
+    Column("bytes", is_number=True, priority=2),
+    Column("time", is_number=True),
+    Column("known", priority=4),
+    Column("calls", is_number=True, priority=7),
+)
+
+
+def kernel_cost(cost: KernelCost) -> dict[str, Any]:
+    """Return the line, the modules, the bytes and the time of all calls, and which version of its
+    function a kernel is of.
+    """
+    version = cost.version
+    return {
+        "line": {"file": cost.lines[0][0], "line": cost.lines[0][1]} if cost.lines else None,
+        "modules": list(cost.modules),
+        "calls": cost.use.calls,
+        "bytes": cost.size_bytes if cost.size_bytes >= 0 else None,
+        "seconds": cost.time_s or None,
+        "seconds_are": cost.time_kind or None,
+        "version": {"number": version.number, "of": version.count, "function": version.function}
+        if version
+        else None,
+    }
+
+
+def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
+    """Return the kernels as a table, and below it what they add up to; empty without kernels. In a
+    ``width``, long names are cut in the middle, and below the table stands which columns were left
+    out; None is for all there is.
+    """
+    costs = kernel_costs(reader)
+    if not costs:
+        return ""
+    table = Table(COLUMNS, [_cells(cost) for cost in costs])
+    return text_of([table, "", _sum(reader, costs)], width)
+
+
+def _cells(cost: KernelCost) -> tuple[str, ...]:
+    version, kernel = cost.version, cost.use.kernel
+    return (
+        kernel.name,
+        f"[{version.name}]" if version else "",
+        version.in_words if version else "",
+        kernel.direction,
+        cost.line_in_words,
+        cost.module_in_words,
+        size(cost.size_bytes) if cost.size_bytes >= 0 else "",
+        microseconds(cost.time_s) if cost.time_s else "",
+        cost.time_kind,
+        f"{cost.use.calls:,}",
+    )
+
+
+def _sum(reader: SessionReader, costs: Sequence[KernelCost]) -> str:
+    moved = sum(max(0, cost.size_bytes) for cost in costs)
+    took_s = sum(cost.time_s for cost in costs)
+    took = [f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})"] if took_s else []
+    parts = [counted(len(costs), "kernel"), *([size(moved)] if moved else []), *took]
+    added = over_versions(reader, {cost.use.kernel.compilation for cost in costs})
+    return " · ".join([*parts, *([f"a sum {added}"] if added else [])])

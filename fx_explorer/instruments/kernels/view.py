@@ -17,6 +17,7 @@ from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import bar, counted, size
 from fx_explorer.drawing.colours import kernel_number
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.counts import (
     KernelUse,
@@ -24,8 +25,7 @@ from fx_explorer.instruments.kernels.counts import (
     kind_in_words,
     run_in_words,
 )
-from fx_explorer.instruments.kernels.first_kernel import why_no_kernels
-from fx_explorer.instruments.kernels.profiled_kernels import profile_in_words
+from fx_explorer.instruments.kernels.launched import profile_in_words
 from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import launch_counts

@@ -84,7 +84,7 @@ def ledger_table(reader: SessionReader) -> ViewTable:
 
 
 def _svg(figures: LedgerFigures) -> str:
-    from fx_explorer.instruments.ledger.flame_picture import flame_svg
+    from fx_explorer.instruments.ledger.picture import flame_svg
 
     return flame_svg(figures)
 

@@ -1,5 +1,6 @@
-"""The memory of a step as text, markdown, CSV and JSON: the answer first, then the peak and the
-timeline.
+"""The memory of a step is written here as text, markdown, CSV and JSON: the answer first, then the peak
+and the timeline. For the JSON report, so is each value that a forward saves for the backward, with
+the reason of the partitioner.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.cut_text import cut_in_middle
-from fx_explorer.instruments.memory.choices import Recomputed, recomputed, why
 from fx_explorer.instruments.memory.replay import UNKNOWN
-from fx_explorer.instruments.memory.saved_values import computed_total, saved_in_words
+from fx_explorer.instruments.memory.saved_values import (
+    Recomputed,
+    SavedValue,
+    choices,
+    computed_total,
+    kept_bytes,
+    recomputed,
+    saved_in_words,
+    saved_values,
+    user_names,
+    why,
+)
 from fx_explorer.instruments.memory.session_memory import SessionMemory, session_memory
 from fx_explorer.instruments.memory.step import KINDS, Held
 from fx_explorer.instruments.memory.usage import (
@@ -383,3 +394,39 @@ FORMATS: dict[str, Callable[[MemoryReport], str]] = {
     "csv": memory_csv,
     "markdown": memory_markdown,
 }
+
+
+def saved_tensors(reader: SessionReader) -> list[Json]:
+    """Return each value that a forward saves, with what the partitioner decided on."""
+    decided, values = choices(reader), saved_values(reader)
+    names = user_names(reader, values)
+    return [
+        _saved_tensor(
+            value,
+            decided.get((value.saved.compilation, value.saved.name)),
+            names.get(value.saved.id, value.saved.name),
+        )
+        for value in values
+    ]
+
+
+def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
+    """Return one value that the forward saves. A size that is a symbol stays text."""
+    saved = value.saved
+    return {
+        "compilation": value.compilation,
+        "name": saved.name,
+        "user_name": name,
+        "kind": saved.kind,
+        "shape": [int(dim) if dim.isdecimal() else dim for dim in saved.shape],
+        "dtype": saved.dtype,
+        "bytes": saved.size_bytes,
+        "storage": saved.storage or None,
+        "storage_bytes": kept_bytes(saved),
+        "why": why(choice) if choice else None,
+        "weight": choice.weight if choice and choice.weight >= 0 else None,
+        "producer": value.producer or None,
+        "file": value.file or None,
+        "line": value.line or None,
+        "consumers": list(value.consumers),
+    }

@@ -1,4 +1,6 @@
-"""View 7: what the forward keeps in memory for the backward."""
+"""This module makes the tables of the app about memory: what the forward keeps for the backward
+(view 7), and what a step holds kernel after kernel, with what makes up each moment (view %).
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,30 @@ from fx_explorer.analysis.words import counted, listed, module_file, share, size
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.breaks.cut_tensors import NO_TENSORS
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.memory.choices import Recomputed, choices, recomputed, why
 from fx_explorer.instruments.memory.saved_values import (
+    Recomputed,
     SavedValue,
+    choices,
     computed_total,
     kept_bytes,
+    recomputed,
+    saved_in_words,
     saved_paths,
     saved_total,
     saved_values,
     saving_compilations,
     user_names,
+    why,
 )
+from fx_explorer.instruments.memory.session_memory import session_memory
+from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind
+from fx_explorer.instruments.memory.usage import LEGEND, TimelineRow, Usage, bar, timeline, usage
+from fx_explorer.instruments.memory.verdict import IN_WORDS, frame_of, name_of, verdict, where
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
 
-COLUMNS = (
+SAVED_COLUMNS = (
     TableColumn("size", is_number=True, min_width=8, total=lambda value: size(round(value))),
     TableColumn("share", "muted", is_number=True),
     TableColumn("version", "warning", min_width=7, priority=1),
@@ -54,9 +64,9 @@ def memory_table(reader: SessionReader) -> ViewTable:
         shows="What the forward saves for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
-        columns=COLUMNS
+        columns=SAVED_COLUMNS
         if several
-        else tuple(column for column in COLUMNS if column.title != "version"),
+        else tuple(column for column in SAVED_COLUMNS if column.title != "version"),
         rows=[
             *(
                 _row(value, whole, _Names(names, sizes), _why(decided, value), several)
@@ -267,3 +277,95 @@ def _why_empty(reader: SessionReader) -> str:
             "AOTAutograd)."
         )
     return "Nothing is kept: the backward needs no value of the forward."
+
+
+BAR_CELLS = 24
+
+BIGGEST = 15
+"""What is held at a moment is listed so far one by one."""
+
+MOMENT_COLUMNS = (
+    TableColumn("pass", "muted", min_width=4),
+    TableColumn("your line", "link", min_width=16, max_width=24, keeps="end"),
+    TableColumn("module", min_width=12, max_width=26, priority=1, keeps="end"),
+    TableColumn("held", is_number=True, min_width=8),
+    TableColumn("of the peak", "good", is_bar=True, min_width=BAR_CELLS),
+    TableColumn("kernel", "muted", min_width=16, max_width=60, priority=2, keeps="name"),
+)
+
+NOTHING_YET = "Nothing so far: it is known when output code has been written."
+
+
+def step_memory_table(reader: SessionReader) -> ViewTable:
+    memory, paths = session_memory(reader), source_paths(reader)
+    used = usage(memory.step)
+    sentences = verdict(memory, used, paths, saved=saved_in_words(reader))
+    is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
+    return ViewTable(
+        shows="What a step holds in memory, kernel after kernel.",
+        notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",
+        origin="the wrappers around the kernels, read statement by statement; nothing was measured",
+        columns=MOMENT_COLUMNS,
+        rows=[_moment_row(used, row, paths, sentences) for row in timeline(used)]
+        if memory.is_known
+        else (),
+        empty=NOTHING_YET if is_running else " ".join(sentences),
+    )
+
+
+def _moment_row(
+    used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]
+) -> TableRow:
+    moment, node = row.moment, row.node
+    whole = used.peak.total_bytes
+    cells = (
+        {"forward": "→", "backward": "←"}.get(moment.direction, ""),
+        in_file(paths[node.file], node.line) if node and node.file in paths else "",
+        node.module if node else "",
+        size(row.point.total_bytes),
+        bar(row.point, whole, BAR_CELLS),
+        moment.call.name
+        if row.calls == 1
+        else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
+    )
+    held = float(row.point.total_bytes)
+    values = {"held": held, "of the peak": held}
+    return TableRow(
+        cells,
+        moment.call.place,
+        lambda: Detail(_detail(used, row, paths, sentences)),
+        values=values,
+    )
+
+
+def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> str:
+    """Say what is held at the moment, by kind and the biggest one by one, then the whole answer."""
+    point = row.point
+    held = used.held_at(point.at)
+    rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])
+    lines = [
+        f"{frame_of(row.moment)} · {row.moment.call.name}: {size(point.total_bytes)}, "
+        f"{share(point.total_bytes, used.peak.total_bytes)} of the peak",
+        *(
+            _kind(kind, point.by_kind[kind], point.total_bytes)
+            for kind in KINDS
+            if kind in point.by_kind
+        ),
+        "",
+        *(_held(held_tensor, paths) for held_tensor in held[:BIGGEST]),
+        *([f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []),
+        "",
+        *sentences,
+    ]
+    return "\n".join(lines)
+
+
+def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:
+    return f"{size(size_bytes):>10}  {share(size_bytes, whole):>5}  {IN_WORDS[kind][0]}"
+
+
+def _held(held_tensor: Held, paths: dict[int, str]) -> str:
+    return (
+        f"{size(max(0, held_tensor.size_bytes)):>10}  {IN_WORDS[held_tensor.kind][0]:<11} {name_of(held_tensor)}  "
+        f"{where(held_tensor.node, paths)}"
+    ).rstrip()

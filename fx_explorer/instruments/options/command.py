@@ -103,8 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _known(arguments: argparse.Namespace) -> int:
     from fx_explorer.instruments.options.option_words import WORDS
-    from fx_explorer.instruments.options.section import known_options
-    from fx_explorer.instruments.options.text import known_text
+    from fx_explorer.instruments.options.report import known_options, known_text
 
     if arguments.trying:
         raise UsageError("--try needs a target or a session: something to capture")
@@ -171,8 +170,7 @@ def _check_name(name: str, known: list[str], remark: str) -> None:
 
 
 def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
-    from fx_explorer.instruments.options.section import compile_option
-    from fx_explorer.instruments.options.text import option_text, options_text
+    from fx_explorer.instruments.options.report import compile_option, option_text, options_text
 
     if arguments.format == "json":
         listed = [
@@ -192,7 +190,7 @@ def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None
 
 async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not come to its end."""
-    from fx_explorer.instruments.options.text import figures_text
+    from fx_explorer.instruments.options.report import figures_text
     from fx_explorer.instruments.options.trial import (
         ended_in_words,
         figures_of,

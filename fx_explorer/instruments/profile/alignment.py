@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fx_explorer.instruments.profile.names import without_number
+from fx_explorer.instruments.profile.event_names import without_number
 from fx_explorer.model import ProfileJoin
 
 

@@ -15,11 +15,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.module_paths import in_words
 from fx_explorer.instruments.kernels.costs import KernelCost, Line, kernel_costs
-from fx_explorer.instruments.kernels.profiled_kernels import (
-    ProfiledKernel,
-    last_profile,
-    profiled_kernels,
-)
+from fx_explorer.instruments.kernels.launched import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.instruments.modules.tree import ModuleRow, module_tree
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths

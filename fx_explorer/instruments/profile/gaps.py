@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fx_explorer.instruments.profile.event_names import COMPILING, OPTIMIZER, is_region, region_of
 from fx_explorer.instruments.profile.graph_calls import US, LaunchFinder
-from fx_explorer.instruments.profile.marks import is_region
-from fx_explorer.instruments.profile.outside import COMPILING, OPTIMIZER, region_of
 from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 
 SHORTEST_US = 1.0

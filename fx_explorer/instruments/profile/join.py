@@ -16,22 +16,25 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.profile.alignment import align
-from fx_explorer.instruments.profile.compiled_graphs import (
-    CompiledGraph,
-    compiled_graphs,
-    graphs_of,
+from fx_explorer.instruments.profile.event_names import (
+    key_of_event,
+    kind_of,
+    line_of,
+    operator_of,
+    region_of,
 )
 from fx_explorer.instruments.profile.gaps import DeviceTime, device_time
 from fx_explorer.instruments.profile.graph_calls import (
     US,
     Calls,
+    CompiledGraph,
     ProfiledGraphCall,
     Ran,
     around,
+    compiled_graphs,
     graph_calls,
+    graphs_of,
 )
-from fx_explorer.instruments.profile.names import key_of_event
-from fx_explorer.instruments.profile.outside import kind_of, line_of, operator_of, region_of
 from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.readers.kineto_trace import NONE, Trace
 from fx_explorer.session import SessionReader, SessionWriter

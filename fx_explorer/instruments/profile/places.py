@@ -15,11 +15,7 @@ from dataclasses import dataclass, field
 
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.instruments.kernels.profiled_kernels import (
-    ProfiledKernel,
-    last_profile,
-    profiled_kernels,
-)
+from fx_explorer.instruments.kernels.launched import ProfiledKernel, last_profile, profiled_kernels
 from fx_explorer.instruments.profile.figures import TimedCall, timed_calls
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.links import computed_from

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
 from fx_explorer.instruments.modules.tree import ModuleRow
+from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import KernelShare, ProfileFigures, module_name
-from fx_explorer.instruments.profile.outside import KIND_WORDS
 from fx_explorer.instruments.profile.verdict import between, doing_in_words, verdict
 from fx_explorer.output.formats import (
     csv_text,

@@ -10,8 +10,8 @@ from itertools import islice
 from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share, counted, listed, short_kernel_name
+from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import ProfileFigures, module_name
-from fx_explorer.instruments.profile.outside import KIND_WORDS
 from fx_explorer.session.file_names import in_file
 
 NO_PROFILE = (

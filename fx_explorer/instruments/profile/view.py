@@ -11,8 +11,8 @@ from fx_explorer.analysis.documents import Document, Place, place_of_kernel
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import bar, careful_share
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import LineShare, ProfileFigures, profile_figures
-from fx_explorer.instruments.profile.outside import KIND_WORDS
 from fx_explorer.instruments.profile.verdict import NO_PROFILE, doing_in_words, kernel_name, verdict
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

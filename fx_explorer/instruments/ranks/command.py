@@ -59,10 +59,9 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fx_explorer.command_line.ranks import ReadingProgress
-    from fx_explorer.instruments.ranks.as_json import ranks_json
     from fx_explorer.instruments.ranks.compared import compare
+    from fx_explorer.instruments.ranks.report import ranks_json, ranks_markdown, ranks_text
     from fx_explorer.instruments.ranks.sentences import gaps
-    from fx_explorer.instruments.ranks.text import ranks_markdown, ranks_text
 
     with ReadingProgress(sys.stderr) as progress:
         ranks = compare([Path(path) for path in arguments.paths], arguments.engine, progress.tell)

@@ -23,15 +23,21 @@ from typing import ParamSpec, TypeVar
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError, UsageError
-from fx_explorer.instruments.ranks.assigned import assigned, is_mixed
 from fx_explorer.instruments.ranks.divergence import differing_ranks, findings, first_divergence
 from fx_explorer.instruments.ranks.explaining import explained
 from fx_explorer.instruments.ranks.finding import RankFinding
-from fx_explorer.instruments.ranks.found_files import FoundFile, OtherFile, find_files, rank_in_name
 from fx_explorer.instruments.ranks.groups import RankGroup, alike, without_differing_records
+from fx_explorer.instruments.ranks.rank_files import (
+    FoundFile,
+    OtherFile,
+    assigned,
+    find_files,
+    is_mixed,
+    rank_in_name,
+    taken_apart,
+)
 from fx_explorer.instruments.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.instruments.ranks.summary import RankSummary
-from fx_explorer.instruments.ranks.taken_apart import taken_apart
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import FileNames, begin_showing
 from fx_explorer.temporary_folder import temporary_folder

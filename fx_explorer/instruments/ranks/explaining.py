@@ -29,7 +29,7 @@ from fx_explorer.instruments.ranks.path_taken import (
     other_path,
     path_of_another_part,
 )
-from fx_explorer.instruments.ranks.summarising import Texts
+from fx_explorer.instruments.ranks.reading import Texts
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -1,24 +1,41 @@
-"""One file becomes the summary of a rank: the work that is done for each, in whatever process or on
-whatever machine.
+"""One file becomes the summary of a rank here, through a session: the work that is done for each, in
+whatever process or on whatever machine.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
+from fx_explorer import model
+from fx_explorer.analysis.whole_session import damage, is_text
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.instruments.ranks.summarising import summarise
-from fx_explorer.instruments.ranks.summary import RankSummary
+from fx_explorer.instruments.ranks.fingerprints import (
+    NO_GRAPH,
+    GraphPrints,
+    checked,
+    fingerprint,
+    graph_prints,
+    short_target,
+    without_identities,
+)
+from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.readers.torch_log_messages import printed_ranks
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
+from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.temporary_folder import temporary_folder
+from fx_explorer.torch_texts.reports import parse_stack
 
 NO_RANK = -1
 
@@ -91,3 +108,268 @@ def opened(path: Path) -> Iterator[SessionReader]:
         (read_log if kind == "log" else read_text)(path, session)
         with SessionReader(session) as reader:
             yield reader
+
+
+_FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
+"""The graph of the first of them that there is stands for a compilation: what came later was made
+of it.
+"""
+
+PART_OF_STAGE: dict[model.Stage, str] = {
+    "dynamo": "Dynamo",
+    "pre_grad": "Dynamo",
+    **dict.fromkeys(("joint", "forward", "backward"), "AOTAutograd"),
+    "backend": "its backend",
+    **dict.fromkeys(("post_grad", "schedule", "output_code"), "Inductor"),
+    "kernel": "the build of its kernels",
+}
+"""Stage → what of torch.compile it is a stage of."""
+
+_PIPELINE = re.compile(r"/pipelin\w*/|/pipe/|pipeline_parallel")
+"""Files of the schedules of torch.distributed.pipelining, DeepSpeed and Megatron."""
+
+_DDP = re.compile(r"torch/nn/parallel/distributed\.py$")
+
+_SHARED = re.compile(r"\b(?:FSDP\w*|FullyShardedDataParallel|DistributedDataParallel|DTensor)\b")
+
+_CUT_SHORT = ("killed", "timed_out", "cancelled", "incomplete")
+
+
+def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
+    """Return what is compared of the session of one rank."""
+    rows = [
+        row
+        for row in reader.rows(model.Compilation, in_use=True)
+        if row.status not in ("restarted", "left")
+    ]
+    is_pasted = is_text(reader)
+    if is_pasted:  # messages of no frame are no compilation
+        rows = [row for row in rows if "/" in row.name]
+    caches = _cache_events(reader)
+    began_s = _clock(reader, rows)
+    texts = Texts(reader)
+    all_rows = sorted(
+        (_compilation(reader, row, tuple(caches.get(row.id, ())), texts, began_s) for row in rows),
+        key=lambda compilation: compilation.start_s,
+    )
+    compilations = tuple(
+        compilation for compilation in all_rows if compilation.has_ended or compilation.function
+    )
+    environment = reader.meta("environment") or {}
+    unknown_end = _unknown_end(reader, all_rows)
+    is_order_known = texts.is_order_whole or not unknown_end
+    return RankSummary(
+        rank,
+        path,
+        compilations,
+        str(environment.get("torch") or ""),
+        str(environment.get("python") or ""),
+        fingerprint(texts.executed) if is_order_known else "",
+        began_s is not None,
+        unknown_end,
+        is_pasted,
+        tuple(damage(reader)),
+        _files_of_one_name(reader),
+    )
+
+
+def _files_of_one_name(reader: SessionReader) -> tuple[str, ...]:
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in source_paths(reader).values():
+        by_name[PurePath(path).name].append(path)
+    return tuple(path for paths in by_name.values() if len(paths) > 1 for path in paths)
+
+
+def _compilation(
+    reader: SessionReader,
+    row: model.Compilation,
+    cache: tuple[str, ...],
+    texts: Texts,
+    began_s: float | None,
+) -> CompilationSummary:
+    graph = _graph(reader, row.id)
+    checks = reader.rows(model.GuardCheck, compilation=row.id)
+    breaks = reader.rows(model.GraphBreak, compilation=row.id)
+    reasons = reader.rows(model.Recompile, compilation=row.id)
+    scheduled = texts.collectives.get(row.id, ())
+    has_collectives = bool(graph.collectives or scheduled)
+    callers = [frame.file for frame in _callers(reader, row)]
+    return CompilationSummary(
+        row.name,
+        row.function,
+        *_place(reader, row),
+        row.status,
+        row.error,
+        *_failure(reader, row),
+        row.start_s + (began_s or 0.0),
+        row.duration_s,
+        graph.operations,
+        graph.inputs,
+        graph.tensors,
+        graph.numbers,
+        fingerprint(sorted(map(checked, checks))),
+        fingerprint(sorted(str(check.code) for check in checks if check.kind == "EQUALS_MATCH")),
+        fingerprint(
+            f"{graph_break.file}:{graph_break.line} {graph_break.registry_id}"
+            for graph_break in breaks
+        ),
+        fingerprint(
+            sorted({f"{reason.of} {without_identities(reason.guard)}" for reason in reasons})
+        ),
+        cache,
+        graph.collectives,
+        fingerprint(scheduled),
+        has_collectives,
+        graph.modules,
+        any(map(_PIPELINE.search, callers)),
+        has_collectives
+        or any(map(_DDP.search, callers))
+        or any(_SHARED.search(f"{check.value_type} {check.code}") for check in checks),
+        fingerprint(texts.results.get(row.id, ())),
+    )
+
+
+def _place(reader: SessionReader, row: model.Compilation) -> tuple[str, int]:
+    """Return where the function begins, or where it is called for one that torch put around the
+    user's.
+    """
+    if is_torch(row.file):
+        users = [frame for frame in _callers(reader, row) if not is_torch(frame.file)]
+        if users:
+            return users[-1].file, users[-1].line
+    return row.file, row.line
+
+
+def _callers(reader: SessionReader, row: model.Compilation) -> tuple[model.Frame, ...]:
+    return reader.get(model.Stack, row.stack).frames if row.stack else ()
+
+
+def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[str, int]]:
+    """Return the stage in which a compilation failed, and the user's line that its traceback names."""
+    rows = reader.rows(model.Failure, compilation=row.id, where="compiler")
+    if row.status != "failed" or not rows:
+        return "", ("", 0)
+    frames = parse_stack(reader.text(rows[-1].text)) if rows[-1].text else ()
+    users = [frame for frame in frames if _is_users(frame.file)]
+    place = (users[-1].file, users[-1].line) if users else ("", 0)
+    return (PART_OF_STAGE[rows[-1].stage] if rows[-1].stage else ""), place
+
+
+def _is_users(path: str) -> bool:
+    """Return whether a file is neither a library's nor made by Inductor or FX
+    (``<eval_with_key>``).
+    """
+    return path.startswith("/") and not is_library(path) and "/torchinductor_" not in path
+
+
+def _graph(reader: SessionReader, compilation: int) -> GraphPrints:
+    """Return the fingerprints of the graphs that stand for a compilation: the whole one, and those
+    nested in it.
+    """
+    for stage in _FIRST_STAGES:
+        graphs = reader.rows(model.Graph, compilation=compilation, stage=stage)
+        if graphs:
+            prints = [graph_prints(reader.nodes(graph)) for graph in graphs]
+            if len(prints) == 1:
+                return prints[0]
+            return GraphPrints(*(fingerprint(column) for column in zip(*prints, strict=True)))
+    return NO_GRAPH
+
+
+class Texts:
+    """What stands in documents that torch writes as JSON: the order of collectives, what the
+    generated code returns, and the order in which compiled graphs ran. They are known by their
+    content, whatever they are called.
+    """
+
+    def __init__(self, reader: SessionReader) -> None:
+        self.collectives: dict[int, list[str]] = {}
+        """Compilation → Inductor's order."""
+        self.results: dict[int, list[str]] = {}
+        self.estimated_ns: dict[int, float] = {}
+        """Compilation → torch's own guess of how long its code runs."""
+        self.executed: list[str] = []
+        self.is_order_whole = False
+        """Whether the order of the graphs that ran is one record, written when all had run."""
+        listings = reader.rows(model.Artifact, kind="listing", language="json")
+        for artifact, text in reader.texts_of(listings):
+            if _is_told_of(text):
+                self._add(artifact.compilation, text)
+
+    def _add(self, compilation: int, text: str) -> None:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return  # it is cut off or changed: the session counts it, and there is nothing to compare
+        if isinstance(found, list):
+            self.collectives.setdefault(compilation, []).extend(
+                short_target(str(one)) for one in found
+            )
+        elif isinstance(found, dict):
+            self.executed += _executed(found)
+            self.is_order_whole = self.is_order_whole or "graph_execution_order" in found
+            for operation in _dicts(found.get("ops")):
+                self.results.setdefault(compilation, []).append(
+                    f"{operation.get('name')} {operation.get('outputs')}"
+                )
+                estimated = operation.get("estimated_runtime_ns")
+                if isinstance(estimated, int | float):
+                    self.estimated_ns[compilation] = (
+                        self.estimated_ns.get(compilation, 0.0) + estimated
+                    )
+
+
+def _is_told_of(text: str) -> bool:
+    start = text[:200].lstrip('[{ \n\t"')
+    return start.startswith(
+        ("torch.ops._c10d", "torch.ops.c10d", 'ops"', 'graph_execution_order"', 'graph"')
+    )
+
+
+def _executed(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the graphs that ran: all at once (``graph_execution``), or one record each."""
+    for one in _dicts(found.get("graph_execution_order")):
+        yield str(one.get("compile_id") or one.get("graph"))
+    if isinstance(found.get("graph"), str):
+        yield str(found["graph"])
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _cache_events(reader: SessionReader) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for metric in reader.rows(model.Metric, name="cache_event"):
+        event = json.loads(str(metric.value))
+        if not str(event).endswith(
+            "_hash"
+        ):  # says that there is a key, and nothing of what happened to it
+            found.setdefault(metric.compilation, []).append(str(event))
+    return found
+
+
+def _clock(reader: SessionReader, rows: list[model.Compilation]) -> float | None:
+    """Return the time since the epoch at which the session's own clock is 0; None where nothing
+    tells it.
+    """
+    began = {row.id: row.start_s for row in rows}
+    for metric in reader.rows(model.Metric, name="compilation_metrics"):
+        found = json.loads(str(metric.value))
+        start = found.get("start_time") if isinstance(found, dict) else None
+        if isinstance(start, int | float) and metric.compilation in began:
+            return start - began[metric.compilation]
+    return None
+
+
+def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummary]) -> str:
+    log = reader.meta("log") or {}
+    if log.get("is_cut_off"):
+        return "the packed log ends in the middle"
+    outcome = reader.meta("outcome")
+    if outcome is None or model.Outcome.from_json(outcome).kind in _CUT_SHORT:
+        return "its capture did not come to its end"
+    if not log:
+        return ""  # a capture knows that the program came to its end, whatever torch wrote of a compilation
+    running = [compilation for compilation in compilations if not compilation.has_ended]
+    return f"[{running[-1].name}] has no end in it" if running else ""

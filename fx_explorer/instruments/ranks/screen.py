@@ -25,6 +25,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.finding import rank_numbers
 from fx_explorer.instruments.ranks.groups import RankGroup
+from fx_explorer.instruments.ranks.report import group_text
 from fx_explorer.instruments.ranks.sentences import (
     first_sentence,
     group_figures,
@@ -32,7 +33,6 @@ from fx_explorer.instruments.ranks.sentences import (
     headline,
 )
 from fx_explorer.instruments.ranks.summary import RankSummary
-from fx_explorer.instruments.ranks.text import group_text
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.keys import priority_bindings, textual_keymap

@@ -30,15 +30,15 @@ from fx_explorer.instruments.kernels.assembly.control_words import (
 from fx_explorer.instruments.kernels.assembly.instructions import COUNTED_ONCE
 from fx_explorer.instruments.kernels.assembly.listing import is_assembly, name_in
 from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
-from fx_explorer.instruments.kernels.assembly.opcodes.explained import (
+from fx_explorer.instruments.kernels.assembly.opcode_words import (
     EXPLAINED_LEVELS,
     NOT_EXPLAINED,
     explained,
 )
 from fx_explorer.instruments.kernels.card import card, measured_card, not_described
 from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
-from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
-from fx_explorer.instruments.kernels.profiled_kernels import profiled_kernel
+from fx_explorer.instruments.kernels.launched import profiled_kernel
+from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader

@@ -325,7 +325,7 @@ def _kernel_or_first(explorer: Explorer) -> Kernel | None:
     place = explorer.cursor.place_or_selection
     if explorer.reader is None or (place and explorer.linked_selection.kernel_at(place)):
         return kernel_here(explorer)
-    from fx_explorer.instruments.kernels.first_kernel import first_triton_kernel, why_no_triton
+    from fx_explorer.instruments.kernels.candidates import first_triton_kernel, why_no_triton
 
     kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
     explorer.notify(

@@ -77,9 +77,9 @@ async def run_real_bench(
 async def measure_on_gpu(
     session: Path, kernel: int, tell: Progress, python: str
 ) -> model.KernelTime:
-    from fx_explorer.instruments.kernels import kernel_bench  # not needed for the first paint
+    from fx_explorer.instruments.kernels import measured  # not needed for the first paint
 
-    return await kernel_bench.measure_kernel(session, kernel, tell, python)
+    return await measured.measure_kernel(session, kernel, tell, python)
 
 
 class Measurements:
@@ -346,7 +346,7 @@ def _break_times_in_words(times: BreakTimes, count: int) -> str:
 
 def _kernel_time_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
     from fx_explorer.instruments.kernels.card import measured_card
-    from fx_explorer.instruments.kernels.kernel_speed import kernel_speed, speed_in_words
+    from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)
     if speed:

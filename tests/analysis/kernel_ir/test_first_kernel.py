@@ -9,8 +9,8 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.gpus import find_gpu
-from fx_explorer.instruments.kernels import first_kernel
-from fx_explorer.instruments.kernels.first_kernel import first_triton_kernel, why_no_triton
+from fx_explorer.instruments.kernels import candidates
+from fx_explorer.instruments.kernels.candidates import first_triton_kernel, why_no_triton
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
@@ -31,10 +31,10 @@ def test_the_first_one_is_that_of_the_compilation_that_is_looked_at(tmp_path: Pa
 @pytest.mark.parametrize(
     ("languages", "gpu", "why"),
     [
-        ((), "h100", first_kernel.NONE_YET),
-        (("cpp", "extern"), "", first_kernel.FOR_THE_CPU),
-        (("extern",), "h100", first_kernel.ONLY_LIBRARIES),
-        (("extern",), "", first_kernel.NO_GPU),
+        ((), "h100", candidates.NONE_YET),
+        (("cpp", "extern"), "", candidates.FOR_THE_CPU),
+        (("extern",), "h100", candidates.ONLY_LIBRARIES),
+        (("extern",), "", candidates.NO_GPU),
     ],
 )
 def test_a_session_without_one_says_why(

@@ -13,8 +13,8 @@ from functorch.compile import make_boxed_func
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
-from fx_explorer.instruments.memory.choices import choices, why
 from fx_explorer.instruments.memory.report import memory_json, memory_report
+from fx_explorer.instruments.memory.saved_values import choices, why
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.tables import TABLES
 from tests.capture.recorded import Compile, record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.instruments.profile.alignment import Matched, Named, align
-from fx_explorer.instruments.profile.names import key_of_call, key_of_event
+from fx_explorer.instruments.profile.event_names import key_of_call, key_of_event
 
 
 def kernels(words: str) -> list[Named]:

@@ -17,7 +17,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.profile.alignment import Named
-from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, compiled_graphs
+from fx_explorer.instruments.profile.graph_calls import CompiledGraph, compiled_graphs
 from fx_explorer.instruments.profile.join import Joined, join
 from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.session import SessionWriter

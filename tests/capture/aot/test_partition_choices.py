@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fx_explorer import model
 from fx_explorer.capture.aot.partition_choices import MinCut
-from fx_explorer.instruments.memory.choices import choices, recomputed, why
+from fx_explorer.instruments.memory.saved_values import choices, recomputed, why
 from fx_explorer.instruments.memory.session_memory import session_memory
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.tables import TABLES

@@ -13,7 +13,7 @@ import torch
 from fx_explorer import model
 from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.breaks.section import graph_break
+from fx_explorer.instruments.breaks.report import graph_break
 from fx_explorer.instruments.breaks.view import break_text
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader

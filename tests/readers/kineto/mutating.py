@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.instruments.profile.compiled_graphs import CompiledGraph, compiled_graphs
+from fx_explorer.instruments.profile.graph_calls import CompiledGraph, compiled_graphs
 from fx_explorer.instruments.profile.join import join
 from fx_explorer.readers.kineto_reading import ProfileError, read_trace
 from fx_explorer.session import SessionReader

@@ -19,7 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fx_explorer.instruments.ledger.measure.one_call import times_of
+from fx_explorer.instruments.ledger.measure.rounds import times_of
 from fx_explorer.model import Direction
 from fx_explorer.program.users.users_line import users_line
 

@@ -25,19 +25,18 @@ from fx_explorer.errors import TargetError
 from fx_explorer.instruments.bench.measure.calls import Caller, is_on_gpu, uncompiled
 from fx_explorer.instruments.bench.measure.timing import timed, warmed_up
 from fx_explorer.instruments.bench.measure.work import DeviceTimes, device_times, work_of_parts
-from fx_explorer.instruments.ledger.measure.device_calls import device_calls
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator, eager_operators
 from fx_explorer.instruments.ledger.measure.gaps import IdleGap, account, gaps, middle_mean
-from fx_explorer.instruments.ledger.measure.guard_times import guard_times
-from fx_explorer.instruments.ledger.measure.launch_cost import LaunchCost, launch_cost
-from fx_explorer.instruments.ledger.measure.one_call import waited_for
+from fx_explorer.instruments.ledger.measure.overheads import LaunchCost, guard_times, launch_cost
 from fx_explorer.instruments.ledger.measure.rounds import (
     Clocks,
     Rounds,
     TurnTaker,
     call_once,
     calls_of,
+    device_calls,
     medians,
+    waited_for,
 )
 from fx_explorer.instruments.ledger.measure.rows import (
     Measured,
@@ -334,7 +333,7 @@ PRODUCTS: dict[CeilingKind, torch.dtype] = {"fp32": torch.float32, "bf16": torch
 def machine_ceilings(is_gpu: bool, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
     """Measure what the device can do. It takes a second on a CPU, two on a GPU."""
     if is_gpu:
-        from fx_explorer.instruments.kernels.measure.card_ceilings import ceilings_of
+        from fx_explorer.instruments.kernels.measure.kernel_timing import ceilings_of
 
         return ceilings_of(torch.cuda.get_device_name(), say)
     say("measuring what this processor can do")

@@ -1,26 +1,37 @@
-"""Rounds of calls that take turns: without a clock, with clocks, uncompiled, and without guards."""
+"""This module makes the calls that a ledger is an account of: rounds that take turns without a clock,
+with clocks, uncompiled and without guards; and calls in which torch's profiler notes when the GPU
+does what.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.instruments.bench.measure.calls import Caller
-from fx_explorer.instruments.ledger.measure.one_call import (
-    Call,
-    marked_call,
-    times_of,
-    waited_for,
-    without_collections,
+from fx_explorer.instruments.ledger.measure.gaps import DeviceCall, DeviceWork
+from fx_explorer.instruments.ledger.measure.timeline import (
+    BACKWARD,
+    CLEAR,
+    FORWARD,
+    LOSS,
+    OVER,
+    RELEASE,
+    WAIT,
+    RawTick,
 )
-from fx_explorer.instruments.ledger.measure.timeline import RawTick
 
 ROUND_S = 0.04
 MIN_ROUNDS, MAX_ROUNDS = 6, 30
@@ -144,3 +155,126 @@ def call_once(call: Call, clocks: Clocks) -> None:
             call()
     finally:
         clocks.frames.is_looking = False
+
+
+Add = Callable[[RawTick], object]
+Call = Callable[[], object]
+
+
+def marked_call(caller: Caller, add: Add, is_gpu: bool) -> None:
+    """Make one call, a training step where it trains, and add a tick between its parts."""
+    now = time.perf_counter
+    if caller.trains:
+        add((now(), CLEAR, 0))
+        caller.clear()
+    add((now(), FORWARD, 0))
+    output = caller.forward()
+    if caller.trains:
+        add((now(), LOSS, 0))
+        loss = caller.loss(output)
+        add((now(), BACKWARD, 0))
+        loss.backward()
+        del loss
+    if is_gpu:
+        add((now(), WAIT, 0))
+        torch.cuda.synchronize()
+    add((now(), RELEASE, 0))
+    del output
+    add((now(), OVER, 0))
+
+
+def waited_for(caller: Caller, is_gpu: bool) -> Call:
+    """Return a call without marks; on a GPU it is over when the GPU has finished."""
+
+    def call() -> None:
+        caller.call()
+        torch.cuda.synchronize()
+
+    return call if is_gpu else caller.call
+
+
+def times_of(call: Call, calls: int) -> list[float]:
+    """Return the seconds of each of some calls. Reading the clock takes a part of them that is about
+    0.05 µs.
+    """
+    now = time.perf_counter
+    found = []
+    with without_collections():
+        for _ in range(calls):
+            began = now()
+            call()
+            found.append(now() - began)
+    return found
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Keep Python's garbage collector from running meanwhile, as ``timeit`` does."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+WARM_UP_CALLS, CALLS = 5, 30
+
+NO_WORK = ("sync", "event", "wait", "annotation", "request")
+"""Words in the names of what the profiler shows on the GPU's side and is no work of its."""
+
+
+def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
+    """Return some calls with what the GPU does in each.
+
+    The clocks run on the host while torch's profiler notes when the GPU does what. Only the GPU's
+    side is recorded: to record the host's operators, too, would make the gaps several times as long.
+    Times of both sides are brought to one clock by reading both of the host's at once.
+    """
+    calls: list[list[RawTick]] = []
+    with (
+        clocks.running(),
+        without_collections(),
+        profile(activities=[ProfilerActivity.CUDA]) as profiled,
+    ):
+        zero_ns = _unix_of_zero_ns()
+        for _ in range(WARM_UP_CALLS + CALLS):
+            marked_call(caller, clocks.frames.add, True)
+            calls.append(clocks.frames.take_raw())
+    events = profiled.profiler.kineto_results.events() if profiled.profiler else []
+    work = [_work(event, zero_ns) for event in events if _is_work(event)]
+    return assigned(calls[WARM_UP_CALLS:], sorted(work, key=lambda work: work.begin_s))
+
+
+def assigned(calls: list[list[RawTick]], work: list[DeviceWork]) -> list[DeviceCall]:
+    """Give each work to the call in which it begins: a call ends when the GPU has finished."""
+    begins = [ticks[0][0] for ticks in calls]
+    of_call: list[list[DeviceWork]] = [[] for _ in calls]
+    for device_work in work:
+        at = bisect_right(begins, device_work.begin_s) - 1
+        if at >= 0 and device_work.begin_s < calls[at][-1][0]:
+            of_call[at].append(device_work)
+    return [DeviceCall(ticks, own) for ticks, own in zip(calls, of_call, strict=True)]
+
+
+def _unix_of_zero_ns() -> int:
+    """Return the time of day, in nanoseconds, at which ``perf_counter`` was 0. Of several readings
+    the closest: what comes between the two clocks makes it later.
+    """
+    return min(time.time_ns() - time.perf_counter_ns() for _ in range(20))
+
+
+def _is_work(event: Any) -> bool:
+    is_on_device = event.device_type() == torch.autograd.DeviceType.CUDA
+    name = event.name().lower()
+    return (
+        is_on_device
+        and event.duration_ns() > 0
+        and not (" " in name and any(word in name for word in NO_WORK))
+    )
+
+
+def _work(event: Any, zero_ns: int) -> DeviceWork:
+    begin_s = (event.start_ns() - zero_ns) / 1e9
+    return DeviceWork(event.name(), begin_s, begin_s + event.duration_ns() / 1e9)

@@ -1,14 +1,19 @@
-"""Budgets tried and steps measured, as text and JSON."""
+"""Budgets that were tried and steps that were measured are written here: as text, as JSON, and as a
+picture of memory against time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, size
-from fx_explorer.instruments.memory.budgets import BudgetTrial, BudgetTrials
-from fx_explorer.instruments.memory.measured_step import MeasuredStep
+from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
+from fx_explorer.errors import UsageError
+from fx_explorer.instruments.memory.tried import BudgetTrial, BudgetTrials, MeasuredStep
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.text import Block, text_of
@@ -174,3 +179,45 @@ def trials_json(budget_trials: BudgetTrials) -> str:
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:
     return {**asdict(step), "call_s": step.call_s} if step else None
+
+
+NOTHING = (
+    "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
+)
+
+
+class BudgetPoint(NamedTuple):
+    """What one way of running a step takes."""
+
+    name: str
+    bytes_: int
+    call_s: float
+
+
+def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
+    """Return the picture. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    if not points:
+        raise UsageError(NOTHING)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
+    with matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        for name, bytes_, call_s in points:
+            axes.plot([bytes_ / 1e6], [call_s * 1e3], marker="o", linestyle="")
+            axes.annotate(
+                f"{name}: {size(bytes_)}",
+                (bytes_ / 1e6, call_s * 1e3),
+                xytext=(6, 6),
+                textcoords="offset points",
+            )
+        axes.set_xlabel("memory of a step beyond what is there before it, MB (measured)")
+        axes.set_ylabel("a step, ms (median)")
+        axes.margins(0.2)
+        axes.set_title(title.replace("$", r"\$"))
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "fx-explorer"})
+    return out.getvalue()

@@ -1,5 +1,7 @@
-"""Which events of a trace mark compiled code: every mark that torch has used since 2.0.
+"""The names of events in a trace tell what an event is: a call of compiled code, a kernel of the
+generated code, or something that ran outside of compiled graphs, launched by which kind of code.
 
+Every mark of compiled code that torch has used since 2.0 is known.
 ``## Call CompiledFxGraph … ##`` (``torch/_inductor/output_code.py``, before 2.6 ``codecache.py``)
 is one call of a graph. Before there were any, or where a backend has none:
 ``graph_0_inductor_wrapper_call`` (``profiler_mark_wrapper_call``), the autograd function of
@@ -13,7 +15,9 @@ import re
 from array import array
 from collections.abc import Sequence
 
+from fx_explorer.model import OutsideKind
 from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
+from fx_explorer.readers.torch_trace.places import is_torch
 
 REGION = "Torch-Compiled Region"
 GRAPH = "Call CompiledFxGraph "
@@ -100,3 +104,108 @@ def _regions_without_calls(trace: Trace, thread: CpuThread, calls: set[int]) -> 
             holding.add(outer)
         around[event] = event if event in regions else outer
     return regions - holding
+
+
+_NUMBERED = re.compile(r"_\d+$")
+_OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(?P<library>\w+)\.(?P<name>\w+)(?:\.\w+)?$")
+
+SAME_OPERATOR = {"bias_addmm": "addmm", "_mm_plus_mm": "mm"}
+"""Functions of Inductor's that call another operator (``torch/_inductor/select_algorithm.py``,
+``kernel/mm.py``).
+"""
+
+
+def key_of_call(name: str) -> str:
+    """Return ``mm`` of ``extern_kernels.mm``, ``convolution_backward`` of
+    ``torch.ops.aten.convolution_backward.default``, and ``mylib::scaled`` of
+    ``torch.ops.mylib.scaled.default``. The name of a generated kernel stays as it is.
+    """
+    match = _OVERLOAD.match(name)
+    if not match:
+        return name
+    library, operator = match["library"], match["name"]
+    if library in ("extern_kernels", "aten"):
+        return SAME_OPERATOR.get(operator, operator)
+    return f"{library}::{operator}"
+
+
+def key_of_event(name: str) -> str:
+    """Return ``mm`` of ``aten::mm``; the operator of another library, or a kernel, stays as it is."""
+    return name.removeprefix("aten::")
+
+
+def without_number(key: str) -> str:
+    """Return ``triton_poi_fused_add`` of ``triton_poi_fused_add_3``: what the number depends on is
+    which other kernels there are.
+    """
+    return _NUMBERED.sub("", key)
+
+
+OPTIMIZER = "Optimizer.step#"
+ENGINE = "autograd::engine::evaluate_function"
+COMPILING = frozenset(
+    (
+        "dynamo",
+        "entire_frame_compile",
+        "_compile.compile_inner (dynamo_timed)",
+        "backend_compile",
+        "inductor_compile",
+    )
+)
+
+KIND_WORDS: dict[OutsideKind, str] = {
+    "unjoined": "in compiled graphs, joined to nothing",
+    "wrapper": "around compiled graphs (AOTAutograd)",
+    "optimizer": "the optimizer",
+    "autograd": "backward that was not compiled",
+    "compiling": "while torch compiled",
+    "break": "between graphs, in Python",
+    "eager": "other code that was not compiled",
+    "not known": "launched by something the profile does not say",
+}
+
+_STACK_LINE = re.compile(r'File "([^"]+)", line (\d{1,9})')
+
+
+def kind_of(names: Sequence[str]) -> OutsideKind:
+    """Return the kind of code that launched something. ``names``: the events around the launch, the
+    innermost first.
+    """
+    if any(name.startswith(OPTIMIZER) for name in names):
+        return "optimizer"
+    if any(name in COMPILING for name in names):
+        return "compiling"
+    if FORWARD in names:
+        return "wrapper"
+    if any(name.startswith(ENGINE) for name in names):
+        return "wrapper" if any(BACKWARD in name for name in names) else "autograd"
+    return "break" if any(map(is_region, names)) else "eager"
+
+
+def region_of(names: Sequence[str]) -> str:
+    """Return the name of the compiled function around; empty for none."""
+    return next((compilation_of(name) for name in names if is_region(name)), "")
+
+
+def operator_of(names: Sequence[str]) -> str:
+    """Return the operator that the program called: the outermost that is one of torch's libraries."""
+    operators = [
+        name
+        for name in names
+        if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
+    ]
+    return operators[-1] if operators else (names[0] if names else "")
+
+
+def line_of(stacks: Sequence[str]) -> tuple[str, int]:
+    """Return the innermost line outside of torch that all of these stacks, which torch wrote, have;
+    ('', 0) for none, and where they differ.
+    """
+    found = {line for line in map(_innermost, stacks) if line[1]}
+    return found.pop() if len(found) == 1 else ("", 0)
+
+
+def _innermost(stack: str) -> tuple[str, int]:
+    lines = [(file, int(number)) for file, number in _STACK_LINE.findall(stack)]
+    own = [line for line in lines if not is_torch(line[0])]
+    return next(reversed(own or lines), ("", 0))

@@ -1,4 +1,6 @@
-"""Recompiles in the JSON report: what changed, what avoids it, and where a limit was hit."""
+"""The JSON report gets recompiles from this module: what changed, what avoids it, and where a limit
+was hit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An instruction's name in words: ``ld.global.v4.b32`` and ``LDG.E.128`` load from global memory.
+"""This module says in words what an instruction does: ``ld.global.v4.b32`` and ``LDG.E.128`` load from
+global memory.
 
 Only names of the data files are explained, and only modifiers whose words hold wherever they stand.
 An instruction that is not there is said not to be known.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from fx_explorer.model import Level
 
-HERE = Path(__file__).parent
+OPCODES = Path(__file__).parent / "opcodes"
 
 EXPLAINED_LEVELS: tuple[Level, ...] = ("ptx", "sass")
 
@@ -77,5 +78,5 @@ def _data(level: Level) -> tuple[dict[str, str], dict[str, str]]:
     """Read the names and the modifiers of a level."""
     # Python 3.10 has no tomllib; tomli is the same module under its older name.
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    entries = tomllib.loads((HERE / f"{level}.toml").read_text(encoding="utf-8"))
+    entries = tomllib.loads((OPCODES / f"{level}.toml").read_text(encoding="utf-8"))
     return entries["opcodes"], entries["modifiers"]

@@ -1,4 +1,4 @@
-"""Regions of the graphs in the JSON report, and how each was compiled by itself."""
+"""The JSON report gets regions of graphs from this module, and how each was compiled by itself."""
 
 from __future__ import annotations
 

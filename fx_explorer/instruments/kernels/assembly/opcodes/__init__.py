@@ -1,1 +1,0 @@
-"""What the opcodes of PTX and SASS do, as TOML files."""

@@ -1,0 +1,341 @@
+"""This module finds the logs and sessions of ranks among the files that are given, by their content, and
+says which rank each is of: by its name and by its records, which may disagree.
+
+A file that several ranks wrote into becomes a log for each of them. A line is of the rank that
+torchrun put in front of it, or that the record names. A record that names none, like those before the
+ranks know their numbers, is of the rank of its process, which is in every record. What torch prints
+for TORCH_LOGS has the rank in front of every line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from fx_explorer.analysis.words import counted
+from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.instruments.ranks.finding import rank_numbers, rank_words
+from fx_explorer.instruments.ranks.reading import ReadFile
+from fx_explorer.instruments.ranks.summary import RankSummary
+from fx_explorer.readers.torch_log_messages import rank_printed
+from fx_explorer.readers.torch_trace.opened import lines_of, opened
+from fx_explorer.readers.torch_trace.records import Damage
+from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+MOST_FILES = 100_000
+"""Files of a directory that are looked at."""
+
+MOST_RANKS = 1_000_000
+"""A larger number in a name or record is no rank."""
+
+_NAMED = re.compile(r"(?:^|[._-])rank[_-]?(?P<rank>\d{1,7})(?=[._-]|$)")
+"""``dedicated_log_torch_trace_rank_3_ab12cd.log`` (torch), ``train.rank3.fxs`` (fx-explorer run).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A log or session."""
+
+    path: Path
+    named_rank: int | None
+    """The rank that its name says."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFile:
+    """A file that is not compared."""
+
+    path: Path
+    why: str
+    """In words that follow its name: ``is an empty file``."""
+    is_unread: bool = False
+    """Whether it may be the log of a rank that nothing is known of."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    found: tuple[FoundFile, ...]
+    others: tuple[OtherFile, ...]
+
+
+def find_files(given: Sequence[Path]) -> FoundFiles:
+    """Return what is in the directories and files that are given; of a directory, the files right
+    in it.
+
+    Raises UsageError for what is not there, and SessionError for a directory that cannot be read.
+    """
+    found_files: list[FoundFile] = []
+    others: list[OtherFile] = []
+    for path in dict.fromkeys(_files(given)):
+        kind = kind_of_file(path)
+        if kind.kind in ("log", "sqlite") or (kind.kind == "torch_logs" and path in given):
+            found_files.append(FoundFile(path, rank_in_name(path.name)))
+        else:
+            others.append(OtherFile(path, f"is {kind.words}", is_unread=kind.kind == "unreadable"))
+    return FoundFiles(tuple(found_files), tuple(others))
+
+
+def rank_in_name(name: str) -> int | None:
+    named = _NAMED.search(name)
+    return int(named["rank"]) if named and int(named["rank"]) < MOST_RANKS else None
+
+
+def has_logs(directory: Path) -> bool:
+    """Return whether a directory holds a log, or the session of a rank, right in it; it stops at
+    the first.
+    """
+    try:
+        return any(_may_be_of_a_rank(path) for path in _in_directory(directory))
+    except SessionError:
+        return False
+
+
+def _may_be_of_a_rank(path: Path) -> bool:
+    kind = kind_of_file(path).kind
+    return kind == "log" or (kind == "sqlite" and rank_in_name(path.name) is not None)
+
+
+def _files(given: Sequence[Path]) -> Iterable[Path]:
+    for path in given:
+        if not path.exists():
+            raise UsageError(
+                f"there is no {path}. Give a directory with the logs of a job's ranks, or the logs"
+            )
+        if path.is_dir():
+            yield from _in_directory(path)
+        else:
+            yield path
+
+
+def _in_directory(directory: Path) -> Iterable[Path]:
+    try:
+        names = sorted(directory.iterdir(), key=lambda path: _natural(path.name))
+    except OSError as error:
+        raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
+    if len(names) > MOST_FILES:
+        raise UsageError(
+            f"{directory} has {len(names):,} files, more than {MOST_FILES:,}: give the "
+            "logs themselves"
+        )
+    return [path for path in names if not path.is_dir()]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts ``rank_10`` after ``rank_9``."""
+    return [
+        (int(part), "") if part.isdecimal() and len(part) < 18 else (-1, part)
+        for part in re.split(r"(\d+)", name)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    summaries: tuple[RankSummary, ...]
+    """One for each rank, in the order of their numbers."""
+    left_out: tuple[OtherFile, ...]
+    notes: tuple[str, ...]
+    """What is to be known of how files and ranks were matched, in sentences."""
+
+
+def assigned(files: Sequence[ReadFile]) -> Assigned:
+    """Give each file its rank. Of several files of one rank, that which began to compile last is
+    taken.
+    """
+    left_out = [
+        OtherFile(Path(read_file.path), _why_unread(read_file), is_unread=True)
+        for read_file in files
+        if read_file.summary is None or is_mixed(read_file)
+    ]
+    usable = [
+        read_file
+        for read_file in files
+        if read_file.summary is not None and not is_mixed(read_file)
+    ]
+    notes: list[str] = []
+    by_rank: dict[int, list[RankSummary]] = {}
+    unknown: list[ReadFile] = []
+    for read_file in usable:
+        rank = _rank(read_file)
+        if rank is None:
+            unknown.append(read_file)
+        else:
+            by_rank.setdefault(rank, []).append(_with_rank(read_file, rank))
+    if by_rank:
+        left_out += [
+            OtherFile(
+                Path(read_file.path), "says neither in its name nor in its records which rank it is"
+            )
+            for read_file in unknown
+        ]
+    elif unknown:
+        by_rank = {at: [_with_rank(read_file, at)] for at, read_file in enumerate(unknown)}
+        notes.append("No file says which rank it is: they are numbered in the order of their names")
+    summaries = []
+    for rank, candidates in sorted(by_rank.items()):
+        chosen = max(candidates, key=_began)
+        summaries.append(chosen)
+        left_out += [
+            OtherFile(
+                Path(candidate.path),
+                f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken",
+            )
+            for candidate in candidates
+            if candidate is not chosen
+        ]
+    notes += _disagreements(usable)
+    notes += _missing([rank.rank for rank in summaries], any(rank.is_text for rank in summaries))
+    return Assigned(tuple(summaries), tuple(left_out), tuple(notes))
+
+
+def _rank(read_file: ReadFile) -> int | None:
+    """Return the rank that the name says, else the records; None where neither does."""
+    named = rank_in_name(Path(read_file.path).name)
+    told = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
+    return named if named is not None else next(iter(told), None)
+
+
+def _with_rank(read_file: ReadFile, rank: int) -> RankSummary:
+    assert read_file.summary is not None
+    return replace(read_file.summary, rank=rank)
+
+
+def is_mixed(read_file: ReadFile) -> bool:
+    """Return whether several ranks wrote into a file."""
+    return len(read_file.told_ranks) > 1
+
+
+def _why_unread(read_file: ReadFile) -> str:
+    if read_file.summary is None:
+        return f"cannot be read: {read_file.error}"
+    counts = ", ".join(
+        f"{counted(count, 'record')} of rank {rank}" for rank, count in read_file.told_ranks[:4]
+    )
+    return (
+        f"mixes {counted(len(read_file.told_ranks), 'rank')} in one file ({counts}), so that it "
+        "cannot be told what each did"
+    )
+
+
+def _began(rank: RankSummary) -> tuple[bool, float]:
+    return bool(rank.compilations), rank.compilations[0].start_s if rank.compilations else 0.0
+
+
+def _disagreements(files: Iterable[ReadFile]) -> list[str]:
+    wrong = [
+        (named, read_file.told_ranks[0][0])
+        for read_file in files
+        if (named := rank_in_name(Path(read_file.path).name)) is not None
+        and read_file.told_ranks
+        and read_file.told_ranks[0][0] != named
+    ]
+    if not wrong:
+        return []
+    told = sorted({told for _, told in wrong})
+    names = rank_words(named for named, _ in wrong)
+    return [
+        (
+            f"The files named as {names} have records that say {rank_words(told)}: the names "
+            "are believed"
+        )
+    ]
+
+
+def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
+    missing = sorted(set(range(max(ranks, default=-1) + 1)) - set(ranks))
+    if not missing:
+        return []
+    if are_of_a_text:
+        return [f"Not in this text: {rank_words(missing)}"]
+    if len(missing) == 1:
+        return [f"Rank {missing[0]} is missing: no file of it is here"]
+    return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]
+
+
+MOST_APART = 256
+"""Ranks of one file, each of which has an open file meanwhile."""
+
+_HEAD = re.compile(
+    rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{"
+)
+
+_BELOW = re.compile(rb"\[rank(?P<rank>\d{1,7})\]:\s?\t")
+
+_TOLD = re.compile(rb'"rank": ?(\d{1,7})\b')
+
+END = 400
+"""Bytes at the end of a record's line, where torch names the rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLogs:
+    """The logs of one file."""
+
+    logs: tuple[Path, ...]
+    nobodys: int
+    """Lines that are of no rank that is known."""
+
+
+def taken_apart(log: Path, folder: Path) -> SplitLogs:
+    """Write the logs of the ranks into a folder. Raises SessionError for a file that cannot be
+    read, or has too many ranks.
+    """
+    ranks: dict[bytes, list[int]] = {}
+    for line in _lines(log):
+        head = _HEAD.match(line)
+        told = _rank_of(head, line) if head else None
+        if head and told is not None:
+            known = ranks.setdefault(head["process"], [])
+            if told not in known and len(known) <= MOST_APART:
+                known.append(told)
+    nobodys = 0
+    latest: int | None = None
+    latest_of: dict[bytes, int] = {process: known[0] for process, known in ranks.items()}
+    """The rank of the last record of a process that named one: processes of several machines may
+    have one number.
+    """
+    paths: dict[int, Path] = {}
+    with ExitStack() as stack:
+        files: dict[int, BinaryIO] = {}
+        for line in _lines(log):
+            head, below = _HEAD.match(line), _BELOW.match(line)
+            if head:
+                told = _rank_of(head, line)
+                latest = rank = latest_of.get(head["process"]) if told is None else told
+                if told is not None:
+                    latest_of[head["process"]] = told
+            elif below:
+                rank = int(below["rank"])
+            else:
+                printed = rank_printed(line)
+                rank = latest if printed is None else printed
+            if rank is None or rank >= MOST_RANKS:
+                nobodys += bool(line.strip())
+                continue
+            if rank not in files:
+                if len(files) == MOST_APART:
+                    raise SessionError(
+                        f"{log} has the records of more than {MOST_APART} ranks in one file"
+                    )
+                paths[rank] = (
+                    folder / f"rank{rank}.{log.name.removesuffix('.gz').removesuffix('.zst')}"
+                )
+                files[rank] = stack.enter_context(paths[rank].open("wb"))
+            files[rank].write(line + b"\n")
+    return SplitLogs(tuple(paths[rank] for rank in sorted(paths)), nobodys)
+
+
+def _lines(log: Path) -> Iterator[bytes]:
+    with opened(log, Damage()) as opened_log:
+        yield from lines_of(opened_log.blocks)
+
+
+def _rank_of(head: re.Match[bytes], line: bytes) -> int | None:
+    if head["rank"]:
+        return int(head["rank"])
+    told = _TOLD.findall(line[-END:]) or _TOLD.findall(line)
+    return int(told[0]) if told else None

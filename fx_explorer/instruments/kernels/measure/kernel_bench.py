@@ -58,13 +58,13 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
         options = _picked_options(reader, launch)
         source = reader.text(reader.get(Artifact, kernel.artifact).text)
     say("importing torch")
+    from fx_explorer.instruments.kernels.measure.kernel_alone import KernelAlone
     from fx_explorer.instruments.kernels.measure.kernel_timing import (
         ceilings_of,
         check_gpu,
         timed_alone,
         timed_empty,
     )
-    from fx_explorer.instruments.kernels.measure.kernel_alone import KernelAlone
 
     device = check_gpu()
     say(f"building {kernel.name}")

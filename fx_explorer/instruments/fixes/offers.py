@@ -14,7 +14,8 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.instruments.breaks.call_tree import MADE_BY_PYTHON, DistinctFallback
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.fixes.causes import CAUSES, loops
+from fx_explorer.instruments.fixes.causes import CAUSES
+from fx_explorer.instruments.fixes.causes.loops import why_no_while_loop
 from fx_explorer.instruments.fixes.dynamic_marks import mark_fixes
 from fx_explorer.instruments.fixes.fix import Fix, distinct
 from fx_explorer.instruments.fixes.likelihood import ordered
@@ -166,7 +167,7 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
     """Say why there is no edit, where that is known; empty otherwise."""
-    return obstacle(reader, one_break) or loops.why_not(sites(reader, one_break))
+    return obstacle(reader, one_break) or why_no_while_loop(sites(reader, one_break))
 
 
 def _can_be_tried(fix: Fix) -> bool:

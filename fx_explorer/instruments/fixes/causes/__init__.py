@@ -6,25 +6,23 @@ has many causes.
 from collections.abc import Callable, Iterator
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.causes import (
-    asked_for,
-    backward,
-    branches,
-    conditionals,
-    constants,
-    contexts,
-    custom_ops,
-    exceptions,
-    iterating,
-    loops,
-    numpy_calls,
-    printing,
-    printing_later,
-    scalars,
-    side_effects,
-    single_cut,
-    sizes,
-)
+from fx_explorer.instruments.fixes.causes.asked_for import fixes_of_wanted_breaks
+from fx_explorer.instruments.fixes.causes.backward import fixes_of_backward
+from fx_explorer.instruments.fixes.causes.branches import fixes_of_branches
+from fx_explorer.instruments.fixes.causes.conditionals import fixes_by_cond
+from fx_explorer.instruments.fixes.causes.constants import fixes_of_constants
+from fx_explorer.instruments.fixes.causes.contexts import fixes_of_contexts
+from fx_explorer.instruments.fixes.causes.custom_ops import fixes_by_custom_op
+from fx_explorer.instruments.fixes.causes.exceptions import fixes_of_try_blocks
+from fx_explorer.instruments.fixes.causes.iterating import fixes_of_generators
+from fx_explorer.instruments.fixes.causes.loops import fixes_of_while_loops
+from fx_explorer.instruments.fixes.causes.numpy_calls import fixes_of_numpy_calls
+from fx_explorer.instruments.fixes.causes.printing import fixes_of_prints
+from fx_explorer.instruments.fixes.causes.printing_later import fixes_by_printing_later
+from fx_explorer.instruments.fixes.causes.scalars import fixes_of_scalars
+from fx_explorer.instruments.fixes.causes.side_effects import fixes_of_side_effects
+from fx_explorer.instruments.fixes.causes.single_cut import fixes_by_single_cut
+from fx_explorer.instruments.fixes.causes.sizes import fixes_of_unknown_sizes
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.sites import Site
 from fx_explorer.session import SessionReader
@@ -33,23 +31,23 @@ Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Fix]]
 """Given the break and the frames it was in, innermost first; there may be none."""
 
 CAUSES: tuple[Cause, ...] = (
-    asked_for.fixes,
-    printing.fixes,
-    printing_later.fixes,
-    scalars.fixes,
-    branches.fixes,
-    conditionals.fixes,
-    loops.fixes,
-    sizes.fixes,
-    backward.fixes,
-    numpy_calls.fixes,
-    constants.fixes,
-    custom_ops.fixes,
-    contexts.fixes,
-    side_effects.fixes,
-    exceptions.fixes,
-    iterating.fixes,
+    fixes_of_wanted_breaks,
+    fixes_of_prints,
+    fixes_by_printing_later,
+    fixes_of_scalars,
+    fixes_of_branches,
+    fixes_by_cond,
+    fixes_of_while_loops,
+    fixes_of_unknown_sizes,
+    fixes_of_backward,
+    fixes_of_numpy_calls,
+    fixes_of_constants,
+    fixes_by_custom_op,
+    fixes_of_contexts,
+    fixes_of_side_effects,
+    fixes_of_try_blocks,
+    fixes_of_generators,
     # Last, since it gives up what could be compiled.
-    single_cut.fixes,
+    fixes_by_single_cut,
 )
 """The causes, in the order in which their fixes are offered."""

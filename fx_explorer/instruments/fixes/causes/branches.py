@@ -50,7 +50,7 @@ Values = dict[str, str]
 """What a branch assigns: target → expression, as written."""
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_branches(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     """Yield the fixes of an ``if``, an ``assert`` with a message, and conditional expressions on
     the broken line.
     """

@@ -25,7 +25,7 @@ from fx_explorer.source_edit.edits import imports, rewritten
 from fx_explorer.source_edit.names import bound_before, is_pure, new_name
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_by_cond(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:
             text = _text(site.code, statement) if isinstance(statement, cst.If) else ""

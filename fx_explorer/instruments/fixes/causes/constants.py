@@ -35,7 +35,7 @@ from fx_explorer.source_edit.names import (
 _ONCE = "It is taken to give the same every time."
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_constants(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:REACH]:
         for opaque in opaque_calls(site):
             if (

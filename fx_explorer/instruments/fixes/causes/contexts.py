@@ -16,7 +16,7 @@ from fx_explorer.source_edit.code import Code
 from fx_explorer.source_edit.edits import imports, in_place_of, replaced, unwrapped
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_contexts(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     """Yield the fixes. The break may be on the line of the ``with``, or inside what it enters: then
     the ``with`` is further out.
     """

@@ -26,7 +26,7 @@ from fx_explorer.source_edit.edits import after_imports, at_module_level, import
 from fx_explorer.source_edit.names import annotation_of, new_name
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_by_custom_op(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:REACH]:
         for opaque in opaque_calls(site):
             # A call as a statement, or in a ``with``, is made for what it does; an operation of the

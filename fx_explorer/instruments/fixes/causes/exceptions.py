@@ -17,7 +17,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.edits import in_place_of, unwrapped
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_try_blocks(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:REACH]:
         for statement in site.statements:
             around = (

@@ -15,7 +15,7 @@ from fx_explorer.source_edit.edits import replaced
 from fx_explorer.source_edit.names import new_name
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_generators(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack:
         for statement in site.statements:
             function = site.code.function(statement)

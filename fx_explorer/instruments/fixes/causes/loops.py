@@ -39,7 +39,7 @@ _LEAVING: dict[type[cst.CSTNode], str] = {
 """What a function that torch.while_loop calls cannot do for the one around it."""
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_while_loops(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:
             if isinstance(statement, cst.While) and not _obstacle(site.code, statement):
@@ -55,7 +55,7 @@ def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> It
                 )
 
 
-def why_not(stack: list[Site]) -> str:
+def why_no_while_loop(stack: list[Site]) -> str:
     """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
     there is none.
     """

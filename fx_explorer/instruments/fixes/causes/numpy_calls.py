@@ -39,7 +39,7 @@ there).
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_numpy_calls(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for opaque in opaque_calls(site):
             text, place = _in_torch(site.code, opaque), tensor_around(site.code, opaque.call)

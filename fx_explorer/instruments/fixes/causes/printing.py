@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")
 """What a tensor tells of itself, and no tensor."""
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_prints(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement, call, name in site.calls():
             what = _what(call, name)

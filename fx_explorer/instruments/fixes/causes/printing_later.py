@@ -32,7 +32,7 @@ _WHY = (
 )
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_by_printing_later(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         moved = _moved(site)
         if moved is None:

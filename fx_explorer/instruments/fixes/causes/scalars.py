@@ -60,7 +60,7 @@ _BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
 _CONVERSIONS = {"int": ".detach().long()", "float": ".detach()", "bool": ".detach().bool()"}
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_scalars(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [NumberUses(site.code, call) for site, call, _ in taken]

@@ -18,7 +18,7 @@ from fx_explorer.source_edit.edits import imports, removed, rewritten, wrapped
 from fx_explorer.source_edit.names import locals_of
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_side_effects(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:
             yield from _as_global(site, statement)

@@ -18,7 +18,7 @@ from fx_explorer.source_edit.edits import imports, replaced
 from fx_explorer.source_edit.names import is_pure
 
 
-def fixes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_unknown_sizes(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     """Yield the sum or mean of a mask without a size that depends on it, and the option that lets
     the graph hold such a size.
     """

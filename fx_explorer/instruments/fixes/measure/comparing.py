@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer.instruments.fixes.measure import near
 from fx_explorer.instruments.fixes.measure.near import Distance
-from fx_explorer.instruments.fixes.measure.observed import identity
+from fx_explorer.instruments.fixes.measure.observed.identity import identity_differences
 from fx_explorer.instruments.fixes.measure.observed.observing import WHILE_COMPILING
 from fx_explorer.instruments.fixes.measure.observed.outside import READS
 from fx_explorer.instruments.fixes.measure.observed.process_state import OF_PROCESS
@@ -98,7 +98,7 @@ class Comparison:
         before, after = _all_facts(original), _all_facts(changed)
         both = before.keys() & after.keys()
         compared = {name for name in both if not self._is_ignored(name)}
-        for name, text in identity.differences(original, changed, compared):
+        for name, text in identity_differences(original, changed, compared):
             self.different.add(name)
             self.differences.append(f"{text}, {call}")
         self._add_facts(before, after)

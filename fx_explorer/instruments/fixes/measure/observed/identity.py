@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 
-def differences(
+def identity_differences(
     before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the differences, for names that both observations have (``ReachedValues.same``,

@@ -68,7 +68,7 @@ def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_mu
 ):
     modules = "torch._dynamo.device_interface"
     program = (
-        "import sys, torch, fx_explorer.instruments.fixes.measure.built, fx_explorer.instruments.fixes.measure.verifying\n"
+        "import sys, torch, fx_explorer.instruments.fixes.measure.programs, fx_explorer.instruments.fixes.measure.verifying\n"
         f"sys.exit({modules!r} in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)

@@ -51,7 +51,7 @@ from fx_explorer.instruments.guards.kinds import (
     saved_guards,
 )
 from fx_explorer.instruments.kernels.counts import DirectionKernels, kernels_by_direction
-from fx_explorer.instruments.kernels.log_tuning import measured_choices
+from fx_explorer.instruments.kernels.launched import measured_choices
 from fx_explorer.instruments.memory.saved_values import (
     SavedValue,
     computed_total,

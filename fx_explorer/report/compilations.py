@@ -19,8 +19,8 @@ from fx_explorer.instruments.guards.kinds import guard_kinds
 from fx_explorer.instruments.kernels.candidates import Candidate, builds, candidates, estimate
 from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.costs import kernel_costs
+from fx_explorer.instruments.kernels.gpu_limits import Occupancy
 from fx_explorer.instruments.kernels.launched import real_builds, real_candidates
-from fx_explorer.instruments.kernels.occupancy import Occupancy
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.model import Gpu
 from fx_explorer.model.rows.kernels import NOT_KNOWN

@@ -26,7 +26,6 @@ IN_FUNCTIONS = (
     "fx_explorer.instruments.diff.headings",
     "fx_explorer.analysis.graph_code.written",
     "fx_explorer.instruments.kernels.candidates",
-    "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.measurable",

@@ -15,14 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import TargetError, UsageError, WorkerError
-from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
-from fx_explorer.instruments.fixes.measure.observed.outside import (
-    AS_LONG_AS_COMPILING_S,
-    MOST_PLACES,
-)
-from fx_explorer.instruments.fixes.measure.original_request import as_on_disk
-from fx_explorer.instruments.fixes.measure.script.comparing import WithTheOriginal, new_names
-from fx_explorer.instruments.fixes.measure.script.run import (
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
+from fx_explorer.instruments.fixes.measure.outside import AS_LONG_AS_COMPILING_S, MOST_PLACES
+from fx_explorer.instruments.fixes.measure.script_comparing import WithTheOriginal, new_names
+from fx_explorer.instruments.fixes.measure.script_run import (
     ScriptRun,
     built_result,
     original_again,
@@ -303,7 +299,7 @@ class VerifyingScript:
 
     def _add_uncompiled(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
-        from fx_explorer.instruments.fixes.measure.observed.lookups import told_of_lookups
+        from fx_explorer.instruments.fixes.measure.lookups import told_of_lookups
 
         run = self._uncompiled.run()
         if run.problem:

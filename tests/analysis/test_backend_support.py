@@ -21,14 +21,18 @@ from fx_explorer.cli import main
 from fx_explorer.command_line.narrated_capture import support_words
 from fx_explorer.instruments.backends.amounts import summaries
 from fx_explorer.instruments.backends.borders import BackendPart, neighbours, parts_of
-from fx_explorer.instruments.backends.report import FORMATS, support_object
+from fx_explorer.instruments.backends.report import (
+    FORMATS,
+    operator_table,
+    part_table,
+    support_object,
+)
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     amount_of,
     backend_support,
     operator_rows,
 )
-from fx_explorer.instruments.backends.table import operator_table, part_table
 from fx_explorer.instruments.backends.verdict import NO_BACKEND, split_words, verdict, why_unknown
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report

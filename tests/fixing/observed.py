@@ -18,10 +18,10 @@ from typing import Any
 import torch
 import torch._dynamo  # sets TORCHINDUCTOR_CACHE_DIR when it is first imported, which must not be within a call that is observed
 
+from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
-from fx_explorer.instruments.fixes.measure.observed.branch_coverage import BranchCoverage
-from fx_explorer.instruments.fixes.measure.observed.observing import Observer, seed
-from fx_explorer.instruments.fixes.measure.observed.outside import HiddenCalls
+from fx_explorer.instruments.fixes.measure.observing import Observer, seed
+from fx_explorer.instruments.fixes.measure.outside import HiddenCalls
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, compared
 from fx_explorer.program import loading

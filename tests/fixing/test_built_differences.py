@@ -13,10 +13,10 @@ import pytest
 
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.fixes.measure import inductors_own
-from fx_explorer.instruments.fixes.measure.built import why_not_built
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
 from fx_explorer.instruments.fixes.measure.near import Distance
-from fx_explorer.instruments.fixes.measure.observed.outside import OutsideEffects
+from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
+from fx_explorer.instruments.fixes.measure.programs import why_not_built
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, add_built, compared
 from fx_explorer.model import CaptureRequest
 from tests.fixing.observed import header, observed

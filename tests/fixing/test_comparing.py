@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
-from fx_explorer.instruments.fixes.measure.observed.reachable import ReachedValues
+from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
 from fx_explorer.program import loading, overlay
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.other_calls.fresh_inputs import (

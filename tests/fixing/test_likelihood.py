@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.likelihood import CHANCES, chance_of, ordered
-from fx_explorer.instruments.fixes.trial import Trial, Verdict
+from fx_explorer.instruments.fixes.trial import CHANCES, Trial, Verdict, chance_of, ordered
 
 
 def trial(fix: Fix, verdict: Verdict) -> Trial:

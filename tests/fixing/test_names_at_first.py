@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
-from fx_explorer.instruments.fixes.measure.observed.observing import names_of
+from fx_explorer.instruments.fixes.measure.observing import names_of
 
 
 def module_with(text: str) -> ModuleType:

@@ -13,9 +13,9 @@ import pytest
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.fixes import api as fixing
-from fx_explorer.instruments.fixes.measure.observed.compiled_calls import MOST_CALLS
-from fx_explorer.instruments.fixes.measure.observed.reachable import ReachedValues
-from fx_explorer.instruments.fixes.measure.script.comparing import compared
+from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
+from fx_explorer.instruments.fixes.measure.script_comparing import compared
+from fx_explorer.instruments.fixes.measure.script_results import MOST_CALLS
 from fx_explorer.session import SessionReader
 
 OUT = "take the print out of the compiled code"

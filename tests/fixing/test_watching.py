@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import torch
 
-from fx_explorer.instruments.fixes.measure.observed.backward_calls import (
+from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
+from fx_explorer.instruments.fixes.measure.script_results import (
     MOST_ELEMENTS,
     BackwardCalls,
+    Callers,
 )
-from fx_explorer.instruments.fixes.measure.observed.compiled_calls import Callers
-from fx_explorer.instruments.fixes.measure.observed.reachable import ReachableWalk
 
 
 def test_gradients_of_each_backward_are_kept_though_the_program_throws_them_away() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.instruments.fixes.measure.observed.outside import OutsideEffects
+from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
 from tests.fixing import cases_of_change as cases
 from tests.fixing.cases_of_change import Pair
 from tests.fixing.observed import differences, in_a_child

@@ -15,8 +15,7 @@ import jsonschema
 import pytest
 
 from fx_explorer.cli import main
-from fx_explorer.instruments.ledger.by_line import line_times
-from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures
+from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures, line_times
 from fx_explorer.instruments.ledger.trial import add_ledger, ledger_in
 from fx_explorer.model import Artifact, Compilation, LedgerCall
 from fx_explorer.session import SessionReader

@@ -25,8 +25,14 @@ from fx_explorer.instruments.ledger.figures import (
     SourceFunction,
     SourceLine,
 )
-from fx_explorer.instruments.ledger.flame import flame, unaccounted_in_words
-from fx_explorer.instruments.ledger.picture import COLOURS, flame_svg, flame_text, in_ascii
+from fx_explorer.instruments.ledger.flame import (
+    COLOURS,
+    flame,
+    flame_svg,
+    flame_text,
+    in_ascii,
+    unaccounted_in_words,
+)
 from fx_explorer.model.rows.measured import LedgerKind
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
 

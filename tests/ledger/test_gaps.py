@@ -10,9 +10,15 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer.analysis.words import short_kernel_name
-from fx_explorer.instruments.ledger.measure.gaps import DeviceCall, DeviceWork, IdleGap, gaps
 from fx_explorer.instruments.ledger.measure.rounds import assigned
-from fx_explorer.instruments.ledger.measure.timeline import RawTick, signature
+from fx_explorer.instruments.ledger.measure.timeline import (
+    DeviceCall,
+    DeviceWork,
+    IdleGap,
+    RawTick,
+    gaps,
+    signature,
+)
 from fx_explorer.instruments.ledger.report import FORMATS
 from fx_explorer.instruments.ledger.table import gap_rows, place_of
 from fx_explorer.instruments.ledger.verdict import verdict

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.instruments.ledger.by_line import line_times, rate
 from fx_explorer.instruments.ledger.figures import (
     LedgerEntry,
     LedgerFigures,
     SourceLine,
     ledger_figures,
+    line_times,
+    rate,
 )
 from fx_explorer.instruments.ledger.guard_counts import GuardCounts
 from fx_explorer.instruments.ledger.remedies import remedies, saved_in_words

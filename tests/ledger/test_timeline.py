@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fx_explorer.instruments.ledger.measure.gaps import account, middle_mean
-from fx_explorer.instruments.ledger.measure.timeline import CallStep, RawTick, steps
+from fx_explorer.instruments.ledger.measure.timeline import (
+    CallStep,
+    RawTick,
+    account,
+    middle_mean,
+    steps,
+)
 
 
 @dataclass

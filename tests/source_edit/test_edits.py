@@ -8,7 +8,7 @@ import libcst as cst
 import pytest
 
 from fx_explorer.instruments.fixes.causes.branches import condition
-from fx_explorer.instruments.fixes.opaque_calls import isolated
+from fx_explorer.instruments.fixes.causes.opaque_calls import isolated
 from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
 from fx_explorer.source_edit.edits import (
     after_imports,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.instruments.kernels.roofline import microseconds
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.profile.view import profile_table
 from tests.conftest import Captured
 from tests.profiles import events, graph_seconds, profiled_session

@@ -10,12 +10,12 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import document_of, node_at, text_of
-from fx_explorer.instruments.profile.figures import profile_figures
-from fx_explorer.instruments.profile.places import (
+from fx_explorer.instruments.profile.figures import (
     IS_PART,
     GraphTimes,
     ProfiledPlaces,
     graph_times,
+    profile_figures,
     profiled_places,
 )
 from fx_explorer.tui.panes import kernel_marks as shown_marks

@@ -26,6 +26,7 @@ from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
 from fx_explorer.instruments.backends.borders import Border, Crossing
+from fx_explorer.instruments.backends.report import border_words, operator_table, part_table
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     OperatorRow,
@@ -33,7 +34,6 @@ from fx_explorer.instruments.backends.support import (
     operator_rows,
     support_of,
 )
-from fx_explorer.instruments.backends.table import border_words, operator_table, part_table
 from fx_explorer.instruments.backends.verdict import (
     FLOPS_COUNTED,
     named_segments,

@@ -34,7 +34,7 @@ from fx_explorer.instruments.diff.kernel_pairs import (
 from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
 from fx_explorer.instruments.kernels.candidates import Candidate, candidates, estimate
 from fx_explorer.instruments.kernels.counts import KernelUse
-from fx_explorer.instruments.kernels.roofline import bound_in_words, microseconds
+from fx_explorer.instruments.kernels.gpu_limits import bound_in_words, microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 

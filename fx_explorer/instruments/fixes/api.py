@@ -6,7 +6,6 @@ user's file; ``offer`` is all that a session has for one break. Source is read a
 syntax tree (libcst); nothing of the user's, and no torch, is imported here.
 """
 
-from fx_explorer.instruments.fixes.accepting import accept, why_not_accepted
 from fx_explorer.instruments.fixes.dynamic_marks import try_any
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.offers import (
@@ -19,10 +18,12 @@ from fx_explorer.instruments.fixes.offers import (
 )
 from fx_explorer.instruments.fixes.together import (
     Together,
+    accept,
     is_whole,
     next_to_try,
     together,
     unknown_yet,
+    why_not_accepted,
 )
 from fx_explorer.instruments.fixes.trial import Trial, Verdict, try_fix
 

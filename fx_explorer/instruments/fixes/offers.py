@@ -18,9 +18,8 @@ from fx_explorer.instruments.fixes.causes import CAUSES
 from fx_explorer.instruments.fixes.causes.loops import why_no_while_loop
 from fx_explorer.instruments.fixes.dynamic_marks import mark_fixes
 from fx_explorer.instruments.fixes.fix import Fix, distinct
-from fx_explorer.instruments.fixes.likelihood import ordered
 from fx_explorer.instruments.fixes.sites import obstacle, sites
-from fx_explorer.instruments.fixes.trial import Trial
+from fx_explorer.instruments.fixes.trial import Trial, ordered
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader

@@ -1,5 +1,5 @@
-"""Several fixes as one: their edits merged file by file, their options together; tried and written
-as a whole.
+"""Several fixes become one here: their edits are merged file by file, their options together; they are
+tried, and written to the user's files, as a whole. One fix alone is written here too (``accept``).
 
 One fix for each break is enough, and only good ones are taken: so the breaks are gone through, and
 the fixes of each are tried until one is good.
@@ -10,11 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from fx_explorer.errors import UsageError
 from fx_explorer.instruments.fixes.fix import Fix, distinct
-from fx_explorer.instruments.fixes.likelihood import ordered
-from fx_explorer.instruments.fixes.trial import Trial
+from fx_explorer.instruments.fixes.trial import Trial, ordered
 from fx_explorer.source_edit.merging import MergedEdits
+from fx_explorer.source_edit.writing import why_not_written, write_edits
 
 TITLE = "all good fixes together"
 
@@ -111,3 +113,22 @@ def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence
             dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)
         ),
     )
+
+
+def accept(fix: Fix) -> list[Path]:
+    """Write it to each file that it edits, and return the backups. Nothing is written unless all of
+    them are.
+
+    Raises UsageError when it edits none, or a file is no longer what it was when captured, or
+    cannot be written.
+    """
+    if not fix.edits:
+        raise UsageError(
+            f"this fix changes no file. Set it in your program: {fix.instruction.splitlines()[0]}"
+        )
+    return write_edits(fix.edits)
+
+
+def why_not_accepted(fix: Fix) -> str:
+    """Say why the fix cannot be written; empty when it can."""
+    return why_not_written(fix.edits)

@@ -14,8 +14,13 @@ from fx_explorer.analysis.kernel_documents import options_that_differ, session_g
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.instruments.kernels.assembly.instructions import InstructionMix, instructions, mix
 from fx_explorer.instruments.kernels.counts import kernel_uses
-from fx_explorer.instruments.kernels.occupancy import Occupancy, occupancy
-from fx_explorer.instruments.kernels.roofline import Roofline, number_kind, roofline
+from fx_explorer.instruments.kernels.gpu_limits import (
+    Occupancy,
+    Roofline,
+    number_kind,
+    occupancy,
+    roofline,
+)
 from fx_explorer.instruments.kernels.unknown_without_gpu import (
     LIBRARY,
     LIBRARY_PICK,

@@ -26,16 +26,15 @@ from fx_explorer.instruments.kernels.candidates import (
     what_is_not_known,
 )
 from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.gpu_limits import Limit, microseconds
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
-from fx_explorer.instruments.kernels.launched import real_candidates
-from fx_explorer.instruments.kernels.log_tuning import (
+from fx_explorer.instruments.kernels.launched import (
     NOT_IN_LOG,
     configuration_in_words,
     may_be_tuned,
     measured_choices,
+    real_candidates,
 )
-from fx_explorer.instruments.kernels.occupancy import Limit
-from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY, NO_GPU
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

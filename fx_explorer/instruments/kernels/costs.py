@@ -20,8 +20,8 @@ from fx_explorer.analysis.versions import Version, versions
 from fx_explorer.instruments.kernels.candidates import estimate
 from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
+from fx_explorer.instruments.kernels.gpu_limits import roofline
 from fx_explorer.instruments.kernels.launched import profiled_kernels
-from fx_explorer.instruments.kernels.roofline import roofline
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths

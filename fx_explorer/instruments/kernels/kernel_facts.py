@@ -15,8 +15,12 @@ from fx_explorer.instruments.kernels.assembly.instructions import (
     mix_in_words,
 )
 from fx_explorer.instruments.kernels.candidates import estimate, instruction_mix, occupancy_of
-from fx_explorer.instruments.kernels.occupancy import occupancy_in_words
-from fx_explorer.instruments.kernels.roofline import Roofline, bound_in_words, microseconds
+from fx_explorer.instruments.kernels.gpu_limits import (
+    Roofline,
+    bound_in_words,
+    microseconds,
+    occupancy_in_words,
+)
 from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader

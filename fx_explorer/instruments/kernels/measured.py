@@ -14,7 +14,7 @@ from pathlib import Path
 from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.client.trust import is_own
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.instruments.kernels.roofline import microseconds, number_kind, roofline
+from fx_explorer.instruments.kernels.gpu_limits import microseconds, number_kind, roofline
 from fx_explorer.model import (
     Artifact,
     BenchAnswer,

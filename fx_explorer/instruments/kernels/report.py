@@ -30,10 +30,15 @@ from fx_explorer.instruments.kernels.candidates import (
 )
 from fx_explorer.instruments.kernels.card import card, not_described
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs, time_kinds
+from fx_explorer.instruments.kernels.gpu_limits import (
+    FLOPS_COUNTED,
+    Limit,
+    Occupancy,
+    microseconds,
+    roofline_in_words,
+)
 from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
 from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
-from fx_explorer.instruments.kernels.occupancy import Limit, Occupancy
-from fx_explorer.instruments.kernels.roofline import FLOPS_COUNTED, microseconds, roofline_in_words
 from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table

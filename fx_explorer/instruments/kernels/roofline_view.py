@@ -12,7 +12,7 @@ from fx_explorer.analysis.words import counted, size
 from fx_explorer.drawing.chart import NO_LIBRARY, ChartPiece
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
-from fx_explorer.instruments.kernels.roofline import FLOPS_COUNTED, microseconds
+from fx_explorer.instruments.kernels.gpu_limits import FLOPS_COUNTED, microseconds
 from fx_explorer.instruments.kernels.roofline_picture import (
     LEAST_HEIGHT,
     LEAST_WIDTH,

@@ -25,8 +25,8 @@ from fx_explorer.instruments.kernels.counts import (
     kind_in_words,
     run_in_words,
 )
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.kernels.launched import profile_in_words
-from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import launch_counts
 

@@ -10,8 +10,13 @@ from dataclasses import asdict
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.ledger.by_line import LineTime, line_times, rate
-from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.instruments.ledger.figures import (
+    LedgerEntry,
+    LedgerFigures,
+    LineTime,
+    line_times,
+    rate,
+)
 from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
 from fx_explorer.instruments.ledger.table import (
     GAP_COLUMNS,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, share, short_kernel_name
-from fx_explorer.instruments.ledger.by_line import line_times, rate
-from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
+from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures, line_times, rate
 from fx_explorer.model import LedgerGap, LedgerKind, LedgerStep
 from fx_explorer.output.table import Column, Table
 from fx_explorer.session.file_names import in_file

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from fx_explorer.analysis.measured_times import IDLE, MAX_SPREAD, run_time
 from fx_explorer.analysis.words import counted, listed, share
 from fx_explorer.instruments.bench.interval import factor, median_interval, ratios
-from fx_explorer.instruments.ledger.by_line import LineTime, line_times, of_unknown_lines_s
-from fx_explorer.instruments.ledger.figures import KIND_IN_WORDS, WORK, LedgerFigures
+from fx_explorer.instruments.ledger.figures import (
+    KIND_IN_WORDS,
+    WORK,
+    LedgerFigures,
+    LineTime,
+    line_times,
+    of_unknown_lines_s,
+)
 from fx_explorer.instruments.ledger.remedies import SOME, checks_in_words, remedies
 from fx_explorer.instruments.ledger.table import longest_gap
 from fx_explorer.model import LedgerCall, LedgerKind

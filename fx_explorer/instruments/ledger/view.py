@@ -13,13 +13,15 @@ from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, share, size
 from fx_explorer.drawing.flame_rows import FlameChart
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.ledger.by_line import LineTime, line_times, rate
 from fx_explorer.instruments.ledger.figures import (
     KIND_EXPLAINED,
     LedgerEntry,
     LedgerFigures,
+    LineTime,
     SourceLine,
     ledger_figures,
+    line_times,
+    rate,
 )
 from fx_explorer.instruments.ledger.flame import flame
 from fx_explorer.instruments.ledger.table import (
@@ -84,7 +86,7 @@ def ledger_table(reader: SessionReader) -> ViewTable:
 
 
 def _svg(figures: LedgerFigures) -> str:
-    from fx_explorer.instruments.ledger.picture import flame_svg
+    from fx_explorer.instruments.ledger.flame import flame_svg
 
     return flame_svg(figures)
 

@@ -21,7 +21,6 @@ from fx_explorer.command_line.given_session import add_target_argument, answer_f
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.modules.figures import ModuleFigures
 from fx_explorer.instruments.modules.report import (
     INDENT,
     ModuleList,
@@ -29,7 +28,7 @@ from fx_explorer.instruments.modules.report import (
     figure_in_words,
     shown_figures,
 )
-from fx_explorer.instruments.modules.tree import ModuleRow
+from fx_explorer.instruments.modules.tree import ModuleFigures, ModuleRow
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader

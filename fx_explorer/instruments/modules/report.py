@@ -13,10 +13,10 @@ from fx_explorer.analysis.module_paths import in_words
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, seconds, size
 from fx_explorer.highlight import printable
-from fx_explorer.instruments.kernels.roofline import microseconds
-from fx_explorer.instruments.modules.figures import ModuleFigures
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.modules.tree import (
     NO_MODULES,
+    ModuleFigures,
     ModuleRow,
     ModuleTree,
     module_tree,

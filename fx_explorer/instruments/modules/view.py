@@ -12,10 +12,11 @@ from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.words import bar, counted, seconds, size
 from fx_explorer.drawing.trees import Tree, folded_to_fit
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.kernels.roofline import microseconds
-from fx_explorer.instruments.modules.figures import NOTHING, ModuleFigures
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.modules.tree import (
     NO_MODULES,
+    NOTHING,
+    ModuleFigures,
     ModuleRow,
     ModuleTree,
     explained,

@@ -1,4 +1,5 @@
-"""What avoids a recompile, with the name of the input, attribute or global that changed.
+"""This module says what avoids a recompile, with the name of the input, attribute or global that
+changed, and which sizes differ between the calls of two compilations.
 
 Each sentence about sizes, numbers and dictionary keys was tried:
 tests/analysis/test_remedies_hold.py does what it says, and counts compilations. Where it depends on
@@ -8,13 +9,16 @@ what the code does with the value, which a session does not tell, the sentence s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fx_explorer.analysis.naming import is_unfinished
+from fx_explorer import model
+from fx_explorer.analysis.naming import is_unfinished, plain_name, plain_source
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.recompiles.changes import KEYWORDS, GuardChange
-from fx_explorer.instruments.recompiles.reach import OutOfReach
+from fx_explorer.instruments.recompiles.reach import OutOfReach, out_of_reach
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import checked_tensors
 
 NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."
 
@@ -320,3 +324,123 @@ NO_REMEDY = "None that we know."
 """Said where none of the above applies: the change is not known, or nothing general can be said of
 it.
 """
+
+
+_SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
+
+
+def sizes_then(
+    reader: SessionReader,
+    change: GuardChange,
+    before: model.Compilation | None,
+    after: model.Compilation | None,
+) -> CallSizes:
+    """Return how the sizes of two compilations differ, and what happened to the size that was
+    recompiled for; empty for other changes.
+    """
+    if before is None or after is None or change.kind not in ("size", "number"):
+        return CallSizes()
+    source = _source(change)
+    made = {symbol.source: symbol for symbol in reader.rows(model.Symbol, compilation=after.id)}
+    symbol = made.get(source if change.kind == "number" else f"{source}.size()[{change.index}]")
+    became, fixed = (
+        symbol is not None and not symbol.became,
+        symbol is not None and symbol.became.isdecimal(),
+    )
+    if change.kind == "number":
+        return CallSizes(became, fixed)
+    beyond = out_of_reach(reader, source, before)
+    then, now = _sizes(reader, before.id), _sizes(reader, after.id)
+    varied = _varied(reader, before, then, now)
+    alike = _alike((source, change.index or 0), then, now)
+    others = (out_of_reach(reader, name, before) for name, _ in varied if name != source)
+    return CallSizes(
+        became,
+        fixed,
+        _named(varied, before),
+        _named(alike, before),
+        beyond or next(filter(None, others), None),
+    )
+
+
+def sizes_that_varied(
+    reader: SessionReader, before: model.Compilation, after: model.Compilation
+) -> list[Dimension]:
+    """Return the sizes that differ between the calls of two compilations, that the first one took
+    for constants and a mark makes variable, by torch's name of the tensor.
+    """
+    return _varied(reader, before, _sizes(reader, before.id), _sizes(reader, after.id))
+
+
+def _varied(
+    reader: SessionReader,
+    before: model.Compilation,
+    then: dict[Dimension, int],
+    now: dict[Dimension, int],
+) -> list[Dimension]:
+    free = {
+        symbol.source
+        for symbol in reader.rows(model.Symbol, compilation=before.id)
+        if not symbol.became
+    }
+    differing = [
+        one
+        for one in then
+        if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free
+    ]
+    return [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
+
+
+def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
+    """Return sizes with the program's names; torch's for a value that has none."""
+    return tuple(
+        (plain_name(name) if is_unfinished(name) else plain_source(name, of), index)
+        for name, index in sizes
+    )
+
+
+def _alike(
+    here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]
+) -> list[Dimension]:
+    """Return the sizes that were equal then and differ now. torch takes equal sizes for one (duck
+    shaping); 0, 1 and sizes of parameters are constants.
+    """
+    if here not in then or here not in now:
+        return []
+    equal = [
+        one
+        for one in then
+        if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])
+    ]
+    return [one for one in equal if now.get(one, then[here]) != now[here]]
+
+
+def _can_be_marked(source: str, *sizes: int) -> bool:
+    return not {0, 1} & set(sizes) and "_parameters[" not in source and "_buffers[" not in source
+
+
+def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
+    """Return the sizes of a compilation's example inputs, by torch's name of the tensor."""
+    found: dict[Dimension, int] = {}
+    for source, value in checked_tensors(reader, compilation):
+        shape = _SHAPE.match(value or "")
+        for index, text in enumerate(
+            shape["sizes"].split(", ") if shape and shape["sizes"] else ()
+        ):
+            found[source, index] = int(text)
+    return found
+
+
+def _source(change: GuardChange) -> str:
+    if change.source.startswith(("L[", "G[")):
+        return change.source
+    return global_source(change.name) if change.where == "global" else local_source(change.name)
+
+
+def local_source(name: str) -> str:
+    """Return ``L['batch']['ids']`` for ``batch['ids']``, where torch's report has no source."""
+    return re.sub(r"^\w+", lambda first: f"L['{first[0]}']", name)
+
+
+def global_source(name: str) -> str:
+    return re.sub(r"^\w+", lambda first: f"G['{first[0]}']", name)

@@ -26,7 +26,7 @@ from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.row_list import ListColumn, Row
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime
+    from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime
 
 
 # How a row of a graph shows what happened to its operation in a stage: a sign, a word and a colour,

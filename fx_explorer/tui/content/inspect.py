@@ -37,7 +37,7 @@ from fx_explorer.tui.content.places import Entry
 from fx_explorer.tui.content.summary import line_summary, users_name
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.profile.places import PlaceTime
+    from fx_explorer.instruments.profile.figures import PlaceTime
 
 
 MANY_NODES = 400

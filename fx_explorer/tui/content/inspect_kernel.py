@@ -27,19 +27,19 @@ from fx_explorer.instruments.kernels.assembly.control_words import (
     is_known,
     line_cost,
 )
-from fx_explorer.instruments.kernels.assembly.instructions import COUNTED_ONCE
-from fx_explorer.instruments.kernels.assembly.listing import is_assembly, name_in
-from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
-from fx_explorer.instruments.kernels.assembly.opcode_words import (
+from fx_explorer.instruments.kernels.assembly.instructions import (
+    COUNTED_ONCE,
     EXPLAINED_LEVELS,
     NOT_EXPLAINED,
     explained,
 )
+from fx_explorer.instruments.kernels.assembly.listing import is_assembly, name_in
+from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
 from fx_explorer.instruments.kernels.card import card, measured_card, not_described
+from fx_explorer.instruments.kernels.gpu_limits import microseconds
 from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
 from fx_explorer.instruments.kernels.launched import profiled_kernel
 from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
-from fx_explorer.instruments.kernels.roofline import microseconds
 from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.levels import LEVEL_TITLES

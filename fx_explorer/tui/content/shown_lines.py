@@ -19,7 +19,7 @@ from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.kernels.assembly.listing import LineRun
-    from fx_explorer.instruments.profile.places import GraphTimes
+    from fx_explorer.instruments.profile.figures import GraphTimes
 
 
 class ShownLines:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from fx_explorer.analysis.documents import Document, Place
-    from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime, ProfiledPlaces
+    from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime, ProfiledPlaces
     from fx_explorer.session import SessionReader
 
 
@@ -51,9 +51,7 @@ def _read_heat(reader: SessionReader) -> SourceHeat:
 
 
 def _read_times(reader: SessionReader) -> ProfiledPlaces | None:
-    from fx_explorer.instruments.profile.places import (
-        profiled_places,  # not needed where there is no profile
-    )
+    from fx_explorer.instruments.profile.figures import profiled_places
 
     return profiled_places(reader)
 
@@ -125,9 +123,7 @@ class KernelMarks:
         return times.of_node(node.id) if times and node else None
 
     def _read_times(self, reader: SessionReader, graph: Graph, places: ProfiledPlaces) -> None:
-        from fx_explorer.instruments.profile.places import (
-            graph_times,  # not needed where there is no profile
-        )
+        from fx_explorer.instruments.profile.figures import graph_times
 
         if graph.node_count <= NODES_AT_ONCE:
             self._keep_times(graph, graph_times(reader, graph, places))

@@ -8,8 +8,8 @@ import pytest
 
 from fx_explorer.gpus import gpu_like
 from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.gpu_limits import roofline, roofline_in_words
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
-from fx_explorer.instruments.kernels.roofline import roofline, roofline_in_words
 from fx_explorer.model import Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.gpus.test_device import RTX_4090

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from fx_explorer.gpus.reading import find_gpu
-from fx_explorer.instruments.kernels.occupancy import LIMITS, PARTS, occupancy, occupancy_in_words
+from fx_explorer.instruments.kernels.gpu_limits import LIMITS, PARTS, occupancy, occupancy_in_words
 from tests.analysis.kernel_ir.samples import DATA, sample
 
 NVIDIA_LIMITS = {1: "warps", 2: "registers", 4: "shared", 8: "blocks"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.gpus.reading import find_gpu
-from fx_explorer.instruments.kernels.roofline import (
+from fx_explorer.instruments.kernels.gpu_limits import (
     FLOPS_COUNTED,
     NO_SIZES,
     number_kind,

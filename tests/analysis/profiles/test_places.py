@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.profile.figures import ProfileFigures, profile_figures
-from fx_explorer.instruments.profile.places import (
+from fx_explorer.instruments.profile.figures import (
     PART,
     PlaceTime,
     ProfiledPlaces,
+    ProfileFigures,
     graph_times,
+    profile_figures,
     profiled_places,
 )
 from fx_explorer.session import SessionReader, SessionWriter

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.kernels.candidates_view import candidates_table
-from fx_explorer.instruments.kernels.log_tuning import configuration_in_words, measured_choices
+from fx_explorer.instruments.kernels.launched import configuration_in_words, measured_choices
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader

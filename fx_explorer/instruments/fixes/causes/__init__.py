@@ -1,4 +1,4 @@
-"""One file per cause of graph breaks, with the fixes for it. Each looks at the source itself:
+"""Each file here proposes fixes for some causes of graph breaks. It looks at the source itself:
 torch's ids for breaks change between releases, and one id (a builtin that acts outside the graph)
 has many causes.
 """
@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.asked_for import fixes_of_wanted_breaks
 from fx_explorer.instruments.fixes.causes.backward import fixes_of_backward
-from fx_explorer.instruments.fixes.causes.branches import fixes_of_branches
-from fx_explorer.instruments.fixes.causes.conditionals import fixes_by_cond
+from fx_explorer.instruments.fixes.causes.blocks import fixes_of_contexts, fixes_of_try_blocks
+from fx_explorer.instruments.fixes.causes.branches import fixes_by_cond, fixes_of_branches
 from fx_explorer.instruments.fixes.causes.constants import fixes_of_constants
-from fx_explorer.instruments.fixes.causes.contexts import fixes_of_contexts
-from fx_explorer.instruments.fixes.causes.custom_ops import fixes_by_custom_op
-from fx_explorer.instruments.fixes.causes.exceptions import fixes_of_try_blocks
-from fx_explorer.instruments.fixes.causes.iterating import fixes_of_generators
-from fx_explorer.instruments.fixes.causes.loops import fixes_of_while_loops
-from fx_explorer.instruments.fixes.causes.numpy_calls import fixes_of_numpy_calls
-from fx_explorer.instruments.fixes.causes.printing import fixes_of_prints
-from fx_explorer.instruments.fixes.causes.printing_later import fixes_by_printing_later
-from fx_explorer.instruments.fixes.causes.scalars import fixes_of_scalars
+from fx_explorer.instruments.fixes.causes.data_dependent import (
+    fixes_of_scalars,
+    fixes_of_unknown_sizes,
+)
+from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
+from fx_explorer.instruments.fixes.causes.opaque_calls import (
+    fixes_by_custom_op,
+    fixes_of_numpy_calls,
+)
+from fx_explorer.instruments.fixes.causes.prints import fixes_by_printing_later, fixes_of_prints
 from fx_explorer.instruments.fixes.causes.side_effects import fixes_of_side_effects
 from fx_explorer.instruments.fixes.causes.single_cut import fixes_by_single_cut
-from fx_explorer.instruments.fixes.causes.sizes import fixes_of_unknown_sizes
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.sites import Site
 from fx_explorer.session import SessionReader

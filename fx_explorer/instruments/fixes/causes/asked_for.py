@@ -18,7 +18,9 @@ from fx_explorer.source_edit.edits import removed, replaced
 _DISABLES = ("torch.compiler.disable", "torch._dynamo.disable", "torch._disable_dynamo")
 
 
-def fixes_of_wanted_breaks(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_wanted_breaks(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement, _, name in site.calls():
             if name == "torch._dynamo.graph_break" and isinstance(statement, cst.Expr):

@@ -25,7 +25,9 @@ from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.names import new_name, walk
 
 
-def fixes_of_backward(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_backward(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
     """Yield the call of ``backward()`` outside of what is compiled, and the option that lets the
     graph hold the backward.
     """

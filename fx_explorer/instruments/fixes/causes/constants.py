@@ -17,8 +17,13 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.opaque_calls import (
+    REACH,
+    OpaqueCall,
+    isolated,
+    opaque_calls,
+)
 from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.opaque_calls import REACH, OpaqueCall, isolated, opaque_calls
 from fx_explorer.instruments.fixes.sites import Site, other_files
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code
@@ -35,7 +40,9 @@ from fx_explorer.source_edit.names import (
 _ONCE = "It is taken to give the same every time."
 
 
-def fixes_of_constants(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_constants(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
     for site in stack[:REACH]:
         for opaque in opaque_calls(site):
             if (

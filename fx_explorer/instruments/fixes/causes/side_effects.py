@@ -9,8 +9,8 @@ import libcst as cst
 
 from fx_explorer.analysis.words import first_line
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.instruments.fixes.causes.opaque_calls import is_explained
 from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.opaque_calls import is_explained
 from fx_explorer.instruments.fixes.sites import Site
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Statement
@@ -18,7 +18,9 @@ from fx_explorer.source_edit.edits import imports, removed, rewritten, wrapped
 from fx_explorer.source_edit.names import locals_of
 
 
-def fixes_of_side_effects(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_of_side_effects(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:
             yield from _as_global(site, statement)

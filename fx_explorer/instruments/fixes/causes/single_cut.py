@@ -19,7 +19,9 @@ from fx_explorer.source_edit.edits import imports, replaced
 _RISK = "What was compiled of it no longer is. Good only where the breaks cost more than that."
 
 
-def fixes_by_single_cut(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
+def fixes_by_single_cut(
+    reader: SessionReader, broken: DistinctBreak, stack: list[Site]
+) -> Iterator[Fix]:
     lines = [_lines(graph_break) for graph_break in distinct_breaks(reader)] if stack else []
     for site in stack[:1]:
         function = site.code.function(site.statements[0]) if site.statements else None

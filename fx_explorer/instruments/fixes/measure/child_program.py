@@ -1,4 +1,7 @@
-"""Programs in child processes of the worker, forked before anything of the user's is imported."""
+"""A child process of the worker runs a program for a comparison: forked before anything of the user's is
+imported, with the request of the changed program or that of the original. torch is not imported for
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fx_explorer.instruments.fixes.measure.branch_coverage import text_on_disk
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session.undisturbed import moved_up
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
 
 _GO = b"g"
 
@@ -103,3 +109,11 @@ def _be_the_program(program: Callable[[], dict[str, Any]], file: Path, waiting: 
         status = 0
     finally:
         os._exit(status)
+
+
+def as_on_disk(request: CaptureRequest) -> CaptureRequest:
+    """Return the request for the original: its files keep the text they have on disk, and its own
+    options are used.
+    """
+    texts = {path: text_on_disk(path) for path in request.overlay}
+    return replace(request, overlay=texts, settings=request.original_settings)

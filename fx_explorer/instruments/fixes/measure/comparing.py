@@ -14,11 +14,10 @@ import torch
 
 from fx_explorer.instruments.fixes.measure import near
 from fx_explorer.instruments.fixes.measure.near import Distance
-from fx_explorer.instruments.fixes.measure.observed.identity import identity_differences
-from fx_explorer.instruments.fixes.measure.observed.observing import WHILE_COMPILING
-from fx_explorer.instruments.fixes.measure.observed.outside import READS
-from fx_explorer.instruments.fixes.measure.observed.process_state import OF_PROCESS
-from fx_explorer.instruments.fixes.measure.observed.reachable import UNCHANGED
+from fx_explorer.instruments.fixes.measure.observing import WHILE_COMPILING
+from fx_explorer.instruments.fixes.measure.outside import READS
+from fx_explorer.instruments.fixes.measure.process_effects import OF_PROCESS
+from fx_explorer.instruments.fixes.measure.reachable import UNCHANGED, identity_differences
 from fx_explorer.instruments.fixes.measure.varying import (
     RELATIVE,
     RELATIVE_IF_BUILT,

@@ -1,24 +1,32 @@
-"""The programs that a changed one is compared with.
+"""This module holds the programs that a changed one is compared with, and runs those whose code is built
+(``BuiltProgram``). They are children of the worker, forked with the state it has at that moment.
 
-They are children of the worker, forked with the state it has at that moment.
+A graph that runs by PyTorch's own operators proves nothing about the kernels, where an integer
+overflows and a loop is made of instructions.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fx_explorer.instruments.fixes.measure.built import BuiltProgram
-from fx_explorer.instruments.fixes.measure.original_request import as_on_disk
+from fx_explorer.instruments.fixes.measure.beyond_example import planned_calls
+from fx_explorer.instruments.fixes.measure.child_program import ChildProgram, as_on_disk
+from fx_explorer.instruments.fixes.measure.observing import Observer, seed
 from fx_explorer.instruments.fixes.measure.uncompiled import (
     OriginalAgain,
     OriginalProgram,
     UncompiledProgram,
+    read_result,
 )
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest
+from fx_explorer.program import calling, overlay
+from fx_explorer.program.any_target import find_any_target
+from fx_explorer.program.ending.explaining import one_line
 from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.users.users_code import UsersCode
+from fx_explorer.program.target import Target
+from fx_explorer.program.users.users_code import UsersCode, users_code
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,3 +59,142 @@ class OtherPrograms:
 
     def __exit__(self, *_: object) -> None:
         self._until.close()
+
+
+LONGEST_S = 200.0
+"""Seconds that building and running may take, C++ compiler included."""
+
+MOST_RECOMPILES = 64
+"""Recompile limit while programs are compared. Calls with other inputs may each be recompiled;
+behind torch's usual limit they would run without being compiled.
+"""
+
+
+class BuiltProgram(ChildProgram):
+    """A program run with its code built.
+
+    It begins when the original has ended, and runs beside the capture of the changed program.
+    """
+
+    def __init__(
+        self, place: TargetPlace, request: CaptureRequest, original: OriginalProgram
+    ) -> None:
+        self._why_not = why_not_built(request)
+        self._is_begun = False
+        super().__init__(
+            request,
+            lambda: _built_result(place, request, read_result(original, "the original")),
+            waits=True,
+        )
+
+    def begin(self) -> None:
+        if not self._why_not:
+            self._is_begun = True
+            super().begin()
+
+    def result(self) -> dict[str, Any]:
+        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why it
+        could not be run).
+
+        The result is empty where the capture itself ran all the code there is.
+        """
+        if self._why_not == _NOTHING_ELSE:
+            return {}
+        if self._why_not:
+            return {"problem": self._why_not}
+        if not self.wait_for(LONGEST_S):
+            return {"problem": f"building it took longer than {LONGEST_S:.0f} s"}
+        if self.status:
+            return {"failed": f"the process ended with status {self.status}"}
+        return read_result(self, "what the built code gave")
+
+
+_NOTHING_ELSE = "it is what was captured"
+
+
+def why_not_built(request: CaptureRequest) -> str:
+    """Return why the code is not built, as far as the request tells; empty where it can be."""
+    if request.gpu:
+        return f"it is for a GPU that is not here ({request.gpu.title})"
+    return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
+
+
+def _built_result(
+    place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
+    if "problem" in before:
+        return before
+    overlay.install(request.overlay)
+    problem = no_compiler()
+    if problem:
+        return {"problem": problem}
+    with contextlib.ExitStack() as until:
+        set_up(request, until)
+        try:
+            seed(0)
+            target, train = calling.prepared(
+                find_any_target(place, request, lambda activity: None), request
+            )
+            return _calls(target, train, place, request, before)
+        except Exception as error:  # noqa: BLE001 - the program or the compiler may raise anything; it is told
+            return {"failed": f"it raises {one_line(error)}"}
+
+
+def _calls(
+    target: Target, train: bool, place: TargetPlace, request: CaptureRequest, before: dict[str, Any]
+) -> dict[str, Any]:
+    observer = Observer(target, train, request.train is not False, users_code(place, request))
+    observer.set_state(before["state"])
+    if before["is_compiled"]:
+        compiled = target.callable
+    else:
+        compiled = calling.compile_target(target, calling.SilentJob(request))
+    first, *others = planned_calls(target.arguments, before["ways"])
+    seen: list[dict[str, Any] | None] = [
+        observer.first(compiled, first.words, first.arguments).plain()
+    ]
+    for call, one in zip(others, before["seen"][1:], strict=True):
+        if (
+            one is None or call.compiled_anew_for
+        ):  # building once more for each of these would take too long
+            observer.leave_out()
+            seen.append(None)
+        else:
+            seen.append(observer.again(compiled, call).plain())
+    return {"seen": seen, "names": observer.names_at_first}
+
+
+def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
+    """Apply the options of the request, make random numbers those that PyTorch's own operators
+    draw, and keep Dynamo from what watches the program.
+    """
+    from torch._inductor import config
+
+    from fx_explorer.capture.recording.hidden_from_dynamo import our_files_skipped
+
+    if request.settings:
+        from fx_explorer.capture.options.settings import apply
+
+        apply(request.settings)
+    until.enter_context(our_files_skipped(None))
+    until.enter_context(recompiling_often())
+    until.enter_context(config.patch(fallback_random=True, compile_threads=1))
+
+
+def recompiling_often() -> contextlib.AbstractContextManager[object]:
+    """Raise the recompile limit inside the block to at least ``MOST_RECOMPILES``."""
+    from torch._dynamo import config
+
+    limit: Any = config.recompile_limit
+    return config.patch(recompile_limit=max(limit, MOST_RECOMPILES))
+
+
+def no_compiler() -> str:
+    """Return why nothing can be built; empty when it can be."""
+    from torch._inductor import cpp_builder
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except Exception as error:  # noqa: BLE001 - InvalidCxxCompiler; it has moved between releases
+        return f"there is no C++ compiler ({one_line(error)})"
+    return ""

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
+from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
-from fx_explorer.instruments.fixes.measure.observed.branch_coverage import BranchCoverage
-from fx_explorer.instruments.fixes.measure.observed.lookups import Lookups
-from fx_explorer.instruments.fixes.measure.observed.observing import Observation, Observer, seed
-from fx_explorer.instruments.fixes.measure.observed.outside import (
+from fx_explorer.instruments.fixes.measure.lookups import Lookups
+from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, seed
+from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
     HiddenCalls,
     take_free_places,

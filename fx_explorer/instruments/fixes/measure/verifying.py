@@ -29,16 +29,19 @@ from typing import Any, Protocol
 
 from fx_explorer.instruments.fixes.measure import inductors_own
 from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, planned_calls
-from fx_explorer.instruments.fixes.measure.built import BuiltProgram, recompiling_often
 from fx_explorer.instruments.fixes.measure.comparing import (
     WITHOUT_COMPILING,
     Comparison,
     told_of_hidden,
 )
-from fx_explorer.instruments.fixes.measure.observed.lookups import told_of_lookups
-from fx_explorer.instruments.fixes.measure.observed.observing import Observation, Observer
-from fx_explorer.instruments.fixes.measure.observed.outside import asks_for_what_varies
-from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
+from fx_explorer.instruments.fixes.measure.lookups import told_of_lookups
+from fx_explorer.instruments.fixes.measure.observing import Observation, Observer
+from fx_explorer.instruments.fixes.measure.outside import asks_for_what_varies
+from fx_explorer.instruments.fixes.measure.programs import (
+    BuiltProgram,
+    OtherPrograms,
+    recompiling_often,
+)
 from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
 from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.program import calling

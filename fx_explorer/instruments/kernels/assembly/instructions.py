@@ -1,16 +1,22 @@
-"""The kinds of instructions that a kernel consists of: how often each is in its code, not how often
-it runs.
+"""This module says which instructions a kernel consists of: how often each kind is in its code (not how
+often it runs), and what one instruction does, in words.
 
 Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
-of LLVM's AMDGPU backend.
+of LLVM's AMDGPU backend. What is explained in words stands in the data files of ``opcodes/``, with
+only those modifiers whose words hold wherever they stand; any other instruction is said not to be
+known.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from fx_explorer.analysis.kernel_lines import instruction_lines
@@ -291,3 +297,69 @@ def mix_in_words(instruction_mix: InstructionMix) -> str:
     return f"{instruction_mix.total:,} instructions" + (
         f": {', '.join(notable)}" if notable else ""
     )
+
+
+OPCODES = Path(__file__).parent / "opcodes"
+
+EXPLAINED_LEVELS: tuple[Level, ...] = ("ptx", "sass")
+
+NOT_EXPLAINED = "fx-explorer does not know what this instruction does"
+UNIFORM = "once for the whole warp, in uniform registers"
+
+_PART = re.compile(r"[.]")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedOpcode:
+    """What is known of one instruction's name."""
+
+    opcode: str
+    """The beginning of the name that the sentence is about: ``ld.global`` of ``ld.global.b32``."""
+    sentence: str
+    modifiers: tuple[tuple[str, str], ...] = ()
+    """Those of the rest that are known, each with its words."""
+
+    @property
+    def words(self) -> str:
+        """Return all of it in one line: ``Loads from global memory (v4: 4 values at once).``."""
+        text = "; ".join(f"{name}: {words}" for name, words in self.modifiers)
+        return f"{self.sentence.removesuffix('.')} ({text})." if text else self.sentence
+
+
+def explained(level: Level, name: str) -> ExplainedOpcode | None:
+    """Explain an instruction by its name with its modifiers. None for a name that the level's data
+    file does not have, and at other levels.
+    """
+    if level not in EXPLAINED_LEVELS:
+        return None
+    opcodes, words = _data(level)
+    parts = _PART.split(name)
+    plain = [part.partition("::")[0] for part in parts]  # .shared::cta is shared memory, too
+    known = _longest(opcodes, plain)
+    is_uniform = not known and level == "sass" and name.startswith("U")
+    if is_uniform:
+        known = _longest(opcodes, [plain[0][1:], *plain[1:]])
+    if not known:
+        return None
+    modifiers = [(part, words[part]) for part in parts[known:] if part in words]
+    modifiers += [(parts[0], UNIFORM)] * is_uniform
+    sentence = opcodes[
+        ".".join([plain[0].removeprefix("U") if is_uniform else plain[0], *plain[1:known]])
+    ]
+    return ExplainedOpcode(".".join(parts[:known]), sentence, tuple(dict(modifiers).items()))
+
+
+def _longest(opcodes: dict[str, str], parts: list[str]) -> int:
+    """Return of how many parts the longest beginning is that is known; 0 for none."""
+    return next(
+        (count for count in range(len(parts), 0, -1) if ".".join(parts[:count]) in opcodes), 0
+    )
+
+
+@cache
+def _data(level: Level) -> tuple[dict[str, str], dict[str, str]]:
+    """Read the names and the modifiers of a level."""
+    # Python 3.10 has no tomllib; tomli is the same module under its older name.
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    entries = tomllib.loads((OPCODES / f"{level}.toml").read_text(encoding="utf-8"))
+    return entries["opcodes"], entries["modifiers"]

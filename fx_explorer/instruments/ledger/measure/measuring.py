@@ -26,7 +26,6 @@ from fx_explorer.instruments.bench.measure.calls import Caller, is_on_gpu, uncom
 from fx_explorer.instruments.bench.measure.timing import timed, warmed_up
 from fx_explorer.instruments.bench.measure.work import DeviceTimes, device_times, work_of_parts
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator, eager_operators
-from fx_explorer.instruments.ledger.measure.gaps import IdleGap, account, gaps, middle_mean
 from fx_explorer.instruments.ledger.measure.overheads import LaunchCost, guard_times, launch_cost
 from fx_explorer.instruments.ledger.measure.rounds import (
     Clocks,
@@ -45,7 +44,16 @@ from fx_explorer.instruments.ledger.measure.rows import (
     step_rows,
     without_guards,
 )
-from fx_explorer.instruments.ledger.measure.timeline import MARKS, RawTick, signature, steps
+from fx_explorer.instruments.ledger.measure.timeline import (
+    MARKS,
+    IdleGap,
+    RawTick,
+    account,
+    gaps,
+    middle_mean,
+    signature,
+    steps,
+)
 from fx_explorer.model import CardCeiling, CeilingKind, LedgerCall, LedgerStep
 from fx_explorer.model.rows.measured import NOT_KNOWN
 from fx_explorer.program import calling

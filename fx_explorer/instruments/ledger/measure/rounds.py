@@ -21,7 +21,6 @@ from torch.profiler import ProfilerActivity, profile
 from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.instruments.bench.measure.calls import Caller
-from fx_explorer.instruments.ledger.measure.gaps import DeviceCall, DeviceWork
 from fx_explorer.instruments.ledger.measure.timeline import (
     BACKWARD,
     CLEAR,
@@ -30,6 +29,8 @@ from fx_explorer.instruments.ledger.measure.timeline import (
     OVER,
     RELEASE,
     WAIT,
+    DeviceCall,
+    DeviceWork,
     RawTick,
 )
 

@@ -14,9 +14,8 @@ from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
 from fx_explorer.instruments.bench.measure.work import DeviceTimes, WrapperWork
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator
-from fx_explorer.instruments.ledger.measure.gaps import CallIntervals, IdleGap
 from fx_explorer.instruments.ledger.measure.overheads import LaunchCost
-from fx_explorer.instruments.ledger.measure.timeline import CallStep
+from fx_explorer.instruments.ledger.measure.timeline import CallIntervals, CallStep, IdleGap
 from fx_explorer.model import (
     Artifact,
     Compilation,

@@ -18,10 +18,13 @@ from typing import Any
 
 import torch
 
-from fx_explorer.instruments.fixes.measure.observed.outside import OutsideEffects
-from fx_explorer.instruments.fixes.measure.observed.printed import PrintedLines, printed
-from fx_explorer.instruments.fixes.measure.observed.process_state import ProcessState
-from fx_explorer.instruments.fixes.measure.observed.reachable import ReachableWalk, ReachedValues
+from fx_explorer.instruments.fixes.measure.outside import OutsideEffects
+from fx_explorer.instruments.fixes.measure.process_effects import (
+    PrintedLines,
+    ProcessState,
+    printed,
+)
+from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk, ReachedValues
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name
 from fx_explorer.program.inputs import Arguments, tensors
 from fx_explorer.program.other_calls.fresh_inputs import PlannedCall

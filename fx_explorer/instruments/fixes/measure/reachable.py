@@ -1,5 +1,6 @@
-"""Everything that can be reached from a program's values, by name: plain values, facts, and which
-of them are one object.
+"""This module finds everything that can be reached from a program's values, by name: plain values, facts,
+and which of them are one object; and it tells which names are one object, or share memory, in one of
+two observations and not in the other.
 
 The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name
 in a module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one
@@ -9,13 +10,13 @@ program give the same names.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from fx_explorer.instruments.fixes.measure.observed.taking_apart import (
+from fx_explorer.instruments.fixes.measure.taking_apart import (
     OF_KEY,
     Child,
     take_apart,
@@ -273,3 +274,44 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
     if first:
         return (str(tensor.device), first, first + (span + 1) * tensor.element_size() - 1, name)
     return None
+
+
+def identity_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the differences, for names that both observations have (``ReachedValues.same``,
+    ``ReachedValues.overlapping``): the name, and what is to be said.
+    """
+    one, other = _first_names(before["same"], both), _first_names(after["same"], both)
+    for name in sorted(one.keys() | other.keys()):
+        was, now = one.get(name, name), other.get(name, name)
+        if was != now:
+            yield name, _told(name, was, now)
+    shared, sharing = (_pairs(seen["overlapping"], both) for seen in (before, after))
+    yield from (
+        (name, f"{name} and {another} shared memory and no longer do")
+        for name, another in sorted(shared - sharing)
+    )
+    yield from (
+        (name, f"{name} and {another} share memory now")
+        for name, another in sorted(sharing - shared)
+    )
+
+
+def _first_names(groups: Iterable[Sequence[str]], both: Set[str]) -> dict[str, str]:
+    """Return name → the first name of its object, for objects with several names."""
+    found: dict[str, str] = {}
+    for group in groups:
+        names = sorted(name for name in group if name in both)
+        found |= dict.fromkeys(names, names[0]) if len(names) > 1 else {}
+    return found
+
+
+def _pairs(pairs: Iterable[Sequence[str]], both: Set[str]) -> set[tuple[str, str]]:
+    return {(one, other) for one, other in pairs if one in both and other in both}
+
+
+def _told(name: str, was: str, now: str) -> str:
+    if was == name:
+        return f"{name} was an object of its own and is {now}"
+    return f"{name} was {was} itself and is {'an object of its own' if now == name else now}"

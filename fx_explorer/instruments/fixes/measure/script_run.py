@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from fx_explorer.instruments.fixes.measure.observed.branch_coverage import BranchCoverage
-from fx_explorer.instruments.fixes.measure.observed.outside import (
+from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
+from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
     HiddenCalls,
     OutsideEffects,
     take_free_places,
     unwatched,
 )
-from fx_explorer.instruments.fixes.measure.observed.printed import PrintedLines, printed
+from fx_explorer.instruments.fixes.measure.process_effects import PrintedLines, printed
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import loading, overlay
 from fx_explorer.program.ending import ending
@@ -32,11 +32,13 @@ from fx_explorer.program.users.on_import import after_import
 from fx_explorer.program.users.users_code import UsersCode, is_users_file
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.fixes.measure.observed.backward_calls import BackwardCalls
-    from fx_explorer.instruments.fixes.measure.observed.compiled_calls import CompiledCalls
-    from fx_explorer.instruments.fixes.measure.observed.lookups import Lookups
-    from fx_explorer.instruments.fixes.measure.observed.reachable import ReachableWalk
-    from fx_explorer.instruments.fixes.measure.observed.saved_objects import SavedObjects
+    from fx_explorer.instruments.fixes.measure.lookups import Lookups
+    from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
+    from fx_explorer.instruments.fixes.measure.script_results import (
+        BackwardCalls,
+        CompiledCalls,
+        SavedObjects,
+    )
 
 OWN_INPUTS = "the script's own inputs"
 
@@ -63,10 +65,12 @@ class ScriptRun:
         """Begin to watch compiled calls, ``backward()`` and ``torch.save``, and seed random
         numbers. Call it as soon as torch has been imported.
         """
-        from fx_explorer.instruments.fixes.measure.observed.backward_calls import BackwardCalls
-        from fx_explorer.instruments.fixes.measure.observed.compiled_calls import CompiledCalls
-        from fx_explorer.instruments.fixes.measure.observed.observing import seed
-        from fx_explorer.instruments.fixes.measure.observed.saved_objects import SavedObjects
+        from fx_explorer.instruments.fixes.measure.observing import seed
+        from fx_explorer.instruments.fixes.measure.script_results import (
+            BackwardCalls,
+            CompiledCalls,
+            SavedObjects,
+        )
 
         seed(0)
         self._calls, self._backwards, self._saved = (
@@ -81,7 +85,7 @@ class ScriptRun:
         """Count lookups of tensors. Call it as soon as torch has been imported, in a run without
         torch.compile.
         """
-        from fx_explorer.instruments.fixes.measure.observed.lookups import Lookups
+        from fx_explorer.instruments.fixes.measure.lookups import Lookups
 
         self._lookups = Lookups()
         until.enter_context(self._lookups.watched())
@@ -232,7 +236,7 @@ def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest
 
 def _run_built(seen: ScriptRun, request: CaptureRequest, until: contextlib.ExitStack) -> str:
     """Prepare for building code, and return why it cannot be built; empty when it can."""
-    from fx_explorer.instruments.fixes.measure.built import no_compiler, set_up
+    from fx_explorer.instruments.fixes.measure.programs import no_compiler, set_up
 
     set_up(request, until)
     seen.begin(until)
@@ -251,7 +255,7 @@ def _run_eagerly(
 
 def _globals() -> list[tuple[str, str, object]]:
     """Return (kind, name, value) of all globals of the user's modules."""
-    from fx_explorer.instruments.fixes.measure.observed.observing import globals_of
+    from fx_explorer.instruments.fixes.measure.observing import globals_of
 
     main = sys.modules["__main__"]
     return list(
@@ -267,7 +271,7 @@ def _walk(
     """Return the walk over the globals and the callers' variables, which name what no global does."""
     import torch
 
-    from fx_explorer.instruments.fixes.measure.observed.reachable import ReachableWalk
+    from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
 
     walk = ReachableWalk(is_users_file)
     for kind, name, value in globals_:

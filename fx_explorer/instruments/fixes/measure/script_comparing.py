@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fx_explorer.instruments.fixes.measure.observed.branch_coverage import text_on_disk
-from fx_explorer.instruments.fixes.measure.observed.outside import asks_for_what_varies
+from fx_explorer.instruments.fixes.measure.branch_coverage import text_on_disk
+from fx_explorer.instruments.fixes.measure.outside import asks_for_what_varies
 from fx_explorer.instruments.fixes.measure.varying import VariesByItself, Varying
 from fx_explorer.program import loading
 

@@ -127,7 +127,7 @@ _COMPILERS = (
         os.path.join("torch", part) + os.sep
         for part in ("_dynamo", "_inductor", "_functorch", "_logging")
     ),
-    str(Path(__file__).resolve().parents[4]) + os.sep,
+    str(Path(__file__).resolve().parents[3]) + os.sep,
 )
 
 

@@ -1,1 +1,0 @@
-"""Scripts: what their runs have in common is compared."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.program.ending.explaining import ran_in_a_graph
+from fx_explorer.program.explaining import ran_in_a_graph
 
 PROGRAM = """
 import torch

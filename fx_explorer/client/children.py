@@ -32,13 +32,13 @@ VARIABLE, HOOK = (
     "FX_EXPLORER_CHILDREN",
     str(Path(__file__).resolve().parent.parent / "program" / "in_children"),
 )
-"""What a process that a worker starts is noticed by (program/child_processes/children.py)."""
+"""What a process that a worker starts is noticed by (program/children.py)."""
 
 MOST_OF_UNSEEN = 1 << 20
 """Bytes of the note of a process that could not be seen."""
 
 DIRECTORY = "children"
-"""Beside the session (program/child_processes/children.py)."""
+"""Beside the session (program/children.py)."""
 
 MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
 """Rows kept of one capture, and of one process; the totals of a process count everything."""

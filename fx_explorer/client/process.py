@@ -18,7 +18,7 @@ from fx_explorer.client.outcomes import StopReason
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 
 STOP_FILE = "stop"
-"""In the session's directory: the SIGTERM that follows is ours (program/ending/ending.py)."""
+"""In the session's directory: the SIGTERM that follows is ours (program/process_ending.py)."""
 
 GRACE_S = 3.0
 """Time for the worker to end by itself after SIGTERM: torch's own teardown takes up to 2 s."""

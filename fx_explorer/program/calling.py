@@ -1,9 +1,12 @@
-"""Compile the target, call it once, and go backward through what it returns."""
+"""This module compiles the target with the backend that the request names, calls it once, and goes
+backward through what it returns.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,10 +14,8 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program.backends import use_backend
-from fx_explorer.program.guard_filters import with_guard_filter
-from fx_explorer.program.inputs import moved, with_grad
-from fx_explorer.program.loss import find_loss
+from fx_explorer.program.file_functions import function_of_file, with_guard_filter
+from fx_explorer.program.inputs import moved, tensors, with_grad
 from fx_explorer.program.stances import in_stance, stances_of_calls
 from fx_explorer.program.target import Target
 
@@ -172,3 +173,47 @@ def go_backward(target: Target, output: object, job: CallingJob) -> None:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def find_loss(output: object) -> torch.Tensor | None:
+    """Return the output's ``loss`` (attribute or key) if there is one, else the sum of its floating
+    tensors that have a gradient.
+
+    Returns None when nothing in the output has a gradient.
+    """
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(own, torch.Tensor) and own.requires_grad:
+        return own if own.dim() == 0 else own.sum()
+    total: torch.Tensor | None = None
+    for tensor in tensors(output):
+        if tensor.requires_grad:
+            part = _sum(tensor)
+            total = part if total is None else total + part.to(total.device)
+    return total
+
+
+def _sum(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the sum of all elements, with real and imaginary parts of a complex tensor alike."""
+    return torch.view_as_real(tensor).sum() if tensor.is_complex() else tensor.sum()
+
+
+def use_backend(name: str, option: str = "--backend") -> None:
+    """Make the backend that is called ``name`` one that torch finds: that of ``file.py:function``
+    is registered under these words. Raises TargetError when there is none, which torch itself would
+    say only within the first call, and where its file raises. ``option`` is the one that named it.
+    """
+    known = torch._dynamo.list_backends(exclude_tags=())
+    if name in known:
+        return
+    function = function_of_file(name, "backend")
+    if function is None:
+        there_are = f"this torch has: {', '.join(known)}"
+        raise TargetError(
+            f"there is no backend {name!r}; {there_are}. Choose one with {option}, or "
+            "FILE.py:FUNCTION of yours."
+        )
+    try:
+        function._tags = ()  # type: ignore[attr-defined]  # as torch does, after it has taken the name
+    except AttributeError:  # a method, or an object with slots
+        function = functools.partial(function)
+    torch._dynamo.register_backend(function, name)

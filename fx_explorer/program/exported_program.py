@@ -1,6 +1,8 @@
-"""An ``ExportedProgram`` in a file as a target, with its example inputs. Whether it may be loaded
-was asked before (``command_line/given_files.py``, ``tui/controllers/services.py``), because torch
-unpickles what it holds.
+"""This module returns the target of a place, whatever it is: an object in Python code, or an
+``ExportedProgram`` in a file, with its example inputs.
+
+Whether an exported program may be loaded was asked before (``command_line/given_files.py``,
+``tui/controllers/services.py``), because torch unpickles what it holds.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fx_explorer.errors import TargetError, UnreadableProgramError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.target import OfferingModule, Target
+from fx_explorer.program.target import OfferingModule, Target, find_target
 from fx_explorer.session.untrusted.pt2_archive import Pt2Archive, read_pt2
 
 Say = Callable[[str], None]
@@ -161,3 +163,12 @@ def _wanted(program: Any) -> str:
         ", ".join(f"{node.name}: {describe_value(node.meta.get('val'))}" for node in given)
         or "nothing"
     )
+
+
+def find_any_target(
+    place: TargetPlace, request: CaptureRequest, say: Callable[[str], None]
+) -> Target:
+    """Return the target. Raises TargetError, and whatever the user's code raises."""
+    if place.is_exported:
+        return load_exported_target(place, request, say)
+    return find_target(place, request, say)

@@ -14,7 +14,7 @@ from os import getpid  # at once: the program may replace it
 from pathlib import Path
 
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
-from fx_explorer.program.ending import ending
+from fx_explorer.program import process_ending
 from fx_explorer.session.bounds import shortened
 from fx_explorer.session.undisturbed import Descriptor, moved_up, undisturbed
 
@@ -110,7 +110,7 @@ class Channel:
             if self.give(command):
                 continue
             if command.kind == "abort":
-                ending.stop()
+                process_ending.stop()
             elif command.kind == "quit":
                 end_group()
             else:

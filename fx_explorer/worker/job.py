@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
-from fx_explorer.program import overlay
-from fx_explorer.program.child_processes.guarded_writer import GuardedWriter
-from fx_explorer.program.ending import ending
+from fx_explorer.program import overlay, process_ending
 from fx_explorer.program.loading import check_package
 from fx_explorer.program.place import locate
-from fx_explorer.program.users.usable_torch import import_torch
+from fx_explorer.program.recording_children import GuardedWriter
+from fx_explorer.program.usable_torch import import_torch
 from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
@@ -32,7 +31,7 @@ from fx_explorer.worker.script_program import ScriptProgram
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
-    from fx_explorer.program.other_calls.other_inputs import CalledTarget
+    from fx_explorer.program.other_inputs import CalledTarget
     from fx_explorer.program.target import Target
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
@@ -41,7 +40,7 @@ def main(notices: int, commands: int) -> None:
     """Run what the client asks for, send the outcome, and end the process with its exit code."""
     channel = Channel(notices, commands)
     request = channel.read_request()
-    ending.watch(Path(request.session))
+    process_ending.watch(Path(request.session))
     channel.obey()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on a terminal: the console is live, and what was printed before a crash is not lost.
@@ -55,9 +54,9 @@ def main(notices: int, commands: int) -> None:
         progress = RequestProgress(request, writer, channel)
         outcome = Job(progress).run()
         until.enter_context(progress.original_functions.in_place())
-    ending.ignore_cancel()
+    process_ending.ignore_cancel()
     channel.send_outcome(outcome)
-    ending.leave(outcome.exit_code)
+    process_ending.leave(outcome.exit_code)
 
 
 class RequestedProgram(Protocol):
@@ -96,7 +95,7 @@ class Job:
     def _outcome(self) -> Outcome:
         try:
             return self._capture()
-        except ending.Cancelled:
+        except process_ending.Cancelled:
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except (UsageError, WorkerError) as error:
             return Outcome("not_started", str(error), error.exit_code)
@@ -127,7 +126,7 @@ class Job:
             program.leave()
             if self._progress.is_in_fork:
                 # It came back from the program's code.
-                ending.leave(outcome.exit_code)
+                process_ending.leave(outcome.exit_code)
             with self._progress.original_functions.in_place():
                 until.close()
         with self._progress.original_functions.in_place():
@@ -199,7 +198,7 @@ class TargetProgram:
         self._progress.say("ready")
 
     def run(self) -> None:
-        from fx_explorer.program.any_target import find_any_target
+        from fx_explorer.program.exported_program import find_any_target
 
         self._progress.say(f"importing {self._progress.place.shown}")
         if self._others:
@@ -224,7 +223,7 @@ class TargetProgram:
         or plainly.
         """
         from fx_explorer.program.calling import call_target
-        from fx_explorer.program.other_calls.other_inputs import CalledTarget
+        from fx_explorer.program.other_inputs import CalledTarget
 
         called, recording = (
             CalledTarget(target, self._progress.place, self._request),
@@ -233,7 +232,7 @@ class TargetProgram:
         if recording:
             recording.live_guards.program = called
         if self._request.measure_breaks and recording:
-            from fx_explorer.program.other_calls.timing import call_and_time
+            from fx_explorer.program.break_timing import call_and_time
 
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
@@ -260,7 +259,7 @@ class TargetProgram:
         target as it is called.
         """
         from fx_explorer.instruments.fixes.measure.verifying import users_modules
-        from fx_explorer.program.other_calls.calling_again import CalledOnce
+        from fx_explorer.program.calling_again import CalledOnce
 
         called.mark(ready)
         if self._recorded.recording:

@@ -17,8 +17,8 @@ from types import CodeType, TracebackType
 from fx_explorer.capture.stepping.gates import LeftAtGate
 from fx_explorer.errors import SessionWriteError, TargetError, WorkerError
 from fx_explorer.model import Compilation, Failure, Outcome
-from fx_explorer.program.ending import ending
-from fx_explorer.program.ending.explaining import (
+from fx_explorer.program import process_ending
+from fx_explorer.program.explaining import (
     class_name,
     one_line,
     print_traceback,
@@ -28,8 +28,8 @@ from fx_explorer.program.ending.explaining import (
     whole_text,
     without_our_frames,
 )
-from fx_explorer.program.ending.refusals import in_plain_words, told_by_us
-from fx_explorer.program.users.usable_torch import TorchEnded
+from fx_explorer.program.refusals import in_plain_words, told_by_us
+from fx_explorer.program.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
 
 ONLY_IN_EAGER_MODE = (
@@ -105,7 +105,7 @@ class Outcomes:
         """Return the outcome of a program that ended with an exception."""
         try:
             raise told_by_us(error)
-        except ending.Cancelled:
+        except process_ending.Cancelled:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
         except LeftAtGate:
@@ -126,7 +126,7 @@ class Outcomes:
         """Return the outcome of ``sys.exit``. A target is a function that we call, so for it every
         ``sys.exit`` is early.
         """
-        code, file, line = ending.exit_status(leaving), "", 0
+        code, file, line = process_ending.exit_status(leaving), "", 0
         is_script = self._progress.place.is_script
         if is_script:
             file, line = left_early(without_our_frames(leaving.__traceback__))

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
-from fx_explorer.program.child_processes import children
+from fx_explorer.program import children
 from fx_explorer.program.place import nothing_compiled
-from fx_explorer.program.users.usable_torch import (
-    importing_the_compiler,
-    locale_in_words,
-    place_of_torch,
-)
+from fx_explorer.program.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
 from fx_explorer.worker.progress import RequestProgress
 
 if TYPE_CHECKING:
@@ -71,7 +67,7 @@ class RequestRecording:
             from fx_explorer.capture.options.settings import apply
             from fx_explorer.capture.recorder import has_steps, recording
             from fx_explorer.capture.stepping.gates import Gates
-            from fx_explorer.program.backends import use_backend
+            from fx_explorer.program.calling import use_backend
             from fx_explorer.program.stances import check_stance
 
         if locale_in_words():

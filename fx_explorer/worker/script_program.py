@@ -27,12 +27,11 @@ from fx_explorer.instruments.fixes.measure.script_run import (
 )
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest, Kernel, Verification
-from fx_explorer.program import loading, overlay
-from fx_explorer.program.child_processes.recording_children import record_when_used
-from fx_explorer.program.ending import ending
+from fx_explorer.program import loading, overlay, process_ending
+from fx_explorer.program.on_import import after_import
 from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.users.on_import import after_import
-from fx_explorer.program.users.usable_torch import BrokenTorch, no_end_of_process
+from fx_explorer.program.recording_children import record_when_used
+from fx_explorer.program.usable_torch import BrokenTorch, no_end_of_process
 from fx_explorer.worker.outcomes import Outcomes
 from fx_explorer.worker.progress import IMPORTING_TORCH, RequestProgress
 from fx_explorer.worker.request_recording import RequestRecording
@@ -85,7 +84,7 @@ class ScriptProgram:
     def offer_again(self) -> None:
         """Make it possible to ask what its compiled functions would do with other inputs."""
         if self._recorded.recording:
-            from fx_explorer.program.other_calls.other_inputs import Script
+            from fx_explorer.program.other_inputs import Script
 
             self._recorded.recording.live_guards.program = Script(
                 self._progress.place, self._request
@@ -93,7 +92,7 @@ class ScriptProgram:
 
     def leave(self) -> None:
         """Join threads and run exit handlers."""
-        ending.finish_as_python()
+        process_ending.finish_as_python()
 
     @contextlib.contextmanager
     def _importing_torch(self) -> Iterator[None]:

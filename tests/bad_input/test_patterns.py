@@ -38,9 +38,9 @@ GIVEN_ONE_LINE = (
     "torch_texts/guard_tree _SOURCE",
     "torch_texts/reports _ABOUT",
     "torch_texts/reports _PLACE",
-    "program/ending/refusals _FAILED_STANCE",
-    "program/ending/refusals _GUARD",
-    "program/ending/refusals _RECOMPILED",
+    "program/refusals _FAILED_STANCE",
+    "program/refusals _GUARD",
+    "program/refusals _RECOMPILED",
 )
 """What sees a line of ``torch_texts.bounded``, or no text of more characters than that."""
 

@@ -25,10 +25,10 @@ from fx_explorer.instruments.fixes.measure.outside import HiddenCalls
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.instruments.fixes.measure.verifying import CallsOfTheOriginal, compared
 from fx_explorer.program import loading
+from fx_explorer.program.fresh_inputs import calls
 from fx_explorer.program.inputs import as_arguments
-from fx_explorer.program.other_calls.fresh_inputs import calls
 from fx_explorer.program.target import Target
-from fx_explorer.program.users.users_code import UsersCode
+from fx_explorer.program.users_code import UsersCode
 
 NAME = "program"
 

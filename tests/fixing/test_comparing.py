@@ -15,14 +15,8 @@ import torch
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
 from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
 from fx_explorer.program import loading, overlay
+from fx_explorer.program.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.fresh_inputs import (
-    ALL_HALF,
-    ALL_LARGE,
-    LARGEST,
-    MODERATE,
-    calls,
-)
 
 
 def seen(

@@ -19,7 +19,7 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program.any_target import find_any_target
+from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.place import locate
 from fx_explorer.session import SessionReader
 

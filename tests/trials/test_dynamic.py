@@ -12,8 +12,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.instruments.dynamic.trial import DynamicTrial, try_dynamic
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.other_inputs import mark_differing
-from fx_explorer.program.other_calls.other_sizes import with_twice_the_batch
+from fx_explorer.program.other_inputs import mark_differing, with_twice_the_batch
 from tests.worker.capturing import processes_with
 
 pytestmark = pytest.mark.usefixtures("warm_workers")

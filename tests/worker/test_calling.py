@@ -12,7 +12,7 @@ import torch
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.calling import call_target, is_compiled, on_device
-from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.explaining import one_line
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 

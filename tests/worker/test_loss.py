@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from fx_explorer.program.loss import find_loss
+from fx_explorer.program.calling import find_loss
 
 
 def leaf(*values: float) -> torch.Tensor:

@@ -15,10 +15,9 @@ import torch
 from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
-from fx_explorer.program.backends import use_backend
-from fx_explorer.program.calling import check_device, prepare_training
-from fx_explorer.program.ending.refusals import in_plain_words
+from fx_explorer.program.calling import check_device, prepare_training, use_backend
 from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
+from fx_explorer.program.refusals import in_plain_words
 from fx_explorer.program.stances import given_and_not_called, result_never_called
 from fx_explorer.program.target import Target, find_target
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from fx_explorer.client.descendants import LOOK_S, Descendants
-from fx_explorer.program.child_processes.children import _why_unseen
+from fx_explorer.program.children import _why_unseen
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def _make_way() -> None:
 
 def _record_later() -> None:
     """Wait until the program imports torch's compiler. Until then nothing of ours is imported."""
-    on_import = _load("_fx_explorer_on_import", "users", "on_import.py")
+    on_import = _load("_fx_explorer_on_import", "on_import.py")
     on_import.after_import("torch", lambda: None, _Marked)
     on_import.after_import("torch._dynamo", _record)
 
@@ -70,7 +70,7 @@ def _record() -> None:
     worker = _load("_fx_explorer_worker", os.pardir, "worker", "worker.py")
     if "fx_explorer" not in sys.modules:
         worker.load_package()
-    from fx_explorer.program.child_processes.recording_children import record_when_used
+    from fx_explorer.program.recording_children import record_when_used
 
     record_when_used(os.environ["FX_EXPLORER_CHILDREN"], "started")
 

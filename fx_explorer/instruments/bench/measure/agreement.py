@@ -31,7 +31,6 @@ from fx_explorer.instruments.bench.measure.path_while_compiling import (
     told_that_it_is_compiled,
 )
 from fx_explorer.model import AgreementKind
-from fx_explorer.program.ending.explaining import one_line
 from fx_explorer.program.equal_results import (
     GPU_GRADIENT_TOLERANCE,
     ROUNDING_OF_TF32,
@@ -43,6 +42,7 @@ from fx_explorer.program.equal_results import (
     root_mean_square,
     rounding_of,
 )
+from fx_explorer.program.explaining import one_line
 from fx_explorer.program.plain_values import own_parts
 
 NO_FLOAT64 = "there is no run in float64"

@@ -19,11 +19,10 @@ from fx_explorer.capture.recorder import compile_arguments
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import calling
-from fx_explorer.program.backends import use_backend
-from fx_explorer.program.guard_filters import with_guard_filter
+from fx_explorer.program.calling import find_loss, use_backend
+from fx_explorer.program.file_functions import with_guard_filter
+from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import tensors
-from fx_explorer.program.loss import find_loss
-from fx_explorer.program.other_calls.fresh_inputs import copied
 from fx_explorer.program.plain_values import own_parts
 from fx_explorer.program.target import Target
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.errors import FxExplorerError, TargetError
 from fx_explorer.model import BenchNews, BenchTask, CellState
-from fx_explorer.program.ending.explaining import (
+from fx_explorer.program.explaining import (
     one_line,
     ran_out_of_memory,
     whole_text,
     without_our_frames,
 )
-from fx_explorer.program.ending.refusals import told_by_us
 from fx_explorer.program.place import locate
-from fx_explorer.program.users.usable_torch import import_torch
+from fx_explorer.program.refusals import told_by_us
+from fx_explorer.program.usable_torch import import_torch
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.bench.measure.calls import Caller
@@ -188,8 +188,8 @@ def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[s
     """Return the program as it is called, and what is to be told of it."""
     from fx_explorer.instruments.bench.measure.calls import Caller, compiled, seed, uncompiled
     from fx_explorer.instruments.bench.measure.sizes import with_sizes
-    from fx_explorer.program.any_target import find_any_target
     from fx_explorer.program.calling import is_compiled, on_device, prepare_training
+    from fx_explorer.program.exported_program import find_any_target
 
     request = task.request
     place = locate(request)

@@ -23,7 +23,7 @@ from torch.utils.benchmark import Timer
 
 from fx_explorer.instruments.kernels.measure.kernel_timing import by_events, flush_bytes
 from fx_explorer.model import BenchClock, HeldLine
-from fx_explorer.program.users.users_line import users_line
+from fx_explorer.program.users_line import users_line
 
 Call = Callable[[], object]
 

@@ -9,8 +9,8 @@ from types import CodeType, FunctionType
 
 import torch
 
+from fx_explorer.program.fresh_inputs import PlannedCall, calls, copied
 from fx_explorer.program.inputs import Arguments, with_grad
-from fx_explorer.program.other_calls.fresh_inputs import PlannedCall, calls, copied
 from fx_explorer.program.target import Target
 
 OTHER_TYPES = "inputs of other types or dtypes or autocast"

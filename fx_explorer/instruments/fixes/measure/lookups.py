@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import torch
 
-from fx_explorer.program.users.users_code import is_users_file
+from fx_explorer.program.users_code import is_users_file
 
 
 class Lookups:

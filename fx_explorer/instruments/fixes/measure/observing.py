@@ -26,11 +26,11 @@ from fx_explorer.instruments.fixes.measure.process_effects import (
 )
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk, ReachedValues
 from fx_explorer.model.secret_arguments import LEFT_OUT, is_secret_name
+from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.inputs import Arguments, tensors
-from fx_explorer.program.other_calls.fresh_inputs import PlannedCall
 from fx_explorer.program.plain_values import digest
 from fx_explorer.program.target import Target
-from fx_explorer.program.users.users_code import UsersCode
+from fx_explorer.program.users_code import UsersCode
 
 
 @dataclass

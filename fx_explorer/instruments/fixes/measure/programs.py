@@ -22,11 +22,11 @@ from fx_explorer.instruments.fixes.measure.uncompiled import (
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import calling, overlay
-from fx_explorer.program.any_target import find_any_target
-from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.explaining import one_line
+from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.target import Target
-from fx_explorer.program.users.users_code import UsersCode, users_code
+from fx_explorer.program.users_code import UsersCode, users_code
 
 if TYPE_CHECKING:
     from typing_extensions import Self

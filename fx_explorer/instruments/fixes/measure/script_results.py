@@ -27,7 +27,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
 from fx_explorer.program.plain_values import own_tensor
-from fx_explorer.program.users.users_code import is_users_file
+from fx_explorer.program.users_code import is_users_file
 
 MOST_CALLS, MOST_CALL_BYTES = 200, 256 * 2**20
 """Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""

@@ -25,11 +25,10 @@ from fx_explorer.instruments.fixes.measure.outside import (
 )
 from fx_explorer.instruments.fixes.measure.process_effects import PrintedLines, printed
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program import loading, overlay
-from fx_explorer.program.ending import ending
+from fx_explorer.program import loading, overlay, process_ending
+from fx_explorer.program.on_import import after_import
 from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.users.on_import import after_import
-from fx_explorer.program.users.users_code import UsersCode, is_users_file
+from fx_explorer.program.users_code import UsersCode, is_users_file
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.measure.lookups import Lookups
@@ -100,7 +99,7 @@ class ScriptRun:
             ):
                 script()
         except SystemExit as leaving:
-            self._status = ending.status(leaving)
+            self._status = process_ending.status(leaving)
             raise
         except Exception as error:
             self._raised, self._message = type(error).__name__, str(error)

@@ -27,13 +27,13 @@ from fx_explorer.instruments.fixes.measure.outside import (
 )
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import calling, overlay
-from fx_explorer.program.any_target import find_any_target
-from fx_explorer.program.ending.explaining import one_line
-from fx_explorer.program.other_calls.fresh_inputs import PlannedCall
+from fx_explorer.program.explaining import one_line
+from fx_explorer.program.exported_program import find_any_target
+from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.stances import without_compiling
 from fx_explorer.program.target import Target
-from fx_explorer.program.users.users_code import users_code
+from fx_explorer.program.users_code import users_code
 
 LONGER, LONG_S = 10, 5.0
 """Limit on a call: this many times as long as the first call, plus so many seconds."""

@@ -47,7 +47,7 @@ from fx_explorer.model import CaptureRequest, Verification
 from fx_explorer.program import calling
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.target import Target
-from fx_explorer.program.users.users_code import users_code
+from fx_explorer.program.users_code import users_code
 
 COMPILES_LONG_S = 30.0
 """Seconds. A program that took longer to compile is not recompiled for other sizes,

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from fx_explorer.program.calling import is_compiled
+from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.fresh_inputs import copied
 from fx_explorer.program.target import Target
 
 

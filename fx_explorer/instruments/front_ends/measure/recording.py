@@ -34,8 +34,8 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import unrecorded
 from fx_explorer.instruments.front_ends.measure.kept_target import KeptTarget, attributes_kept
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
+from fx_explorer.program.calling_again import state_kept
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.calling_again import state_kept
 
 A_SCRIPT = (
     "A script calls what it likes, and no front end can be given it: name the function "

@@ -19,7 +19,7 @@ import torch
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import LibraryWorkspace
 from fx_explorer.model.library_call import LibraryCall
-from fx_explorer.program.child_processes import children
+from fx_explorer.program import children
 
 WORKER = Path(__file__).resolve().parents[3] / "worker" / "worker.py"
 

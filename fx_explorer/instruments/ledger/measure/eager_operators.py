@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fx_explorer.instruments.ledger.measure.rounds import times_of
 from fx_explorer.model import Direction
-from fx_explorer.program.users.users_line import users_line
+from fx_explorer.program.users_line import users_line
 
 CALLS = 11
 

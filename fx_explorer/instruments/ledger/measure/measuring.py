@@ -57,7 +57,7 @@ from fx_explorer.instruments.ledger.measure.timeline import (
 from fx_explorer.model import CardCeiling, CeilingKind, LedgerCall, LedgerStep
 from fx_explorer.model.rows.measured import NOT_KNOWN
 from fx_explorer.program import calling
-from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.explaining import one_line
 from fx_explorer.program.target import Target
 from fx_explorer.spread import interquartile_range
 

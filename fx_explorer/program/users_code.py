@@ -14,7 +14,7 @@ from types import ModuleType
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.place import TargetPlace
 
-_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 @functools.lru_cache(maxsize=16384)

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from fx_explorer.program.ending.ending import Cancelled
+from fx_explorer.program.process_ending import Cancelled
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
 
 _NAME = type.__dict__["__name__"]
@@ -20,7 +20,7 @@ MAX_LINE = 2_000
 MAX_NAME = 200
 """Most characters of a one-line message, and of the name of a class."""
 
-PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def print_traceback(error: BaseException) -> None:

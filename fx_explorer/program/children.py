@@ -34,7 +34,7 @@ REQUEST = "request.json"
 VARIABLE = "FX_EXPLORER_CHILDREN"
 """Environment variable that tells a started process where that directory is."""
 
-HOOK = str(Path(__file__).resolve().parents[1] / "in_children")
+HOOK = str(Path(__file__).resolve().parent / "in_children")
 
 OWN_CHILDREN = ("torch/_inductor/", "torch/testing/", "triton/")
 """Code that starts processes for the compiler itself: pools that compile, assemblers."""

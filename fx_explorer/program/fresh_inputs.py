@@ -17,7 +17,7 @@ import torch
 
 from fx_explorer.errors import TargetError
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.other_sizes import with_twice_the_batch, without_a_batch
+from fx_explorer.program.other_inputs import with_twice_the_batch, without_a_batch
 
 SEEDS = (1, 2, 3)
 

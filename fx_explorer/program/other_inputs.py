@@ -1,4 +1,6 @@
-"""Other inputs for the target that was called, made and prepared as ``--inputs`` would be."""
+"""This module gives the target other inputs than the example's: those of an expression, or another batch
+of those it has.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ from fx_explorer.errors import TargetError
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
 from fx_explorer.program.calling import prepared
 from fx_explorer.program.inputs import Arguments, as_arguments
-from fx_explorer.program.other_calls.other_sizes import with_twice_the_batch
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.target import OfferingModule, Target
 
@@ -105,3 +106,35 @@ def mark_differing(first: Arguments, other: Arguments) -> None:
 
 def _silent(activity: str) -> None:
     """Ignore the activity: whoever asks for inputs tells it."""
+
+
+def with_twice_the_batch(arguments: Arguments) -> Arguments:
+    """Return the arguments with every tensor repeated whose first size is that of the first tensor.
+    Raises TargetError when there is none.
+    """
+    return _with_another_batch(
+        arguments, lambda tensor: torch.cat((tensor.detach(), tensor.detach()))
+    )
+
+
+def without_a_batch(arguments: Arguments) -> Arguments:
+    """Return the arguments with a batch of size 0."""
+    return _with_another_batch(arguments, lambda tensor: tensor.detach()[:0])
+
+
+def _with_another_batch(
+    arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]
+) -> Arguments:
+    batch = next((tensor.shape[0] for tensor in arguments.tensors() if tensor.dim()), 0)
+    if not batch:
+        raise TargetError(
+            "The example inputs have no tensor with a batch to double. Give other inputs "
+            "as an expression."
+        )
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.dim() or tensor.shape[0] != batch:
+            return tensor
+        return change(tensor).requires_grad_(tensor.requires_grad)
+
+    return arguments.changed(changed)

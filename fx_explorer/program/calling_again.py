@@ -17,8 +17,8 @@ import torch
 
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.calling import SilentJob, compile_target
+from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_calls.fresh_inputs import copied
 from fx_explorer.program.target import Target
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))

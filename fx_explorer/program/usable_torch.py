@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator
 
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.program.ending.ending import Cancelled
-from fx_explorer.program.ending.explaining import one_line
+from fx_explorer.program.explaining import one_line
+from fx_explorer.program.process_ending import Cancelled
 
 SUPPORTED = "fx-explorer works with torch 2.11 to 2.15"
 

@@ -1,1 +1,0 @@
-"""How a program ended, in words, and how the worker ends."""

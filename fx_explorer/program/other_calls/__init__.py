@@ -1,1 +1,0 @@
-"""Calls of the target with other inputs than its own."""

@@ -20,7 +20,8 @@ from fx_explorer.instruments.memory.graph_memory import (
     symbol_values,
 )
 from fx_explorer.instruments.memory.sizes import UnreadableCode
-from fx_explorer.instruments.memory.step import TANGENT, StepMemory, step_of
+from fx_explorer.instruments.memory.step import StepMemory
+from fx_explorer.instruments.memory.step_assembly import TANGENT, step_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import edited_graphs
 

@@ -16,13 +16,8 @@ from typing import Any
 
 import torch
 
-from fx_explorer.instruments.fixes.measure.taking_apart import (
-    OF_KEY,
-    Child,
-    take_apart,
-    type_name,
-    unwrapped,
-)
+from fx_explorer.instruments.fixes.measure.object_parts import OF_KEY, Child, type_name
+from fx_explorer.instruments.fixes.measure.taking_apart import take_apart, unwrapped
 from fx_explorer.program.plain_values import ATOMS, atom, own_tensor
 
 # More than this is not looked at, and is named as not compared.

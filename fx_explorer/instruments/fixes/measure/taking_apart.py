@@ -1,5 +1,6 @@
-"""What an object consists of, as far as a program can see: its attributes, its elements, the
-variables of its closure.
+"""This module takes any value apart: into attributes, elements, and the variables of its closure, as far
+as a program can see them. It has a reader for each kind of Python's own objects; any other is read
+as ``object_parts.py`` does.
 
 No code of the user's runs where that can be avoided: no property, no ``__getattr__``, no
 ``__iter__``. What cannot be read, or raises when it is looked at, is named.
@@ -25,34 +26,27 @@ import sys
 import threading
 import types
 import uuid
-import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from fx_explorer.program.plain_values import ATOMS, digest
-
-Child = tuple[str, object]
-"""(suffix to the name of the whole, the part)."""
-
-OF_KEY = ", "
-"""Begins the suffix of a dict's key: ``optimizer.state, key 7``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectParts:
-    """What one object consists of."""
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Facts about the object itself that are compared: ``type``, ``length`` and so on."""
-    children: tuple[Child, ...] = ()
-    has_identity: bool = True
-    """Whether a program can tell the object from an equal one."""
-    unreadable: str = ""
-    """What cannot be seen; empty when nothing is hidden."""
+from fx_explorer.instruments.fixes.measure.object_parts import (
+    OF_KEY,
+    Child,
+    ObjectParts,
+    attributes_beside_elements,
+    attributes_in,
+    namespace_of,
+    parts_by_name,
+    parts_by_repr,
+    parts_of_exception,
+    parts_of_network,
+    parts_of_object,
+    type_name,
+)
+from fx_explorer.program.plain_values import digest
 
 
 def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
@@ -79,7 +73,7 @@ def _taken_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     for kinds, read in _READERS:
         if isinstance(value, kinds):
             return read(value)
-    return _object(value)
+    return parts_of_object(value)
 
 
 def unwrapped(value: object) -> object:
@@ -87,7 +81,7 @@ def unwrapped(value: object) -> object:
     in place of what it made.
     """
     while True:
-        namespace = _namespace(value)
+        namespace = namespace_of(value)
         inner = namespace.get("_torchdynamo_orig_callable")
         if inner is None and isinstance(value, torch._dynamo.OptimizedModule):
             inner = namespace.get("_modules", {}).get("_orig_mod")
@@ -96,34 +90,9 @@ def unwrapped(value: object) -> object:
         value = inner
 
 
-def type_name(value: object) -> str:
-    """Return the qualified name of the value's type, without the module for types of Python and
-    torch.
-    """
-    kind = type(value)
-    if kind.__module__ in ("builtins", "torch"):
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
 def file_of(module_name: str) -> str:
     """Return the file of an imported module; empty for one without a file."""
     return str(getattr(sys.modules.get(module_name), "__file__", "") or "")
-
-
-# one reader per kind of object
-
-
-def _named(value: object) -> ObjectParts:
-    """Describe an object that has a name and no state."""
-    module = getattr(value, "__module__", None) or ""
-    name = (
-        getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
-    )
-    return ObjectParts(
-        {"type": type_name(value), "name": f"{module}.{name}" if module else str(name)},
-        has_identity=False,
-    )
 
 
 def _module(value: types.ModuleType) -> ObjectParts:
@@ -133,17 +102,14 @@ def _module(value: types.ModuleType) -> ObjectParts:
     )
 
 
-def _written(value: object) -> ObjectParts:
-    """Describe an object that its ``repr`` tells completely."""
-    return ObjectParts({"type": type_name(value), "value": repr(value)}, has_identity=False)
-
-
 def _function(value: types.FunctionType, is_users: Callable[[str], bool]) -> ObjectParts:
     facts = {"type": "function", "name": f"{value.__module__}.{value.__qualname__}"}
     if not is_users(value.__code__.co_filename):
         return ObjectParts(facts, has_identity=False)
     return ObjectParts(
-        facts, (*_attributes(vars(value)), *_defaults(value), *_closure(value)), has_identity=False
+        facts,
+        (*attributes_in(vars(value)), *_defaults(value), *_closure(value)),
+        has_identity=False,
     )
 
 
@@ -174,7 +140,7 @@ def _class(value: type, is_users: Callable[[str], bool]) -> ObjectParts:
         return ObjectParts(facts, has_identity=False)
     held = {name: inner for name, inner in vars(value).items() if name not in _OF_EVERY_CLASS}
     return ObjectParts(
-        facts, (*_attributes(held), ("'s bases", value.__bases__)), has_identity=False
+        facts, (*attributes_in(held), ("'s bases", value.__bases__)), has_identity=False
     )
 
 
@@ -213,7 +179,7 @@ def _builtin(value: Any) -> ObjectParts:
         if owner is None or isinstance(owner, types.ModuleType | type)
         else ((".__self__", owner),)
     )
-    return ObjectParts(_named(value).facts, held, has_identity=False)
+    return ObjectParts(parts_by_name(value).facts, held, has_identity=False)
 
 
 def _descriptor(value: Any) -> ObjectParts:
@@ -228,7 +194,7 @@ def _descriptor(value: Any) -> ObjectParts:
 
 def _partial(value: functools.partial[Any]) -> ObjectParts:
     held = ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
-    return ObjectParts({"type": type_name(value)}, (*held, *_attributes(_namespace(value))))
+    return ObjectParts({"type": type_name(value)}, (*held, *attributes_in(namespace_of(value))))
 
 
 def _cached(value: Any) -> ObjectParts:
@@ -256,7 +222,12 @@ def _mapping(value: Any) -> ObjectParts:
     factory = value.default_factory if isinstance(value, collections.defaultdict) else None
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
     return ObjectParts(
-        facts, (*children, *_beside(value), *([(".default_factory", factory)] if factory else []))
+        facts,
+        (
+            *children,
+            *attributes_beside_elements(value),
+            *([(".default_factory", factory)] if factory else []),
+        ),
     )
 
 
@@ -264,12 +235,14 @@ _OF_EVERY_CAPTURE = ("FX_EXPLORER_CAPTURE", b"FX_EXPLORER_CAPTURE")
 """A variable that all processes of a capture have: a dict that has it is a copy of the environment.
 """
 
+
 _SET_BY_COMPILING = (
     "TORCHINDUCTOR_CACHE_DIR",
     "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR",
     "FX_EXPLORER_CHILDREN",
     "PYTHONPATH",
 )
+
 
 SET_BY_COMPILING = frozenset((*_SET_BY_COMPILING, *map(str.encode, _SET_BY_COMPILING)))
 """Variables that Inductor sets in its own process when it builds code, or the capture in the one it
@@ -296,7 +269,9 @@ def _sequence(value: Any) -> ObjectParts:
         facts["maxlen"] = value.maxlen
     children = [(f"[{position}]", inner) for position, inner in enumerate(elements)]
     return ObjectParts(
-        facts, (*children, *_beside(value)), has_identity=not isinstance(value, tuple)
+        facts,
+        (*children, *attributes_beside_elements(value)),
+        has_identity=not isinstance(value, tuple),
     )
 
 
@@ -308,7 +283,10 @@ def _set(value: Any) -> ObjectParts:
     facts = {"type": type_name(value), "length": len(elements), "elements": ", ".join(simple)}
     unreadable = f"{len(hidden)} objects in a set, whose order changes" if hidden else ""
     return ObjectParts(
-        facts, tuple(_beside(value)), has_identity=kind is set, unreadable=unreadable
+        facts,
+        tuple(attributes_beside_elements(value)),
+        has_identity=kind is set,
+        unreadable=unreadable,
     )
 
 
@@ -324,7 +302,7 @@ def _buffer(value: Any) -> ObjectParts:
             "position": kind.tell(value),
             "content": digest(kind.getvalue(value)),
         },
-        tuple(_beside(value)),
+        tuple(attributes_beside_elements(value)),
     )
 
 
@@ -359,7 +337,8 @@ def _lock(value: object) -> ObjectParts:
 
 def _random_numbers(value: Any) -> ObjectParts:
     return ObjectParts(
-        {"type": type_name(value), "state": digest(repr(value.getstate()))}, tuple(_beside(value))
+        {"type": type_name(value), "state": digest(repr(value.getstate()))},
+        tuple(attributes_beside_elements(value)),
     )
 
 
@@ -402,181 +381,6 @@ def _logger(value: logging.Logger) -> ObjectParts:
     )
 
 
-def _network(value: torch.nn.Module) -> ObjectParts:
-    """Describe a network by the names of its parameters, buffers and modules. Hooks go by position:
-    torch numbers them across all modules.
-    """
-    held = _namespace(value)
-    children: list[Child] = []
-    for kept in ("_parameters", "_buffers", "_modules"):
-        children += [(f".{name}", inner) for name, inner in (held.get(kept) or {}).items()]
-    for key, inner in held.items():
-        if key.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")) and isinstance(
-            inner, dict
-        ):
-            children += [(f".{key}", list(inner.values()))] if inner else []
-        elif key not in _OF_EVERY_NETWORK and not _is_torchs(key):
-            children.append((f".{key}", inner))
-    return ObjectParts({"type": type_name(value)}, tuple(children))
-
-
-_OF_EVERY_NETWORK = frozenset(
-    ["_parameters", "_buffers", "_modules", "_compiled_call_impl", "_is_torch_compile"]
-)
-
-
-def _exception(value: BaseException) -> ObjectParts:
-    return ObjectParts(
-        {"type": type_name(value)}, ((".args", value.args), *_attributes(_namespace(value)))
-    )
-
-
-def _object(value: object) -> ObjectParts:
-    kind = type(value)
-    module = kind.__module__ or ""
-    if module.startswith("torch.jit"):
-        return ObjectParts({"type": type_name(value)}, unreadable="what TorchScript keeps")
-    if module.startswith(_TORCHS_OWN):
-        return _named(value)
-    if module == "numpy" or module.startswith("numpy."):
-        return _of_numpy(value)
-    held = (*_attributes(_namespace(value)), *_slots(value))
-    base = next(one for one in kind.__mro__ if not one.__flags__ & _MADE_BY_PYTHON)
-    # An object of a Python class without another base keeps nothing besides attributes and slots.
-    if base is object and (held or kind.__flags__ & _MADE_BY_PYTHON) and _is_python_class(kind):
-        return ObjectParts({"type": type_name(value)}, held)
-    return _reduced(value, held)
-
-
-_MADE_BY_PYTHON = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: the class was made at run time, by Python or an extension."""
-
-_TORCHS_OWN = (
-    "torch._",
-    "torch.library",
-    "torch.ops",
-    "torch.fx",
-    "torch.export",
-    "torch.utils.hooks",
-    "fx_explorer.",
-)
-
-
-def _is_python_class(kind: type) -> bool:
-    """Return whether Python code defined the class. Extensions make heap types too, but those have
-    neither ``__dict__`` nor ``__slots__``.
-    """
-    names = vars(kind)
-    return (
-        "__dict__" in names
-        or "__slots__" in names
-        or any(_is_python_class(base) for base in kind.__bases__)
-    )
-
-
-def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
-    """Take a value apart as ``copy`` and ``pickle`` do, for Python's own iterators and extension
-    types that can be pickled.
-    """
-    facts = {"type": type_name(value)}
-    overridden = getattr(type(value), "__reduce_ex__", None) is not object.__reduce_ex__
-    if isinstance(type(value).__dict__.get("__reduce__"), types.FunctionType) or overridden:
-        return ObjectParts(facts, held, unreadable="what it keeps inside")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # itertools deprecates it
-            reduced = value.__reduce_ex__(2)
-    except Exception:  # noqa: BLE001 - it cannot be pickled, which is told
-        return ObjectParts(facts, held, unreadable="what it keeps inside")
-    parts = reduced[1:] if isinstance(reduced, tuple) else ()
-    return ObjectParts(facts, (*held, *((".__reduce__", one) for one in [parts] if parts)))
-
-
-def _of_numpy(value: Any) -> ObjectParts:
-    numpy = sys.modules["numpy"]
-    if isinstance(value, numpy.ndarray):
-        return _array(value)
-    if isinstance(value, numpy.generic):
-        held = () if isinstance(value, ATOMS) else ((".item()", value.item()),)
-        return ObjectParts(
-            {"type": type_name(value), "dtype": str(value.dtype)}, held, has_identity=False
-        )
-    if isinstance(value, numpy.random.Generator):
-        return ObjectParts(
-            {"type": type_name(value), "state": digest(repr(value.bit_generator.state))}
-        )
-    if isinstance(value, numpy.random.RandomState):
-        return ObjectParts(
-            {"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))}
-        )
-    return _written(value) if isinstance(value, numpy.dtype) else _named(value)
-
-
-def _array(value: Any) -> ObjectParts:
-    facts = {
-        "type": type_name(value),
-        "dtype": str(value.dtype),
-        "shape": str(value.shape),
-        "writable": value.flags.writeable,
-    }
-    if value.dtype.hasobject:
-        return ObjectParts(facts, ((".tolist()", value.tolist()),))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an array may be read-only; we do not write to it
-            return ObjectParts(facts, ((".content", torch.from_numpy(value)),))
-    except (TypeError, ValueError):
-        return ObjectParts({**facts, "content": digest(value.tobytes())})
-
-
-# attributes
-
-
-def _namespace(value: object) -> dict[str, Any]:
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return held if isinstance(held, dict) else {}
-
-
-def _attributes(namespace: Mapping[str, Any]) -> tuple[Child, ...]:
-    """Return the attributes as children, private ones too, without what torch has noted."""
-    return tuple(
-        (f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name))
-    )
-
-
-def _is_torchs(name: str) -> bool:
-    """Return whether the attribute is a note of torch's on somebody else's object."""
-    return name.startswith(
-        ("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn")
-    )
-
-
-def _slots(value: object) -> tuple[Child, ...]:
-    """Return the slots that have a value, read without the class's own ``__getattribute__``."""
-    found: list[Child] = []
-    for kind in type(value).__mro__:
-        for name, slot in vars(kind).items():
-            if isinstance(slot, types.MemberDescriptorType) and not (
-                name.startswith("__") and name.endswith("__")
-            ):
-                with contextlib.suppress(AttributeError):
-                    found.append((f".{name}", slot.__get__(value)))
-    return tuple(found)
-
-
-def _beside(value: object) -> Iterator[Child]:
-    """Yield what a subclass of a container has besides its elements."""
-    if (
-        not isinstance(value, collections.OrderedDict | collections.defaultdict)
-        or type(value).__module__ != "collections"
-    ):
-        yield from _attributes(_namespace(value))
-        yield from _slots(value) if not isinstance(value, functools.partial) else ()
-
-
 _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...] = (
     ((types.ModuleType,), _module),
     ((types.MethodType,), _method),
@@ -588,17 +392,17 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
             types.ClassMethodDescriptorType,
             types.CodeType,
         ),
-        _named,
+        parts_by_name,
     ),
-    ((types.MemberDescriptorType, types.GetSetDescriptorType), _named),
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), parts_by_name),
     ((property, staticmethod, classmethod, functools.cached_property), _descriptor),
     ((functools.partial,), _partial),
     ((functools._lru_cache_wrapper,), _cached),
     ((weakref.ref, weakref.WeakMethod), _reference),
-    ((torch.nn.Module,), _network),
+    ((torch.nn.Module,), parts_of_network),
     ((torch.Generator,), _torch_generator),
-    ((torch.dtype, torch.device, torch.layout, torch.memory_format), _written),
-    ((enum.Enum,), _written),
+    ((torch.dtype, torch.device, torch.layout, torch.memory_format), parts_by_repr),
+    ((enum.Enum,), parts_by_repr),
     ((dict, types.MappingProxyType), _mapping),
     ((list, tuple, collections.deque), _sequence),
     ((set, frozenset), _set),
@@ -611,7 +415,7 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
         (logging.Logger, logging.LoggerAdapter),
         lambda value: _logger(getattr(value, "logger", value)),
     ),
-    ((BaseException,), _exception),
+    ((BaseException,), parts_of_exception),
     ((type(threading.Lock()), type(threading.RLock())), _lock),
     (
         (
@@ -623,7 +427,7 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
             decimal.Decimal,
             fractions.Fraction,
         ),
-        _written,
+        parts_by_repr,
     ),
     (
         (
@@ -634,7 +438,7 @@ _READERS: tuple[tuple[tuple[type[Any], ...], Callable[[Any], ObjectParts]], ...]
             type(...),
             type(NotImplemented),
         ),
-        _written,
+        parts_by_repr,
     ),
-    ((itertools.count, types.UnionType, types.GenericAlias), _written),
+    ((itertools.count, types.UnionType, types.GenericAlias), parts_by_repr),
 )

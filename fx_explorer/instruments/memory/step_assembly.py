@@ -1,0 +1,564 @@
+"""This module puts one step of the program together from the replays of its graphs: what is held from
+when until when, and whose it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+from fx_explorer import model
+from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
+from fx_explorer.instruments.memory.calls import Call, Crossings, StorageFlow, Taken
+from fx_explorer.instruments.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory
+from fx_explorer.instruments.memory.replay import UNKNOWN, Lifetime
+from fx_explorer.instruments.memory.sizes import rounded
+from fx_explorer.instruments.memory.step import Held, MemoryKind, StepMemory, StepMoment
+from fx_explorer.session import SessionReader
+
+
+def step_of(
+    reader: SessionReader,
+    calls: Sequence[Call],
+    between: Sequence[model.SavedBetween] = (),
+    *,
+    tangents_are_held: bool,
+) -> StepMemory:
+    """Put the graphs of a step together, with what operators outside of them keep for the backward.
+    ``tangents_are_held`` says whether the gradients of outputs are there in full, and until the end
+    of the backward that takes them.
+    """
+    return _Assembly(reader, calls, between, tangents_are_held).step()
+
+
+@dataclass
+class _Assembly:
+    reader: SessionReader
+    calls: Sequence[Call]
+    between: Sequence[model.SavedBetween]
+    tangents_are_held: bool
+    held: list[Held] = field(default_factory=list)
+    moments: list[StepMoment] = field(default_factory=list)
+    now: int = 0
+    saved_bytes: int = 0
+    assumed: int = 0
+    crossing_bytes: int = 0
+    between_bytes: int = 0
+    there: set[tuple[object, ...]] = field(default_factory=set)
+    """Parameters and buffers that were counted: two graphs may take the same."""
+    with_gradient: set[int] = field(default_factory=set)
+    """Storages whose gradient is there: others of the same one are added to it."""
+
+    def step(self) -> StepMemory:
+        self.segments = [call.segment for call in self.calls]
+        self._crossings = Crossings(self.reader)
+        self._names = self._input_names()
+        self._flow = StorageFlow(self.calls)
+        self._orders = self._orders_between()
+        self._forward_ends = list(
+            accumulate(segment.forward.replayed.end for segment in self.segments)
+        )
+        self._backward_begins = self._begins_of_backwards()
+        kept = [self._forward(at, segment) for at, segment in enumerate(self.segments)]
+        backward_from = self.now
+        has_backward = any(segment.backward for segment in self.segments)
+        self._add_saved_between()
+        for at in reversed(range(len(self.segments))):
+            self.now = self._backward_begins[at]
+            if graph := self.segments[at].backward:
+                self._backward(at, self.segments[at], graph, kept[at])
+            else:
+                self.held += _until_the_end(kept[at].values())
+        end = self.now + len(self._orders.get(-1, ()))
+        held = tuple(
+            replace(held_tensor, end=min(held_tensor.end, end)) for held_tensor in self.held
+        )
+        return StepMemory(
+            held,
+            tuple(self.moments),
+            backward_from if has_backward else end,
+            end,
+            self.saved_bytes,
+            self.assumed,
+            len(self.calls),
+            self.crossing_bytes,
+            self.between_bytes,
+        )
+
+    def _input_names(self) -> list[dict[str, InputName]]:
+        """Return the user's names of each graph's inputs, by torch's."""
+        input_names = InputNames(self.reader)
+        names = [
+            (segment, input_names.of(segment.forward.placeholders.values()))
+            for segment in self.segments
+        ]
+        return [
+            {node.name: own[node.id] for node in memory.forward.placeholders.values()}
+            for memory, own in names
+        ]
+
+    def _begins_of_backwards(self) -> list[int]:
+        """Return the moment at which each graph's backward begins: those behind it have run before."""
+        ends = [
+            segment.backward.replayed.end if segment.backward else 0 for segment in self.segments
+        ]
+        begins = []
+        now = self._forward_ends[-1] if ends else 0
+        for at in reversed(range(len(ends))):
+            now += len(self._orders.get(at, ()))
+            begins.append(now)
+            now += ends[at]
+        return begins[::-1]
+
+    # forward
+
+    def _forward(self, at: int, segment: SegmentMemory) -> dict[int, Held]:
+        """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
+        graph, kept = segment.forward, {}
+        producers = {
+            node.id: node
+            for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))
+        }
+        saved = self._saved_storages(segment)
+        outputs = self._outputs(segment)
+        for number, lifetime in enumerate(graph.replayed.storages):
+            if lifetime.is_argument:
+                self._add_input(at, lifetime, is_saved=number in saved)
+                continue
+            held_tensor = self._held(graph, lifetime, "temporary")
+            if number in saved:
+                row, end = (
+                    saved[number],
+                    self._end_of_output(at, number) if number in outputs else 0,
+                )
+                kept[number] = replace(
+                    self._from_its_name_on(held_tensor, lifetime),
+                    kind="activation",
+                    name=self._saved_name(at, row, producers.get(row.producer)),
+                    node=_producer(producers, row) or held_tensor.node,
+                    end=end,
+                )
+                self.saved_bytes += max(0, lifetime.size_bytes)
+            elif number in outputs:
+                end = self._end_of_output(at, number)
+                self.held.append(
+                    replace(self._from_its_name_on(held_tensor, lifetime), kind="output", end=end)
+                )
+            else:
+                self.held.append(held_tensor)
+        self._ran(graph)
+        return kept
+
+    def _saved_name(self, at: int, row: model.SavedTensor, producer: model.Node | None) -> str:
+        """Return what a saved value is called; of a copy of an input, what that is."""
+        if producer is None:
+            return row.name
+        input_name = self._names[at].get(producer.name) if producer.op == "placeholder" else None
+        return f"copy of {input_name.name}" if input_name else result_name(producer)
+
+    def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
+        """Return the part of a buffer's life in which it holds the value that is returned. Before,
+        it was used for others.
+        """
+        begin = self.now + lifetime.named
+        if lifetime.named > lifetime.born + 1:
+            self.held.append(replace(held_tensor, kind="temporary", end=begin))
+            return replace(held_tensor, begin=begin)
+        return held_tensor
+
+    def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
+        """Add what is there before the step. What an earlier graph computed is counted there."""
+        name = self._names[at].get(lifetime.name, InputName(lifetime.name, "input"))
+        storage = self._flow.storage(at, name.node)
+        if name.kind == "input" and self._is_computed(at, name, lifetime):
+            if is_saved and not self._is_kept_before(at, name.node, storage):
+                self.saved_bytes += max(0, lifetime.size_bytes)
+                self.crossing_bytes += max(0, lifetime.size_bytes)
+            if storage and self._flow.producer(storage) is None:
+                self._add_made_between(at, name, lifetime, is_saved=is_saved)
+            return
+        owner = self.segments[at].forward.compilation
+        key: tuple[object, ...] = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
+        if storage:
+            key = (storage,)
+        if key not in self.there:
+            self.there.add(key)
+            self.held.append(
+                Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER)
+            )
+
+    def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
+        """Return whether an input comes from an earlier graph: as it was seen, by the name that it
+        has at the break, or because it gets a gradient, which an input of the user's seldom does.
+        """
+        if not at:
+            return False
+        if lifetime.name in _with_gradient(self.segments[at]):
+            return True
+        if storage := self._flow.storage(at, name.node):
+            producer = self._flow.producer(storage)
+            return producer is not None and producer < at
+        return bool(self._crossings.computed_by(name.node))
+
+    def _is_kept_before(self, at: int, node: int, storage: int) -> bool:
+        """Return whether an earlier graph keeps what is given to this one for its backward, too."""
+        producer = self._flow.producer(storage)
+        if producer is None:
+            return self._crossings.is_kept_before(node)
+        kept = self._saved_storages(self.segments[producer])
+        rows = self.calls[producer].returned.items()
+        if any(number in kept for number, seen in rows for row in seen if row.storage == storage):
+            return True
+        earlier = (taken for taken in self._flow.takers(storage, producer) if taken.call < at)
+        return any(self._is_saved_in(taken) for taken in earlier)
+
+    def _is_saved_in(self, taken: Taken) -> bool:
+        """Return whether a call saves what it was given for its backward."""
+        number = self._replayed(taken)
+        return number is not None and number in self._saved_storages(self.segments[taken.call])
+
+    def _replayed(self, taken: Taken) -> int | None:
+        """Return the storage that an input is in the replay of its call."""
+        names = self._names[taken.call]
+        storages = enumerate(self.segments[taken.call].forward.replayed.storages)
+        for number, lifetime in storages:
+            if (
+                lifetime.is_argument
+                and lifetime.name in names
+                and names[lifetime.name].node == taken.node
+            ):
+                return number
+        return None
+
+    def _add_made_between(
+        self, at: int, name: InputName, lifetime: Lifetime, *, is_saved: bool
+    ) -> None:
+        """Add what an operator between the graphs has computed and this one takes."""
+        storage = self._flow.storage(at, name.node)
+        if ("between", storage) in self.there or any(
+            row.storage == storage for row in self.between
+        ):
+            return
+        self.there.add(("between", storage))
+        ends = [
+            self._end_in_taker(at, Taken(at, name.node)) if is_saved else self._forward_ends[at]
+        ]
+        ends += [self._end_in_taker(at, taken) for taken in self._flow.takers(storage, at)]
+        self.held.append(
+            Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
+        )
+
+    def _saved_storages(self, segment: SegmentMemory) -> dict[int, model.SavedTensor]:
+        """Return the storages that are saved, each with the biggest value in it."""
+        returned, found = segment.forward.replayed.returned, {}
+        for row in sorted(segment.saved, key=lambda row: row.size_bytes):
+            if row.output and -row.output <= len(returned):
+                found.update(dict.fromkeys(returned[row.output], row))
+        return found
+
+    def _outputs(self, segment: SegmentMemory) -> set[int]:
+        """Return the storages of what the program gets."""
+        returned = segment.forward.replayed.returned
+        count = max((-row.output for row in segment.saved), default=0)
+        return {number for output in returned[: len(returned) - count] for number in output}
+
+    def _end_of_output(self, at: int, number: int) -> int:
+        """Return until when something holds a storage that a graph returns."""
+        seen = self.calls[at].returned.get(number, ())
+        return (
+            max(self._end_as_seen(at, storage) for storage in seen)
+            if seen
+            else self._end_unseen(at)
+        )
+
+    def _end_unseen(self, at: int) -> int:
+        """Return until when a result is taken to be held where nobody looked: the last graph's
+        until the end, those of an earlier one until the graphs behind it have run backward, which
+        may need them.
+        """
+        return FOREVER if at == len(self.segments) - 1 else self._backward_begins[at]
+
+    def _end_as_seen(self, at: int, seen: model.ReturnedStorage) -> int:
+        """Return until when the program, a later graph or an operator in between holds a result."""
+        if seen.at_end == "held":
+            return FOREVER
+        if not seen.at_end:
+            return self._end_unseen(at)
+        ends = [self._forward_ends[self._flow.at(seen.held_before, at)]]
+        ends += [self._backward_begins[at]] if seen.is_saved_between else []
+        takers = self._flow.takers(seen.storage, at)
+        return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
+
+    def _end_in_taker(self, at: int, taken: Taken) -> int:
+        """Return until when a later graph needs what it was given: while it runs and, where it
+        saves it for its backward, until that drops it.
+        """
+        number = self._replayed(taken)
+        if number is None:
+            return self._backward_begins[at]
+        segment, ran = self.segments[taken.call], self._forward_ends[taken.call]
+        if segment.backward is None or number not in self._saved_storages(segment):
+            return ran
+        dropped = _dropped(segment, segment.backward, self._backward_begins[taken.call])
+        return max(ran, dropped.get(number, FOREVER))
+
+    # between the graphs
+
+    def _add_saved_between(self) -> None:
+        """Add what operators outside of the graphs keep for their backward, from the graph before
+        them until theirs has run; and while it runs, a gradient as large as the largest that it
+        keeps.
+        """
+        of_graphs = self._flow.given | {
+            row.storage for call in self.calls for rows in call.returned.values() for row in rows
+        }
+        devices = Counter(
+            storage.device
+            for call in self.calls
+            for storage in call.segment.forward.replayed.storages
+        )
+        usual = devices.most_common(1)[0][0] if devices else ""
+        largest: dict[tuple[int, str], int] = {}
+        for row in self.between:
+            device = row.device if row.device in devices else usual
+            at = self._flow.at(row.call, -1)
+            begin = self._forward_ends[at] if at >= 0 else 0
+            runs = self._begin_between(at) + self._orders[at].index(row.order)
+            size_bytes = rounded(row.size_bytes, device)
+            if row.is_parameter:
+                self._add_gradient_between(row, size_bytes, device, runs)
+                continue
+            largest[runs, device] = max(largest.get((runs, device), 0), size_bytes)
+            if row.storage not in of_graphs:
+                self.between_bytes += row.size_bytes
+                self.held.append(
+                    Held("activation", row.operator, size_bytes, device, begin, runs + 1)
+                )
+        for (runs, device), size_bytes in largest.items():
+            self.held.append(Held("temporary", "", size_bytes, device, runs, runs + 1))
+
+    def _orders_between(self) -> dict[int, list[int]]:
+        """Return the operators that run backward behind each call of the step, in the order in
+        which they do: behind the last call first, and before the first at -1.
+        """
+        found: dict[int, set[int]] = {}
+        for row in self.between:
+            found.setdefault(self._flow.at(row.call, -1), set()).add(row.order)
+        return {at: sorted(orders, reverse=True) for at, orders in found.items()}
+
+    def _begin_between(self, at: int) -> int:
+        """Return when the operators behind a call begin to run backward: right before that call
+        does.
+        """
+        if at >= 0:
+            return self._backward_begins[at] - len(self._orders.get(at, ()))
+        first = self.segments[0].backward if self.segments else None
+        begin = self._backward_begins[0] if self.segments else self.now
+        return begin + (first.replayed.end if first else 0)
+
+    def _add_gradient_between(
+        self, row: model.SavedBetween, size_bytes: int, device: str, begin: int
+    ) -> None:
+        """Add a parameter that operators outside of the graphs take, and its gradient."""
+        if (row.storage,) not in self.there:
+            self.there.add((row.storage,))
+            self.held.append(Held("parameter", row.operator, size_bytes, device, 0, FOREVER))
+        if row.storage not in self.with_gradient:
+            self.with_gradient.add(row.storage)
+            self.held.append(Held("gradient", row.operator, size_bytes, device, begin, FOREVER))
+
+    # backward
+
+    def _backward(
+        self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, Held]
+    ) -> None:
+        dropped = _dropped(segment, graph, self.now)
+        returned = {number for output in graph.replayed.returned for number in output}
+        self.held += [
+            replace(one, end=max(one.end, dropped.get(number, FOREVER)))
+            for number, one in kept.items()
+        ]
+        gradients = dict(_gradients(segment.forward, graph, self._names[at]))
+        not_taken = self._results_taken_by_none(at)
+        for number, lifetime in enumerate(graph.replayed.storages):
+            if lifetime.is_argument:
+                self._add_tangent(at, graph, lifetime, not_taken)
+            elif number in returned:
+                name = gradients.get(number, InputName("", "input"))
+                held_tensor = replace(
+                    self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime),
+                    kind="gradient",
+                )
+                self.held.append(
+                    replace(held_tensor, name=name.name, end=self._end_of_gradient(at, graph, name))
+                )
+            else:
+                self.held.append(self._held(graph, lifetime, "temporary"))
+        self._ran(graph)
+
+    def _end_of_gradient(self, at: int, graph: GraphMemory, name: InputName) -> int:
+        """Return until when the gradient of a graph's input is held: a parameter's until the end, a
+        computed value's until the backward of the graph that computed it has ended. A further
+        gradient of one tensor is added to the first, in place.
+        """
+        storage = self._flow.storage(at, name.node)
+        if storage in self.with_gradient:
+            return self.now + graph.replayed.end
+        if storage:
+            self.with_gradient.add(storage)
+        producer = self._flow.producer(storage)
+        if producer is not None and producer < at:
+            return self._end_of_backward(producer)
+        if name.kind == "parameter" or not at:
+            return FOREVER
+        # Operators between the graphs take it; where there are none, the graph before does.
+        is_between = bool(self._orders.get(at - 1))
+        return self._backward_begins[at - 1] if is_between else self._end_of_backward(at - 1)
+
+    def _end_of_backward(self, at: int) -> int:
+        """Return the end of a call's backward; of the next one that there is before it where it has
+        none.
+        """
+        while at and self.segments[at].backward is None:
+            at -= 1
+        backward = self.segments[at].backward
+        return self._backward_begins[at] + (backward.replayed.end if backward else 0)
+
+    def _results_taken_by_none(self, at: int) -> Counter[int]:
+        """Return the sizes of a call's results that no later graph takes: what their gradient is,
+        an operator outside of the graphs computes.
+        """
+        storages = self.segments[at].forward.replayed.storages
+        return Counter(
+            storages[number].size_bytes
+            for number, rows in self.calls[at].returned.items()
+            if not any(self._flow.takers(row.storage, at) for row in rows)
+        )
+
+    def _add_tangent(
+        self, at: int, graph: GraphMemory, lifetime: Lifetime, not_taken: Counter[int]
+    ) -> None:
+        """Add the gradient of an output that the program's loss gives, or an operator between the
+        graphs. The others are gradients that later graphs have returned.
+        """
+        if not lifetime.name.startswith(TANGENT):
+            return
+        if at != len(self.segments) - 1:
+            if not not_taken[lifetime.size_bytes]:
+                return
+            not_taken[lifetime.size_bytes] -= 1
+        whole = self.now + graph.replayed.end
+        end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
+        self.held.append(
+            Held(
+                "tangent",
+                tangent_name(lifetime.name),
+                _taken(lifetime),
+                lifetime.device,
+                self.now,
+                end,
+            )
+        )
+
+    # both
+
+    def _held(self, graph: GraphMemory, lifetime: Lifetime, kind: MemoryKind) -> Held:
+        call = graph.calls.get(lifetime.made_on)
+        end = FOREVER if lifetime.dies is None else self.now + lifetime.dies
+        node, kernel = (call.node, call.name) if call else (None, "")
+        return Held(
+            kind,
+            lifetime.name,
+            _taken(lifetime),
+            lifetime.device,
+            self.now + lifetime.born,
+            end,
+            node,
+            kernel,
+        )
+
+    def _ran(self, graph: GraphMemory) -> None:
+        """Go to the moment after a graph."""
+        name = graph.compilation.name
+        for kernel in graph.replayed.kernels:
+            call, at = graph.calls[kernel.line], self.now + kernel.at
+            self.moments.append(StepMoment(at, call, name, graph.direction))
+            if call.workspace and call.workspace.size_bytes > 0:
+                self.held.append(_workspace(call, call.workspace.size_bytes, at, graph))
+        self.assumed += len(graph.replayed.assumed)
+        self.now += graph.replayed.end
+
+
+FOREVER = 2**62
+"""Until the end of the step."""
+
+
+TANGENT = "tangents_"
+"""What AOTAutograd calls the gradients of outputs (torch/_functorch/partitioners.py,
+``_is_tangent``).
+"""
+
+
+def _taken(lifetime: Lifetime) -> int:
+    if lifetime.size_bytes == UNKNOWN:
+        return UNKNOWN
+    return rounded(lifetime.size_bytes, lifetime.device)
+
+
+def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
+    """Return what a library call takes while it works."""
+    device = Counter(storage.device for storage in graph.replayed.storages).most_common(1)[0][0]
+    return Held("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
+
+
+def _until_the_end(kept: Iterable[Held]) -> list[Held]:
+    return [replace(held_tensor, end=FOREVER) for held_tensor in kept]
+
+
+def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> model.Node | None:
+    """Return the node that computes a saved value; None for a copy of an input, which has no line."""
+    node = producers.get(row.producer)
+    return node if node and node.file else None
+
+
+def _dropped(segment: SegmentMemory, backward: GraphMemory, begin: int) -> dict[int, int]:
+    """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
+    ends = {
+        storage.name: storage.dies for storage in backward.replayed.storages if storage.is_argument
+    }
+    found: dict[int, int] = {}
+    for row in segment.saved:
+        dies = ends.get(row.name, 0)
+        end = FOREVER if dies is None else begin + dies
+        for number in (
+            segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ()
+        ):
+            found[number] = max(found.get(number, 0), end)
+    return found
+
+
+def _is_within(row: model.SavedTensor, segment: SegmentMemory) -> bool:
+    return bool(row.output) and -row.output <= len(segment.forward.replayed.returned)
+
+
+def _gradients(
+    forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]
+) -> Iterator[tuple[int, InputName]]:
+    """Yield the storages that the backward returns, each with the input that it is the gradient of:
+    AOTAutograd returns one value per input of the forward.
+    """
+    for argument, output in zip(forward.arguments, backward.replayed.returned, strict=False):
+        for number in output:
+            yield number, names.get(argument, InputName(argument, "input"))
+
+
+def _with_gradient(segment: SegmentMemory) -> set[str]:
+    """Return the inputs that the backward returns a gradient of."""
+    returned = segment.backward.replayed.returned if segment.backward else ()
+    return {
+        argument
+        for argument, output in zip(segment.forward.arguments, returned, strict=False)
+        if output
+    }

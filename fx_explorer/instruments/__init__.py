@@ -2,7 +2,7 @@
 command.
 
 ``measure/`` runs in the worker, beside the user's program, and needs the standard library and torch
-only. ``view.py`` is rows for a table of the app, ``screen.py`` a screen of its own; ``report.py``,
-``section.py`` and ``picture.py`` are for reports, ``command.py`` for the command line. The other
-modules are figures: pure functions over a session, and all that one instrument may use of another.
+only. ``view.py`` is rows for a table of the app, ``screen.py`` a screen of its own; ``report.py``
+and ``picture.py`` are for reports, ``command.py`` for the command line. The other modules are
+figures: pure functions over a session, and all that one instrument may use of another.
 """

@@ -1,5 +1,5 @@
-"""This module finds the functions of the user's that a request names with their file, a backend or a
-guard filter, and refuses a guard filter that does not answer as torch asks.
+"""This module finds the functions of the user's that a request names with their file, a backend or
+a guard filter, and refuses a guard filter that does not answer as torch asks.
 
 torch takes a ``guard_filter_fn`` among torch.compile's options for every backend, and takes it out
 before the backend sees them (``compile``, torch/__init__.py). A request holds its name.

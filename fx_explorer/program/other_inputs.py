@@ -1,5 +1,5 @@
-"""This module gives the target other inputs than the example's: those of an expression, or another batch
-of those it has.
+"""This module gives the target other inputs than the example's: those of an expression, or another
+batch of those it has.
 """
 
 from __future__ import annotations

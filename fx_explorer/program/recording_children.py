@@ -1,5 +1,5 @@
-"""A process that the program started, or forked before it had torch, is recorded from its first use of
-torch.compile on, into a session of its own.
+"""A process that the program started, or forked before it had torch, is recorded from its first use
+of torch.compile on, into a session of its own.
 
 It does not begin earlier: a process that loads data imports torch too, and must not pay for a
 recorder that it has no use for. ``GuardedWriter`` is the session writer of the worker: it remembers

@@ -1,10 +1,11 @@
-"""This module explains in one sentence what torch raises because it was told to be strict (fullgraph,
-fail_on_recompile, error_on_recompile), or because a backend returned nothing that can be called.
+"""This module explains in one sentence what torch raises because it was told to be strict
+(fullgraph, fail_on_recompile, error_on_recompile), or because a backend returned nothing that can
+be called.
 
 torch: torch/_dynamo/exc.py (``Unsupported``, ``RecompileError``), torch/_dynamo/eval_frame.py
-(``fail_callback``). Of a backend's result torch says only that "compiler_fn did not return callable"
-(torch/_dynamo/output_graph.py, ``OutputGraph._call_user_compiler``); which function that was, and
-what it returned, is in the variables of that frame.
+(``fail_callback``). Of a backend's result torch says only that "compiler_fn did not return
+callable" (torch/_dynamo/output_graph.py, ``OutputGraph._call_user_compiler``); which function that
+was, and what it returned, is in the variables of that frame.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ inherited pipe descriptors).
 
 It runs in the interpreter of the user's choice, which need not have fx-explorer installed: the
 package is loaded from where this file lies, and nothing is added to ``sys.path``. This file only
-opens the door; ``job.py``, or the module of the package that JOB names, does the work. It keeps to syntax that old
-interpreters read, so that even they get an explanation instead of a SyntaxError.
+opens the door; ``job.py``, or the module of the package that JOB names, does the work. It keeps to
+syntax that old interpreters read, so that even they get an explanation instead of a SyntaxError.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This module writes what a session knows of backends: the support of one backend as text, markdown,
-CSV and JSON, and for the JSON report what backends beside Inductor published and ran. The tables of
-support are those of the screen too.
+"""This module writes what a session knows of backends: the support of one backend as text,
+markdown, CSV and JSON, and for the JSON report what backends beside Inductor published and ran. The
+tables of support are those of the screen too.
 
 The verdict of a support report comes first, then the operators, then the segments of each graph.
 """

@@ -1,3 +1,3 @@
-"""A bench: its cells are planned, each measured by a process of its own, and compared: who is faster,
-from which size on.
+"""A bench: its cells are planned, each measured by a process of its own, and compared: who is
+faster, from which size on.
 """

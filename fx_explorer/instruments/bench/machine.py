@@ -1,10 +1,11 @@
-"""A bench asks this module what the machine is like, and whether something disturbed the measurement.
+"""A bench asks this module what the machine is like, and whether something disturbed the
+measurement.
 
-``machine`` describes the processor, its speed and its load when a bench begins. A round is disturbed
-where the processors took longer than in others to share an operation: what was measured in it says
-more of the machine than of the program (``Paces``). A bench that was disturbed from beginning to end
-cannot see that in its own rounds, so the least time is kept from one bench to the next
-(``LeastSharing``).
+``machine`` describes the processor, its speed and its load when a bench begins. A round is
+disturbed where the processors took longer than in others to share an operation: what was measured
+in it says more of the machine than of the program (``Paces``). A bench that was disturbed from
+beginning to end cannot see that in its own rounds, so the least time is kept from one bench to the
+next (``LeastSharing``).
 """
 
 from __future__ import annotations

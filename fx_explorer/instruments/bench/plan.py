@@ -1,5 +1,5 @@
-"""A bench plan says which cells a bench measures and for how long: every combination of what was asked
-for, at every size.
+"""A bench plan says which cells a bench measures and for how long: every combination of what was
+asked for, at every size.
 
 The options that a plan is made of are parsed here too, for the command line and for the app alike;
 and so is the session written that holds a bench and no capture.

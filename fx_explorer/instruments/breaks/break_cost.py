@@ -7,9 +7,9 @@ Python called at that line. The graphs beyond one are what the break adds. Every
 counts once, however many inputs it was compiled for. So all breaks of a program together add the
 number of its compiled functions that have a graph, less those it began with.
 
-*Rests*: torch cannot resume from every break (one inside a ``with`` that it does not restore, or one
-that another break follows on the same line). Then it compiles what is before, and the rest of the
-function runs in eager mode. What that calls is compiled by itself where torch looks into it.
+*Rests*: torch cannot resume from every break (one inside a ``with`` that it does not restore, or
+one that another break follows on the same line). Then it compiles what is before, and the rest of
+the function runs in eager mode. What that calls is compiled by itself where torch looks into it.
 
 *Tensors*: what the graph before computes and Python holds at the cut must be written to memory, and
 what a graph behind takes of that is read again. Inside one graph it might have stayed in registers.

@@ -1,8 +1,5 @@
-"""The tensors at graph breaks: what is handed over, which graph takes it, which kernels touch it,
-and how big it is.
-
-Values that are kept for the backward because of a graph break, told apart from those that would be
-kept anyway.
+"""This module lists the tensors at graph breaks: what is handed over, which graph takes it, which
+kernels touch it, how big it is, and what is kept for the backward because of the break.
 
 A value that the graph before computes comes into a graph behind from outside. If that graph needs
 it for its backward, it must keep it, because it cannot compute it again. In one graph torch would

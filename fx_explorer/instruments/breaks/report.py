@@ -1,5 +1,5 @@
-"""The JSON report gets graph breaks from this module: what cuts, what it costs, what is run in eager
-mode, and the calls around it.
+"""The JSON report gets graph breaks from this module: what cuts, what it costs, what is run in
+eager mode, and the calls around it.
 """
 
 from __future__ import annotations

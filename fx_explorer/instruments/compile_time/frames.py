@@ -1,10 +1,9 @@
-"""Where the time of compiling goes, as frames within frames: threads, functions, torch's timed
+"""The time of compiling becomes frames within frames here: threads, functions, torch's timed
 phases, and in these the modules and lines of the user's they were at.
 
 A frame is as long as what was timed; its own part, which is in none of its children, ends it. So
-the self times of all frames add up to the whole.
-
-What torch's timed phases are, in the user's words. torch's own names are those of its functions.
+the self times of all frames add up to the whole. torch names its phases after its functions; what
+they are in the user's words stands here too.
 """
 
 from __future__ import annotations

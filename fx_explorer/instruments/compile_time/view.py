@@ -1,5 +1,6 @@
-"""This module makes the views of compile time: by stage, then by torch's own timed phases (view 9); and
-as a flame chart above the tree of the same phases, down to the user's modules and lines (view v w).
+"""This module makes the views of compile time: by stage, then by torch's own timed phases (view 9);
+and as a flame chart above the tree of the same phases, down to the user's modules and lines (view v
+w).
 
 The chart can be saved as SVG. In it, enter opens what lies within a row, escape leaves it.
 """

@@ -1,5 +1,5 @@
-"""The differences of two captures of a program are listed here row by row: what each line of the card
-"since the last capture" leads to, and what stands behind each row.
+"""The differences of two captures of a program are listed here row by row: what each line of the
+card "since the last capture" leads to, and what stands behind each row.
 
 First come the figures, which are those of ``fx-explorer diff``, then the options, source files and
 kernels that differ. Behind a row stands the list of what a figure counts, or the text of a file or

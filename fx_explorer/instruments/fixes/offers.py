@@ -153,7 +153,7 @@ def target_file(target: str) -> Path | None:
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
-    """Return each fix once, those first that are likely to hold (likelihood.py). It is empty for a
+    """Return each fix once, those first that are likely to hold (``ordered``). It is empty for a
     cause that nobody knows a fix for; ``why_none`` says what is in the way.
     """
     stack = sites(reader, one_break)

@@ -1,5 +1,6 @@
-"""Several fixes become one here: their edits are merged file by file, their options together; they are
-tried, and written to the user's files, as a whole. One fix alone is written here too (``accept``).
+"""Several fixes become one here: their edits are merged file by file, their options together; they
+are tried, and written to the user's files, as a whole. One fix alone is written here too
+(``accept``).
 
 One fix for each break is enough, and only good ones are taken: so the breaks are gone through, and
 the fixes of each are tried until one is good.

@@ -1,5 +1,5 @@
-"""A fix is tried here: a worker of its own runs the changed program, captures it, and compares it with the
-original; ``judge`` says what that shows, and ``chance_of`` how likely a fix holds.
+"""A fix is tried here: a worker of its own runs the changed program, captures it, and compares it
+with the original; ``judge`` says what that shows, and ``chance_of`` how likely a fix holds.
 
 The user's file is not touched. A fix that loops, crashes or raises costs that worker, and is told.
 The order of fixes goes by what trials have shown, else by what each leaves open itself.

@@ -1,3 +1,3 @@
-"""Other front ends than Dynamo: what each sees of the target that Dynamo does not, and the other way
-round.
+"""Other front ends than Dynamo: what each sees of the target that Dynamo does not, and the other
+way round.
 """

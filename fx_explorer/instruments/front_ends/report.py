@@ -1,5 +1,5 @@
-"""The JSON report gets other front ends than Dynamo from this module: their graphs in figures, line by
-line beside Dynamo's, and in words.
+"""The JSON report gets other front ends than Dynamo from this module: their graphs in figures, line
+by line beside Dynamo's, and in words.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""This module describes the guards of a compilation: how many there are of each kind, in plain words,
-and which of them saved code does not check.
+"""This module describes the guards of a compilation: how many there are of each kind, in plain
+words, and which of them saved code does not check.
 
 Guards say what must stay as it was for the compiled code to be used again. Code that is compiled
 ahead and saved lacks some: a file cannot have guards on globals or on the identity of objects.

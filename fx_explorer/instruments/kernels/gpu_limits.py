@@ -1,14 +1,14 @@
-"""This module computes what a GPU's limits leave of a kernel: its least time, with what bounds it, and
-its occupancy. Nothing ran: both are estimates.
+"""This module computes what a GPU's limits leave of a kernel: its least time, with what bounds it,
+and its occupancy. Nothing ran: both are estimates.
 
 Bytes and operations are Inductor's own estimate, recorded while it wrote the kernel
-(``estimate_kernel_num_bytes`` and ``estimate_flops``). The model of time is the roofline of Williams,
-Waterman and Patterson (2009): the longer of moving the bytes and doing the operations.
+(``estimate_kernel_num_bytes`` and ``estimate_flops``). The model of time is the roofline of
+Williams, Waterman and Patterson (2009): the longer of moving the bytes and doing the operations.
 
-Occupancy is how many blocks fit on one multiprocessor at once, and what keeps one more from fitting.
-The formulas are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA toolkit).
-AMD's compute units allocate in the same way: they have four parts with their own registers, and
-wavefronts in place of warps (LLVM, ``AMDGPUBaseInfo.cpp``).
+Occupancy is how many blocks fit on one multiprocessor at once, and what keeps one more from
+fitting. The formulas are those of NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the CUDA
+toolkit). AMD's compute units allocate in the same way: they have four parts with their own
+registers, and wavefronts in place of warps (LLVM, ``AMDGPUBaseInfo.cpp``).
 """
 
 from __future__ import annotations

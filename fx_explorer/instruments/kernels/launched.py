@@ -1,7 +1,7 @@
 """A session knows from a real GPU what this module reads of a kernel: how it was built, tuned and
-launched, its time in a profile, and what a log says of how it was chosen: what Inductor's autotuning
-measured, and the configuration that Triton took. Of several profiles that were read, the last one
-counts.
+launched, its time in a profile, and what a log says of how it was chosen: what Inductor's
+autotuning measured, and the configuration that Triton took. Of several profiles that were read, the
+last one counts.
 """
 
 from __future__ import annotations

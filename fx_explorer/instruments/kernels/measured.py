@@ -1,6 +1,6 @@
-"""This module has one kernel of a session measured on the GPU of this machine, by a process of its own
-that ends when it is through, and says what speed that is, compared with what was measured of the
-same card and with the estimate.
+"""This module has one kernel of a session measured on the GPU of this machine, by a process of its
+own that ends when it is through, and says what speed that is, compared with what was measured of
+the same card and with the estimate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Kernels are written here as text for a terminal or a file, and what each costs as JSON for the
 report.
 
-One kernel is shown with its configurations side by side, those that are estimated or built and those
-that were launched on a real GPU; all kernels of a session with the columns of the app's view, or
-those of them that there is room for.
+One kernel is shown with its configurations side by side, those that are estimated or built and
+those that were launched on a real GPU; all kernels of a session with the columns of the app's view,
+or those of them that there is room for.
 """
 
 from __future__ import annotations

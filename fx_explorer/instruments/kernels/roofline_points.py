@@ -1,10 +1,9 @@
-"""Where each kernel stands below the roof of the machine: operations a byte, operations a second.
+"""This module places each kernel below the roof of the machine, by operations a byte and operations
+a second. The roof is what bounds the kernels of a machine: the bytes it moves and the operations it
+does in a second, from the data sheet of a GPU, or as they were measured of this machine.
 
 A kernel that was timed stands where it was measured; one that was not stands on the roof itself,
 which is the most it can do. What has no figures has no point, and the reason is told.
-
-What bounds the kernels of a machine: the bytes it moves and the operations it does in a second,
-from the data sheet of a GPU, or as they were measured of this machine.
 """
 
 from __future__ import annotations

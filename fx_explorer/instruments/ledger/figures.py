@@ -1,6 +1,6 @@
-"""This module reads the last ledger of a session: its steps with the kernels and lines of the user's
-that they are of, what each line takes compiled and uncompiled, and how much of what the machine can
-do a kernel reaches.
+"""This module reads the last ledger of a session: its steps with the kernels and lines of the
+user's that they are of, what each line takes compiled and uncompiled, and how much of what the
+machine can do a kernel reaches.
 """
 
 from __future__ import annotations

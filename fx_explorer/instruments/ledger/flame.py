@@ -1,5 +1,5 @@
-"""The flame chart of a ledger is made and drawn here: the call, its parts, the compiled functions that
-run in it, the generated code of their graphs, and in those the steps.
+"""The flame chart of a ledger is made and drawn here: the call, its parts, the compiled functions
+that run in it, the generated code of their graphs, and in those the steps.
 
 ``flame`` says what lies within what, and draws nothing; the app shows that. Outside of the app the
 chart is drawn as SVG, and as the text that the command line prints, with the axis of time and a

@@ -1,8 +1,8 @@
-"""What may make a call faster, given where its time goes. Each can be measured: the same call with
-it.
+"""This module proposes what may make a call faster, given where its time goes. Each remedy can be
+measured: the same call with it.
 
-What each remedy that was measured saves of a call, in sentences: against the program as it is,
-round by round, so that what slows the machine down hits both.
+What a measured remedy saves is said against the program as it is, round by round, so that what
+slows the machine down hits both.
 """
 
 from __future__ import annotations

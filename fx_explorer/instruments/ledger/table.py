@@ -1,7 +1,6 @@
-"""A ledger as tables, for the screen and for reports alike: by kind, by line, and in order.
-
-Where the GPU does nothing in a call: between which kernels, for how long, and what the host does
-meanwhile.
+"""A ledger becomes tables here, for the screen and for reports alike: by kind, by line, in order,
+and where the GPU does nothing in a call: between which kernels, for how long, and what the host
+does meanwhile.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The calls of graphs that a step is made of, in their order, and for how long the program was seen
-to hold what each returned.
+"""This module lists the calls of graphs that a step is made of, in their order: for how long the
+program was seen to hold what each returned, and which input of a graph is what an earlier graph
+computed.
 
 A graph may run several times in a step: the layers of a model share their code, and so its graph.
 Where nobody watched (graphs that were built, logs, a script without a backward) each graph is one
 call.
-
-Values that cross graph breaks: which input of a graph is what an earlier graph computed.
 """
 
 from __future__ import annotations

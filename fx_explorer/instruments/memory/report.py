@@ -1,6 +1,6 @@
-"""The memory of a step is written here as text, markdown, CSV and JSON: the answer first, then the peak
-and the timeline. For the JSON report, so is each value that a forward saves for the backward, with
-the reason of the partitioner.
+"""The memory of a step is written here as text, markdown, CSV and JSON: the answer first, then the
+peak and the timeline. For the JSON report, so is each value that a forward saves for the backward,
+with the reason of the partitioner.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The forward keeps values for the backward: this module says how big each is, where it was computed
-and what needs it, and why it is saved rather than computed again.
+"""The forward keeps values for the backward: this module says how big each is, where it was
+computed and what needs it, and why it is saved rather than computed again.
 
 The reasons are the partitioner's grounds and figures, in plain words.
 """

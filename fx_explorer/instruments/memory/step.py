@@ -1,9 +1,9 @@
-"""This module says what a step of the program holds in memory: each storage with whose it is and from
-when until when it is held (``StepMemory``). ``step_assembly.py`` puts one together.
+"""This module says what a step of the program holds in memory: each storage with whose it is and
+from when until when it is held (``StepMemory``). ``step_assembly.py`` puts one together.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
-order in which they were called and backward in the opposite order, and what the program returns
-is held until the end. The optimizer runs outside of it; ``verdict.py`` adds what it keeps.
+order in which they were called and backward in the opposite order, and what the program returns is
+held until the end. The optimizer runs outside of it; ``verdict.py`` adds what it keeps.
 """
 
 from __future__ import annotations

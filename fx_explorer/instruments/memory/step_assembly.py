@@ -1,5 +1,5 @@
-"""This module puts one step of the program together from the replays of its graphs: what is held from
-when until when, and whose it is.
+"""This module puts one step of the program together from the replays of its graphs: what is held
+from when until when, and whose it is.
 """
 
 from __future__ import annotations

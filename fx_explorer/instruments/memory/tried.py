@@ -1,6 +1,6 @@
-"""A step is tried here with several values of ``activation_memory_budget``: predicted by capturing the
-program once more for each, and measured uncompiled and compiled where that is asked for, each in a
-process of its own as a bench starts them.
+"""A step is tried here with several values of ``activation_memory_budget``: predicted by capturing
+the program once more for each, and measured uncompiled and compiled where that is asked for, each
+in a process of its own as a bench starts them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How much of a device's memory a step takes at each moment, and what makes up the peak.
+"""This module says how much of a device's memory a step takes at each moment, and what makes up the
+peak.
 
-The timeline of a step as rows that fit a screen: kernel calls that follow one another on the same
-line of the user's are one row.
+Its timeline fits a screen: kernel calls that follow one another on the same line of the user's are
+one row.
 """
 
 from __future__ import annotations

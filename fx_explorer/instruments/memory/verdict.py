@@ -1,7 +1,6 @@
-"""What the memory of a step comes down to, in sentences: the peak, what makes it up, and what is
-not counted.
-
-What an optimizer keeps from its first step on, and so is there in every step behind that one.
+"""This module says what the memory of a step comes down to, in sentences: the peak, what makes it
+up, and what is not counted. It adds what an optimizer keeps from its first step on, and so is there
+in every step behind that one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The tree of modules as text for a program, markdown, CSV and JSON.
-
-The tree of modules as a list to be printed: folded, cut at a depth and sorted as asked for.
+"""The tree of modules is written here as text, markdown, CSV and JSON: folded, cut at a depth and
+sorted as asked for.
 """
 
 from __future__ import annotations

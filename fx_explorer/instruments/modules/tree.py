@@ -1,5 +1,5 @@
-"""This module makes the tree of the user's modules, in which repeated layers are one row above them, and
-figures of what torch.compile made of each module, which add up.
+"""This module makes the tree of the user's modules, in which repeated layers are one row above
+them, and figures of what torch.compile made of each module, which add up.
 
 Everything that is counted belongs to one place, so that sums over a tree are those of the other
 views:

@@ -1,5 +1,5 @@
-"""Options are explained here as plain text and as JSON: what each does, its values in a session, and
-the result of trying others.
+"""Options are explained here as plain text and as JSON: what each does, its values in a session,
+and the result of trying others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This module finds options of the compiler by words of their names and of torch's help, and those that
-the user set by hand while a compilation waited, with what it takes to see what they changed: the same
-stages once more without them.
+"""This module finds options of the compiler by words of their names and of torch's help, and those
+that the user set by hand while a compilation waited, with what it takes to see what they changed:
+the same stages once more without them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A profile becomes figures here: by kernel, by user line, by module, by place in the panes, what ran
-elsewhere, and when the GPU was idle. All sums are those of the profile.
+"""A profile becomes figures here: by kernel, by user line, by module, by place in the panes, what
+ran elsewhere, and when the GPU was idle. All sums are those of the profile.
 
 Whatever shares a time out begins with the calls of kernels (``timed_calls``), each with the
 operations that it computes, which share its time in equal parts. In an earlier graph each of these

@@ -1,6 +1,6 @@
-"""This module finds the calls of compiled graphs in a trace, with what each ran in its order; what ran
-outside of them; and which graph of the session each call is of, by the calls that its generated code
-makes.
+"""This module finds the calls of compiled graphs in a trace, with what each ran in its order; what
+ran outside of them; and which graph of the session each call is of, by the calls that its generated
+code makes.
 
 torch marks calls of graphs with events of its own (``event_names.py``). The forward and backward of
 AOTAutograd's autograd function have the same sequence number.

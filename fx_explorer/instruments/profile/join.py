@@ -1,10 +1,9 @@
-"""Joins a trace to a session: each time goes to the call of a kernel that it is of, or is reported
-as what it is otherwise. The times of all rows add up to those of the trace.
+"""A profile of torch.profiler is added to a session here: the trace is read, joined, and its rows
+are written. The same file is kept once.
 
-Adds a profile of torch.profiler to a session: the trace is read, joined, and its rows are written.
-The same file is kept once.
-
-How a trace is joined is ``instruments/profile/``, its format ``readers/kineto/``.
+To join a trace is to give each time to the call of a kernel that it is of, or to report it as what
+it is otherwise. The times of all rows add up to those of the trace. The other modules of this
+folder say how; the format of a trace is in ``readers/kineto_trace.py``.
 """
 
 from __future__ import annotations

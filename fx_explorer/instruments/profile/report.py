@@ -1,7 +1,6 @@
-"""A profile beside a session as text, markdown, CSV and JSON: the verdict first, then lines,
-modules, kernels, operations, what ran elsewhere, and when the GPU was idle.
-
-A profile as rows of words, which text, markdown and the screen have alike: columns, and their rows.
+"""A profile beside a session is written here as text, markdown, CSV and JSON: the verdict first,
+then lines, modules, kernels, operations, what ran elsewhere, and when the GPU was idle. Text,
+markdown and the screen show the same rows of words.
 """
 
 from __future__ import annotations

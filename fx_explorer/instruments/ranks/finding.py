@@ -1,6 +1,5 @@
-"""One thing in which ranks differ.
-
-Ranks in words.
+"""A finding is one thing in which ranks differ (``RankFinding``); and this module writes ranks in
+words: ``ranks 0 and 2``.
 """
 
 from __future__ import annotations

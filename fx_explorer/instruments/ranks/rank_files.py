@@ -1,10 +1,10 @@
-"""This module finds the logs and sessions of ranks among the files that are given, by their content, and
-says which rank each is of: by its name and by its records, which may disagree.
+"""This module finds the logs and sessions of ranks among the files that are given, by their
+content, and says which rank each is of: by its name and by its records, which may disagree.
 
 A file that several ranks wrote into becomes a log for each of them. A line is of the rank that
-torchrun put in front of it, or that the record names. A record that names none, like those before the
-ranks know their numbers, is of the rank of its process, which is in every record. What torch prints
-for TORCH_LOGS has the rank in front of every line.
+torchrun put in front of it, or that the record names. A record that names none, like those before
+the ranks know their numbers, is of the rank of its process, which is in every record. What torch
+prints for TORCH_LOGS has the rank in front of every line.
 """
 
 from __future__ import annotations

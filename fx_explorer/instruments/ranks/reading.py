@@ -1,5 +1,5 @@
-"""One file becomes the summary of a rank here, through a session: the work that is done for each, in
-whatever process or on whatever machine.
+"""One file becomes the summary of a rank here, through a session: the work that is done for each,
+in whatever process or on whatever machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""This module measures what one call takes: its time, the most memory that it has allocated at once,
-and what an uncompiled call holds at that moment, by the user's line that made it.
+"""This module measures what one call takes: its time, the most memory that it has allocated at
+once, and what an uncompiled call holds at that moment, by the user's line that made it.
 
-Beside them stands how long the processors take just now to share an operation (``sharing_s``), which
-tells a disturbed round from a slow program.
+Beside them stands how long the processors take just now to share an operation (``sharing_s``),
+which tells a disturbed round from a slow program.
 """
 
 from __future__ import annotations

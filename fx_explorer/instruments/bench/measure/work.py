@@ -1,5 +1,5 @@
-"""This module measures what generated wrappers do in a call: bytes of their tensors, operations, the
-GPU's time for each part, and how much of a call its kernels and library calls are.
+"""This module measures what generated wrappers do in a call: bytes of their tensors, operations,
+the GPU's time for each part, and how much of a call its kernels and library calls are.
 """
 
 from __future__ import annotations

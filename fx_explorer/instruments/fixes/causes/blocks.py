@@ -1,6 +1,6 @@
-"""This module proposes fixes for breaks inside a ``with`` or a ``try``: context managers that Dynamo
-cannot enter, or that do what it cannot trace; and ``try`` … ``except``, in the middle of which torch
-cannot continue, so that a break inside it costs the whole function.
+"""This module proposes fixes for breaks inside a ``with`` or a ``try``: context managers that
+Dynamo cannot enter, or that do what it cannot trace; and ``try`` … ``except``, in the middle of
+which torch cannot continue, so that a break inside it costs the whole function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This module proposes fixes for code that needs a tensor's content in Python: as a number (``.item()``,
-``.tolist()``, ``int()``, ``float()`` and ``bool()`` of a tensor), or as the size of a result
-(``nonzero``, ``unique``, boolean masks).
+"""This module proposes fixes for code that needs a tensor's content in Python: as a number
+(``.item()``, ``.tolist()``, ``int()``, ``float()`` and ``bool()`` of a tensor), or as the size of a
+result (``nonzero``, ``unique``, boolean masks).
 """
 
 from __future__ import annotations

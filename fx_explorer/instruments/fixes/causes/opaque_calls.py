@@ -1,5 +1,5 @@
-"""This module proposes fixes for calls that Dynamo may not be able to look into: of other modules than
-torch, of builtins, of functions of the file's own. ``opaque_calls`` lists those of a break.
+"""This module proposes fixes for calls that Dynamo may not be able to look into: of other modules
+than torch, of builtins, of functions of the file's own. ``opaque_calls`` lists those of a break.
 
 A NumPy function becomes torch's, where there is the same. Any other call that computes on tensors
 becomes an operation of the graph by ``torch.library``, or as it stands by ``allow_in_graph``. Calls
@@ -258,7 +258,7 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
         function = site.code.function(call)
         is_local = function is not None and root in locals_of(function)
         # A name of the function's own may stand for anything, torch's functions are looked into,
-        # and what writes is for ``causes/effects/printing.py``.
+        # and what writes is for ``prints.py``.
         if (
             name
             and not is_local

@@ -1,5 +1,5 @@
-"""This module proposes fixes for ``print``, logging and warnings inside compiled code: what they write
-is for people, so it may come later, or not at all while compiled.
+"""This module proposes fixes for ``print``, logging and warnings inside compiled code: what they
+write is for people, so it may come later, or not at all while compiled.
 
 The call is put under a condition, left to torch to make after the graph, or moved behind what is
 compiled: then what a ``print`` is given is computed where it stood, and is written later.

@@ -1,6 +1,6 @@
-"""A child process of the worker runs a program for a comparison: forked before anything of the user's is
-imported, with the request of the changed program or that of the original. torch is not imported for
-it.
+"""A child process of the worker runs a program for a comparison: forked before anything of the
+user's is imported, with the request of the changed program or that of the original. torch is not
+imported for it.
 """
 
 from __future__ import annotations

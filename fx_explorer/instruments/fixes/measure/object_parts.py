@@ -1,5 +1,5 @@
-"""An object consists of its attributes and slots, or of what ``copy`` and ``pickle`` take it apart into:
-this module reads those, and has ``ObjectParts``, which any reader of an object returns.
+"""An object consists of its attributes and slots, or of what ``copy`` and ``pickle`` take it apart
+into: this module reads those, and has ``ObjectParts``, which any reader of an object returns.
 """
 
 from __future__ import annotations

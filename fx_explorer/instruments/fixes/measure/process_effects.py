@@ -1,6 +1,6 @@
-"""This module observes what a call leaves in its process besides the program's own values: settings in
-modules of Python and other libraries, and what is printed, logged and warned of meanwhile, also by
-native code.
+"""This module observes what a call leaves in its process besides the program's own values: settings
+in modules of Python and other libraries, and what is printed, logged and warned of meanwhile, also
+by native code.
 
 Compiling changes some settings too, by importing modules. So only what has changed since the
 beginning is reported, and additional changes by the changed program are no difference

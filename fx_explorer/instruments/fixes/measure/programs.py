@@ -1,5 +1,6 @@
-"""This module holds the programs that a changed one is compared with, and runs those whose code is built
-(``BuiltProgram``). They are children of the worker, forked with the state it has at that moment.
+"""This module holds the programs that a changed one is compared with, and runs those whose code is
+built (``BuiltProgram``). They are children of the worker, forked with the state it has at that
+moment.
 
 A graph that runs by PyTorch's own operators proves nothing about the kernels, where an integer
 overflows and a loop is made of instructions.

@@ -1,6 +1,6 @@
-"""This module finds everything that can be reached from a program's values, by name: plain values, facts,
-and which of them are one object; and it tells which names are one object, or share memory, in one of
-two observations and not in the other.
+"""This module finds everything that can be reached from a program's values, by name: plain values,
+facts, and which of them are one object; and it tells which names are one object, or share memory,
+in one of two observations and not in the other.
 
 The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name
 in a module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one

@@ -1,6 +1,6 @@
 """This module keeps what a script computes while it runs, to compare it with another run: what the
-outermost calls of compiled functions return, the gradients that each ``backward()`` leaves, and what
-is given to ``torch.save``. The program gets the same values.
+outermost calls of compiled functions return, the gradients that each ``backward()`` leaves, and
+what is given to ``torch.save``. The program gets the same values.
 
 Hooks: ``torch._dynamo.eval_frame.OptimizeContext.__call__``, which makes every function that
 ``torch.compile`` returns, also when the stance is to run it eagerly;

@@ -1,6 +1,6 @@
-"""This module takes any value apart: into attributes, elements, and the variables of its closure, as far
-as a program can see them. It has a reader for each kind of Python's own objects; any other is read
-as ``object_parts.py`` does.
+"""This module takes any value apart: into attributes, elements, and the variables of its closure,
+as far as a program can see them. It has a reader for each kind of Python's own objects; any other
+is read as ``object_parts.py`` does.
 
 No code of the user's runs where that can be avoided: no property, no ``__getattr__``, no
 ``__iter__``. What cannot be read, or raises when it is looked at, is named.

@@ -1,4 +1,4 @@
-"""Compare a changed program, compiled, with the original, run without torch.compile
+"""This module compares a changed program, compiled, with the original, run without torch.compile
 (``CaptureRequest.verify``).
 
 Four processes build the target and make the same calls in the same order:
@@ -7,7 +7,7 @@ Four processes build the target and make the same calls in the same order:
 - the changed program as it is captured; its graphs are run by PyTorch's own operators unless
   they are built (``--build``);
 - the changed program without torch.compile (``uncompiled.py``);
-- the changed program with its code built (``built.py``). Where it differs, a fifth process builds
+- the changed program with its code built (``programs.py``). Where it differs, a fifth process builds
   the original too.
 
 Where something differs, the original runs once more (``OriginalAgain``): what is another value in

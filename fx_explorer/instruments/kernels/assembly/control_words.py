@@ -1,5 +1,6 @@
-"""What a SASS instruction tells the scheduler: how long to stall, and which barriers it sets and
-waits for.
+"""This module reads what a SASS instruction tells the scheduler: how long to stall, and which
+barriers it sets and waits for; and adds up what the instructions of one Triton line ask of the
+scheduler and of the registers.
 
 Since Volta an instruction is a word of 128 bits, and 21 of them (bits 105 to 125) are its control
 word. Its fields are those that maxas found on Maxwell (wiki, "Control Codes"), where CuAssembler
@@ -7,8 +8,6 @@ word. Its fields are those that maxas found on Maxwell (wiki, "Control Codes"), 
 barrier 3, wait mask 6, reuse 4. NVIDIA documents none of it. That they are at the same place on
 Ada, Hopper and Blackwell is tested: the bits for reuse say what nvdisasm writes as ``.reuse``, and
 nothing waits for a barrier that nothing sets.
-
-What the instructions of one Triton line ask of the scheduler and of the registers, added up.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""This module says which instructions a kernel consists of: how often each kind is in its code (not how
-often it runs), and what one instruction does, in words.
+"""This module says which instructions a kernel consists of: how often each kind is in its code (not
+how often it runs), and what one instruction does, in words.
 
 Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
 of LLVM's AMDGPU backend. What is explained in words stands in the data files of ``opcodes/``, with

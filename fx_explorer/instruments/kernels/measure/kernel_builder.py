@@ -1,5 +1,5 @@
-"""The builder is a process like the worker, for one virtual GPU, that compiles kernels of sessions to
-machine code.
+"""The builder is a process like the worker, for one virtual GPU, that compiles kernels of sessions
+to machine code.
 
 Its first line of input is the GPU, and each further line a ``BuildRequest``, which it answers with
 one ``BuildAnswer``. What it finds goes into the session. It runs no program, so it may stay for as

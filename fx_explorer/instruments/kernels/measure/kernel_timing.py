@@ -1,5 +1,5 @@
-"""This module measures on the GPU how long one launch takes, with cold caches and without the cost of
-launching, and the most that the card itself does.
+"""This module measures on the GPU how long one launch takes, with cold caches and without the cost
+of launching, and the most that the card itself does.
 
 The times are those of torch's profiler, which has them from the GPU itself. CUDA events, as
 ``triton.testing.do_bench`` uses them, also count the start of the kernel: 3.5 µs on an H200, for a

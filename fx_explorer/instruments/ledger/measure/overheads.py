@@ -1,5 +1,5 @@
-"""This module measures two costs of a compiled call by themselves: the guards of each compiled frame,
-and the call of a generated C++ kernel that does nothing, by the number of its arguments.
+"""This module measures two costs of a compiled call by themselves: the guards of each compiled
+frame, and the call of a generated C++ kernel that does nothing, by the number of its arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This module makes the calls that a ledger is an account of: rounds that take turns without a clock,
-with clocks, uncompiled and without guards; and calls in which torch's profiler notes when the GPU
-does what.
+"""This module makes the calls that a ledger is an account of: rounds that take turns without a
+clock, with clocks, uncompiled and without guards; and calls in which torch's profiler notes when
+the GPU does what.
 """
 
 from __future__ import annotations

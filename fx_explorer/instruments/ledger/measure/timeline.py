@@ -5,9 +5,9 @@ Ticks come from three clocks: of the call (``MARKS``), in Dynamo's bytecode and 
 (capture/inductor/wrapper_clock.py). A step is what passes between two ticks that follow each other;
 so the steps of a call add up to it.
 
-A gap is a time between two kernels in which the GPU does nothing, with what the host does meanwhile.
-The gaps are those of calls that a profiler looks at, which makes kernels start later: they are
-longer than in other calls, and say where and why the GPU waits rather than how much.
+A gap is a time between two kernels in which the GPU does nothing, with what the host does
+meanwhile. The gaps are those of calls that a profiler looks at, which makes kernels start later:
+they are longer than in other calls, and say where and why the GPU waits rather than how much.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import pytest
 
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.ranks.compared import compare
-from fx_explorer.instruments.ranks.screen import CompareTwo, RanksApp, RanksState
 from fx_explorer.instruments.ranks.report import group_text
+from fx_explorer.instruments.ranks.screen import CompareTwo, RanksApp, RanksState
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import RowList

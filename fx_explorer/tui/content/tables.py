@@ -15,14 +15,12 @@ from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTa
 from fx_explorer.instruments.backends.view import backend_table, support_table
 from fx_explorer.instruments.bench.view import bench_table
 from fx_explorer.instruments.breaks.view import breaks_table
-from fx_explorer.instruments.compile_time.flame_view import flame_table
-from fx_explorer.instruments.compile_time.view import time_table
+from fx_explorer.instruments.compile_time.view import flame_table, time_table
 from fx_explorer.instruments.guards.view import guards_table
 from fx_explorer.instruments.kernels.roofline_view import roofline_table
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.instruments.ledger.view import ledger_table
-from fx_explorer.instruments.memory.step_view import step_memory_table
-from fx_explorer.instruments.memory.view import memory_table
+from fx_explorer.instruments.memory.view import memory_table, step_memory_table
 from fx_explorer.instruments.modules.view import modules_table
 from fx_explorer.instruments.profile.view import profile_table
 from fx_explorer.instruments.regions.view import regions_table

@@ -21,7 +21,7 @@ from fx_explorer.tui.widgets.line_painter import Piece
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText
-    from fx_explorer.instruments.profile.places import GraphTimes, PlaceTime
+    from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime
     from fx_explorer.tui.panes.kernel_marks import KernelMarks
 
 

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from fx_explorer.client.capture import Capture
-from fx_explorer.client.temporary_capture import temporary_capture
+from fx_explorer.client.capture import Capture, temporary_capture
 from fx_explorer.errors import UsageError
 from fx_explorer.model import BreakTime, CallTime, CaptureRequest, GraphBreak, Outcome
 from fx_explorer.session import SessionReader, SessionWriter

@@ -16,8 +16,12 @@ import jsonschema
 import pytest
 
 from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.instruments.kernels.card import (
+    NOT_CAPTURED_FOR_A_GPU,
+    UNKNOWN_PICK,
+    UNKNOWN_RUN_TIME,
+)
 from fx_explorer.instruments.kernels.report import kernel_text, kernels_text, pass_text, passes_text
-from fx_explorer.instruments.kernels.unknown_without_gpu import NO_GPU, PICK, RUN_TIME
 from fx_explorer.model import Kernel
 from fx_explorer.session import SessionReader
 from tests.analysis.kernel_ir.built_sessions import write_kernel
@@ -77,7 +81,7 @@ def test_a_kernel_of_a_captured_model_goes_down_to_sass(run: Run, session: Path)
     listed = run("kernel", str(session))
     names = re.findall(r"^triton_\w+", listed.stdout, re.MULTILINE)
     assert names
-    assert RUN_TIME in listed.stdout
+    assert UNKNOWN_RUN_TIME in listed.stdout
     shown = run("kernel", str(session), names[0], "--level", "sass")
     assert shown.returncode == 0, shown.stderr
     assert f".text.{names[0]}" in shown.stdout
@@ -138,7 +142,7 @@ def test_a_session_without_a_gpu_and_a_name_that_is_not_there_are_refused(
 ) -> None:
     without = run("kernel", str(write_training_step(tmp_path / "cpu.fxs").path), "kernel")
     assert without.returncode == 2
-    assert NO_GPU in without.stderr
+    assert NOT_CAPTURED_FOR_A_GPU in without.stderr
     written = write_kernel(tmp_path / "s.fxs", sample("h100_softmax"))
     unknown = run("kernel", str(written.path), "conv")
     assert unknown.returncode == 2
@@ -157,7 +161,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
         )
         assert re.search(r"^ +0 +30 +0 +32 +100 % +warps, registers +", text, re.MULTILINE)
         assert "options: XBLOCK 1, num_warps 8, num_stages 1" in text
-        assert PICK not in text
+        assert UNKNOWN_PICK not in text
         assert "516,000" in kernels_text(reader, kernels, gpu)
 
 

@@ -404,3 +404,24 @@ def _read_if_there(file: Path) -> str:
         return file.read_text(errors="backslashreplace")
     except FileNotFoundError:
         return ""
+
+
+@contextlib.asynccontextmanager
+async def temporary_capture(
+    request: CaptureRequest,
+    python: str,
+    timeout_s: float | None,
+    environment: Mapping[str, str] | None = None,
+) -> AsyncIterator[Capture]:
+    """Start a capture. Its session is there until the block is left, and its worker ends with a
+    block that is cancelled or raises. Raises SessionWriteError when there is no room for a session.
+    """
+    capture = Capture(request, python, timeout_s, environment=environment)
+    await capture.start()
+    try:
+        yield capture
+    except BaseException:
+        await capture.cancel()
+        raise
+    finally:
+        capture.discard()

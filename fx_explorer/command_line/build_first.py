@@ -21,7 +21,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool
 from fx_explorer.instruments.kernels.candidates import kernels_named, triton_kernels
-from fx_explorer.instruments.kernels.unknown_without_gpu import NO_GPU
+from fx_explorer.instruments.kernels.card import NOT_CAPTURED_FOR_A_GPU
 from fx_explorer.model import Gpu
 from fx_explorer.output import terminal
 from fx_explorer.session import SessionReader
@@ -68,7 +68,7 @@ def required_gpu(reader: SessionReader) -> Gpu:
     """Return the GPU of a session. Raises UsageError when it has none."""
     gpu = session_gpu(reader)
     if gpu is None:
-        raise UsageError(NO_GPU)
+        raise UsageError(NOT_CAPTURED_FOR_A_GPU)
     return gpu
 
 

@@ -19,7 +19,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.front_ends.seen import Seen
+    from fx_explorer.instruments.front_ends.answers import Seen
 
 
 def is_bench_alone(reader: SessionReader) -> bool:
@@ -134,9 +134,7 @@ def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
     rows = reader.rows(model.FrontEnd)
     if not rows:
         return
-    from fx_explorer.instruments.front_ends.seen import (
-        seen_by_dynamo,  # not needed for most sessions
-    )
+    from fx_explorer.instruments.front_ends.answers import seen_by_dynamo
 
     dynamo = seen_by_dynamo(reader)
     for row in rows:
@@ -160,7 +158,7 @@ def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
 
 
 def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
-    from fx_explorer.instruments.front_ends.refusals import refusal  # likewise
+    from fx_explorer.instruments.front_ends.answers import refusal  # likewise
 
     known_refusal = refusal(row)
     where = f" at {in_file(row.file, row.line)}" if row.line else ""

@@ -23,13 +23,13 @@ FIRST = (
 """What the commonest keys need."""
 
 IN_FUNCTIONS = (
-    "fx_explorer.instruments.diff.headings",
+    "fx_explorer.instruments.diff.screen",
     "fx_explorer.analysis.graph_code.written",
     "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.measurable",
-    "fx_explorer.instruments.options.settings",
+    "fx_explorer.instruments.options.explained_options",
     "fx_explorer.analysis.other_variants",
     "fx_explorer.client.session_files",
     "fx_explorer.trials",

@@ -298,7 +298,7 @@ class VerifyingScript:
 
     def _add_uncompiled(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
-        from fx_explorer.instruments.fixes.measure.lookups import told_of_lookups
+        from fx_explorer.instruments.fixes.measure.observing import told_of_lookups
 
         run = self._uncompiled.run()
         if run.problem:

@@ -23,10 +23,11 @@ from fx_explorer.instruments.options.explained_options import (
     next_value,
     order_of,
     origins,
+    read_settings,
+    search,
 )
 from fx_explorer.instruments.options.option_words import GROUPS, WORDS
 from fx_explorer.instruments.options.report import compile_option
-from fx_explorer.instruments.options.settings import read_settings, search
 from fx_explorer.instruments.options.trial import (
     OptionTrial,
     changed_request,

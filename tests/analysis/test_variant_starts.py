@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fx_explorer import model
 from fx_explorer.analysis.other_variants import VariantStart, changes_offered, variant_starts
-from fx_explorer.instruments.options.settings import SetByHand, without_what_was_set
+from fx_explorer.instruments.options.explained_options import SetByHand, without_what_was_set
 from fx_explorer.model import GATES
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.instruments.front_ends.refusals import refusal
+from fx_explorer.instruments.front_ends.answers import refusal
 from fx_explorer.session import SessionReader
 from tests.front_ends import programs
 from tests.front_ends.conftest import Traced

@@ -12,9 +12,8 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fx_explorer.instruments.options.explained_options import ExplainedOption
+from fx_explorer.instruments.options.explained_options import ExplainedOption, read_settings, search
 from fx_explorer.instruments.options.option_words import WORDS
-from fx_explorer.instruments.options.settings import read_settings, search
 from fx_explorer.instruments.options.trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter

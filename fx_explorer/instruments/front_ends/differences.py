@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.front_ends.seen import (
+from fx_explorer.instruments.front_ends.answers import (
     LineOfBoth,
     Seen,
     lines_of_both,

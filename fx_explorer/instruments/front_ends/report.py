@@ -5,9 +5,8 @@ by line beside Dynamo's, and in words.
 from __future__ import annotations
 
 from fx_explorer import model
+from fx_explorer.instruments.front_ends.answers import LineOfBoth, Seen, refusal, seen_by_dynamo
 from fx_explorer.instruments.front_ends.differences import beside_dynamo, differences
-from fx_explorer.instruments.front_ends.refusals import refusal
-from fx_explorer.instruments.front_ends.seen import LineOfBoth, Seen, seen_by_dynamo
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]

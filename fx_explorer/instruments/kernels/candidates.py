@@ -13,6 +13,15 @@ from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import options_that_differ, session_gpu, text_of_level
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.instruments.kernels.assembly.instructions import InstructionMix, instructions, mix
+from fx_explorer.instruments.kernels.card import (
+    ATTENTION_BY_OUR_RULES,
+    TEMPLATE_WITHOUT_FUSION,
+    UNKNOWN_LIBRARY_KERNEL,
+    UNKNOWN_LIBRARY_PICK,
+    UNKNOWN_PADDING,
+    UNKNOWN_PICK,
+    UNKNOWN_TEMPLATE_OR_LIBRARY,
+)
 from fx_explorer.instruments.kernels.counts import kernel_uses
 from fx_explorer.instruments.kernels.gpu_limits import (
     Occupancy,
@@ -20,15 +29,6 @@ from fx_explorer.instruments.kernels.gpu_limits import (
     number_kind,
     occupancy,
     roofline,
-)
-from fx_explorer.instruments.kernels.unknown_without_gpu import (
-    LIBRARY,
-    LIBRARY_PICK,
-    PADDING,
-    PICK,
-    SDPA,
-    TEMPLATE_ALONE,
-    TEMPLATE_OR_LIBRARY,
 )
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -180,13 +180,21 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     if any(row.is_picked for row in rows):
         return []
     if kernel.language == "extern":
-        return [*([LIBRARY_PICK] if len(rows) > 1 else []), LIBRARY, *_of_library(kernel.name)]
+        return [
+            *([UNKNOWN_LIBRARY_PICK] if len(rows) > 1 else []),
+            UNKNOWN_LIBRARY_KERNEL,
+            *_of_library(kernel.name),
+        ]
     if len(rows) < 2:
         return []
     if not any(row.origin == "template" for row in rows):
-        return [PICK]
+        return [UNKNOWN_PICK]
     is_alone = any(row.origin == "template" and row.name for row in rows)
-    return [PICK, TEMPLATE_OR_LIBRARY, *([TEMPLATE_ALONE] if is_alone else [])]
+    return [
+        UNKNOWN_PICK,
+        UNKNOWN_TEMPLATE_OR_LIBRARY,
+        *([TEMPLATE_WITHOUT_FUSION] if is_alone else []),
+    ]
 
 
 def may_be_template(kernel: model.Kernel) -> bool:
@@ -202,8 +210,8 @@ def _of_library(name: str) -> list[str]:
     ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
     """
     if "scaled_dot_product" in name:
-        return [SDPA]
-    return [PADDING] if _PRODUCT.search(name) else []
+        return [ATTENTION_BY_OUR_RULES]
+    return [UNKNOWN_PADDING] if _PRODUCT.search(name) else []
 
 
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."

@@ -25,7 +25,12 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.card import (
+    NOT_CAPTURED_FOR_A_GPU,
+    UNKNOWN_LIBRARY_KERNEL,
+    card,
+    not_described,
+)
 from fx_explorer.instruments.kernels.gpu_limits import Limit, microseconds
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
 from fx_explorer.instruments.kernels.launched import (
@@ -35,7 +40,6 @@ from fx_explorer.instruments.kernels.launched import (
     measured_choices,
     real_candidates,
 )
-from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY, NO_GPU
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
@@ -124,7 +128,7 @@ def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> s
         return f"{NO_CHOICE} {TEMPLATES_MAY_BE}" if may_be_template(kernel) else NO_CHOICE
     if gpu:
         return "None is known yet."
-    return _of_a_log(reader, kernel) if is_log(reader) else NO_GPU
+    return _of_a_log(reader, kernel) if is_log(reader) else NOT_CAPTURED_FOR_A_GPU
 
 
 def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -263,7 +267,7 @@ def _detail(
     if build.error:
         lines += ["", build.error]
     elif build.origin == "library" and kernel.language != "extern":
-        lines += ["", LIBRARY]
+        lines += ["", UNKNOWN_LIBRARY_KERNEL]
     elif build.state == "candidate":
         lines += ["", "Enter compiles it and shows every level."]
     lines += ["", *not_known] if not_known else []

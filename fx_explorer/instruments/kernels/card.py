@@ -1,5 +1,6 @@
-"""The GPU that a session's numbers are compared with: the virtual one, or the real one that it was
-recorded on.
+"""This module returns the GPU that a session's numbers are compared with: the virtual one, or the
+real one that it was recorded on. It also has the sentences on what cannot be known without a GPU,
+for the places where it matters.
 """
 
 from __future__ import annotations
@@ -58,3 +59,40 @@ def _real(device: str, properties: str) -> Gpu | None:
     asks at every move of the cursor.
     """
     return gpu_like(device, json.loads(properties)) if device else None
+
+
+UNKNOWN_PICK = (
+    "Which configuration the autotuner would pick is not known: it times them on the GPU. "
+    "All of them are shown."
+)
+UNKNOWN_RUN_TIME = (
+    "How long it takes is not known: nothing ran. The estimate is the least time that the "
+    "data sheet allows."
+)
+UNKNOWN_PADDING = (
+    "Whether a matrix would be padded is not known: that is decided by timing it on the GPU. "
+    "Nothing is padded here."
+)
+UNKNOWN_LIBRARY_KERNEL = (
+    "A library call: which kernel the library runs, and what it looks like inside, is "
+    "decided on the GPU."
+)
+UNKNOWN_LIBRARY_PICK = (
+    "Which of them the autotuner would pick is not known: it times them on the GPU. The "
+    "first is shown."
+)
+UNKNOWN_TEMPLATE_OR_LIBRARY = (
+    "Whether a template or a library would be taken is not known: they are timed on the GPU. "
+    "A template is shown."
+)
+TEMPLATE_WITHOUT_FUSION = (
+    "Some configurations of the template are shown without the operations that are fused "
+    "into the first."
+)
+ATTENTION_BY_OUR_RULES = (
+    "Which attention kernel would be chosen is decided by our copy of the rules of a CUDA build."
+)
+NOT_CAPTURED_FOR_A_GPU = (
+    "This session was not captured for a GPU: capture it with --gpu h100, for example."
+)
+NO_SASS_ON_AMD = "AMD's machine code is the AMDGCN text: there is no level below it."

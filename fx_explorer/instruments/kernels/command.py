@@ -27,7 +27,7 @@ from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, 
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.kernels.assembly.listing import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
-from fx_explorer.instruments.kernels.card import measured_card
+from fx_explorer.instruments.kernels.card import NO_SASS_ON_AMD, measured_card
 from fx_explorer.instruments.kernels.launched import real_builds, was_launched
 from fx_explorer.instruments.kernels.measured import (
     TIMEOUT_S,
@@ -35,7 +35,6 @@ from fx_explorer.instruments.kernels.measured import (
     measure_kernel,
     speed_in_words,
 )
-from fx_explorer.instruments.kernels.unknown_without_gpu import NO_SASS_ON_AMD
 from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
 from fx_explorer.output.terminal import width_for
 from fx_explorer.output.text import text_of

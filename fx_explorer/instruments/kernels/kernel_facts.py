@@ -15,13 +15,13 @@ from fx_explorer.instruments.kernels.assembly.instructions import (
     mix_in_words,
 )
 from fx_explorer.instruments.kernels.candidates import estimate, instruction_mix, occupancy_of
+from fx_explorer.instruments.kernels.card import UNKNOWN_RUN_TIME
 from fx_explorer.instruments.kernels.gpu_limits import (
     Roofline,
     bound_in_words,
     microseconds,
     occupancy_in_words,
 )
-from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
@@ -43,7 +43,7 @@ def kernel_facts(
     """Return the facts. ``build`` is one configuration; with None, what only a build tells is left
     out.
     """
-    note = ESTIMATED if build and build.timing_s else RUN_TIME
+    note = ESTIMATED if build and build.timing_s else UNKNOWN_RUN_TIME
     facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build), note)]
     if build is None:
         return facts

@@ -28,7 +28,7 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.card import card, not_described
+from fx_explorer.instruments.kernels.card import UNKNOWN_RUN_TIME, card, not_described
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.gpu_limits import (
     FLOPS_COUNTED,
@@ -39,7 +39,6 @@ from fx_explorer.instruments.kernels.gpu_limits import (
 )
 from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
 from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
-from fx_explorer.instruments.kernels.unknown_without_gpu import RUN_TIME
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
 from fx_explorer.output.text import Block, text_of
@@ -93,7 +92,7 @@ def kernels_text(
                 microseconds(roofline.estimated_s) if known else "?",
             ]
         )
-    return text_of([table(rows), "", RUN_TIME, FLOPS_COUNTED], width)
+    return text_of([table(rows), "", UNKNOWN_RUN_TIME, FLOPS_COUNTED], width)
 
 
 def kernel_text(

@@ -235,9 +235,9 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
 def _library(reader: SessionReader) -> str:
     if session_gpu(reader) is None:
         return "A library call: it has no generated code of its own."
-    from fx_explorer.instruments.kernels.unknown_without_gpu import LIBRARY
+    from fx_explorer.instruments.kernels.card import UNKNOWN_LIBRARY_KERNEL
 
-    return LIBRARY
+    return UNKNOWN_LIBRARY_KERNEL
 
 
 def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None, times: str) -> str:

@@ -98,9 +98,7 @@ def why_missing(reader: SessionReader, slot: Slot, compilation_id: int) -> str:
 
 
 def _why_refused(reader: SessionReader, name: str) -> str:
-    from fx_explorer.instruments.front_ends.refusals import (
-        refusal,  # not needed for the first paint
-    )
+    from fx_explorer.instruments.front_ends.answers import refusal
 
     for row in reader.rows(model.FrontEnd, name=name):
         if refused := refusal(row):

@@ -119,10 +119,10 @@ class Comparisons:
     @conversation("compare variants", "choose two variants to compare")
     async def compare_variants(self) -> None:
         """Ask which compilations to compare. If there are only two, they are compared at once."""
-        from fx_explorer.instruments.diff.headings import (
-            original_first,
-        )  # not needed for the first paint, all
-        from fx_explorer.instruments.diff.screen import CompareScreen
+        from fx_explorer.instruments.diff.screen import (
+            CompareScreen,
+            original_first,  # not needed for the first paint, all
+        )
         from fx_explorer.tui.dialogs.choices import variant_choices
 
         reader = self._services.explorer.reader

@@ -30,7 +30,7 @@ from fx_explorer.tui.dialogs.dialog import Ask
 if TYPE_CHECKING:
     from fx_explorer.analysis.other_variants import VariantStart
     from fx_explorer.analysis.regions.hand_marks import Markable
-    from fx_explorer.instruments.options.settings import SetByHand, Without
+    from fx_explorer.instruments.options.explained_options import SetByHand, Without
     from fx_explorer.instruments.options.trial import OptionTrial
 
 NOTHING_MARKED = (
@@ -108,7 +108,7 @@ class Variants:
         if settings:
             waiting, reader = self._services.captures.waiting, self._services.stepped_session
             if waiting and waiting.gate and reader:
-                from fx_explorer.instruments.options.settings import SetByHand
+                from fx_explorer.instruments.options.explained_options import SetByHand
 
                 done = SetByHand(waiting.gate, waiting.compilation, settings)
                 self._set_by_hand.setdefault(reader.path, []).append(done)
@@ -149,7 +149,9 @@ class Variants:
             start = None
         if start is None:
             return
-        from fx_explorer.instruments.options.settings import Without  # not for the first paint
+        from fx_explorer.instruments.options.explained_options import (
+            Without,  # not for the first paint
+        )
 
         if isinstance(start, Without):
             self._compile_and_compare(start)
@@ -187,7 +189,7 @@ class Variants:
         """Return the variants that leave out what was set by hand, once all is compiled: before,
         nothing has come of it yet.
         """
-        from fx_explorer.instruments.options.settings import without_what_was_set
+        from fx_explorer.instruments.options.explained_options import without_what_was_set
 
         reader = self._services.stepped_session
         done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []

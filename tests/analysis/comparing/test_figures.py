@@ -20,7 +20,7 @@ from fx_explorer.analysis.compared_figure import (
 )
 from fx_explorer.analysis.other_variants import active_variant_in_words
 from fx_explorer.instruments.diff.compare import caches_of, figures, warmth
-from fx_explorer.instruments.diff.headings import headings, original_first
+from fx_explorer.instruments.diff.screen import headings, original_first
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.sessions import write_training_step

@@ -33,12 +33,12 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.unknown_without_gpu import (
-    LIBRARY,
-    PADDING,
-    PICK,
-    SDPA,
-    TEMPLATE_ALONE,
+from fx_explorer.instruments.kernels.card import (
+    ATTENTION_BY_OUR_RULES,
+    TEMPLATE_WITHOUT_FUSION,
+    UNKNOWN_LIBRARY_KERNEL,
+    UNKNOWN_PADDING,
+    UNKNOWN_PICK,
 )
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import Written, write_kernel
@@ -201,19 +201,19 @@ def test_options_that_all_share_are_left_out() -> None:
 def test_what_is_not_known_is_said_where_it_matters(built: Built) -> None:
     row = built.build
     assert what_is_not_known(built.kernel, [row]) == []
-    assert what_is_not_known(built.kernel, [row, row]) == [PICK]
+    assert what_is_not_known(built.kernel, [row, row]) == [UNKNOWN_PICK]
     choice = replace(row, origin="template", source=1)
-    assert TEMPLATE_ALONE not in what_is_not_known(built.kernel, [row, choice])
-    assert TEMPLATE_ALONE in what_is_not_known(
+    assert TEMPLATE_WITHOUT_FUSION not in what_is_not_known(built.kernel, [row, choice])
+    assert TEMPLATE_WITHOUT_FUSION in what_is_not_known(
         built.kernel, [row, replace(choice, name="triton_mm")]
     )
 
 
 def test_of_a_library_call_is_said_what_the_gpu_would_decide(built: Built) -> None:
     library = replace(built.kernel, language="extern", name="extern_kernels.addmm")
-    assert what_is_not_known(library, []) == [LIBRARY, PADDING]
+    assert what_is_not_known(library, []) == [UNKNOWN_LIBRARY_KERNEL, UNKNOWN_PADDING]
     attention = replace(library, name="torch.ops.aten._scaled_dot_product_flash_attention.default")
-    assert what_is_not_known(attention, []) == [LIBRARY, SDPA]
+    assert what_is_not_known(attention, []) == [UNKNOWN_LIBRARY_KERNEL, ATTENTION_BY_OUR_RULES]
 
 
 def test_a_kernel_that_is_not_built_is_compared_with_the_peak_of_its_inputs(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ has many causes.
 from collections.abc import Callable, Iterator
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.causes.asked_for import fixes_of_wanted_breaks
 from fx_explorer.instruments.fixes.causes.backward import fixes_of_backward
 from fx_explorer.instruments.fixes.causes.blocks import fixes_of_contexts, fixes_of_try_blocks
 from fx_explorer.instruments.fixes.causes.branches import fixes_by_cond, fixes_of_branches
@@ -15,6 +14,10 @@ from fx_explorer.instruments.fixes.causes.data_dependent import (
     fixes_of_scalars,
     fixes_of_unknown_sizes,
 )
+from fx_explorer.instruments.fixes.causes.disabled import (
+    fixes_by_single_cut,
+    fixes_of_wanted_breaks,
+)
 from fx_explorer.instruments.fixes.causes.loops import fixes_of_generators, fixes_of_while_loops
 from fx_explorer.instruments.fixes.causes.opaque_calls import (
     fixes_by_custom_op,
@@ -22,7 +25,6 @@ from fx_explorer.instruments.fixes.causes.opaque_calls import (
 )
 from fx_explorer.instruments.fixes.causes.prints import fixes_by_printing_later, fixes_of_prints
 from fx_explorer.instruments.fixes.causes.side_effects import fixes_of_side_effects
-from fx_explorer.instruments.fixes.causes.single_cut import fixes_by_single_cut
 from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.sites import Site
 from fx_explorer.session import SessionReader

@@ -1,5 +1,9 @@
-"""Observe one call of a program: everything it did that can be seen from outside, as plain values
-for another process.
+"""This module observes one call of a program: everything it did that can be seen from outside, as
+plain values for another process, and how often the user's code looked up a tensor in a dictionary
+or a set.
+
+Both find a number by its value and a tensor by its identity, so a tensor in place of a number is
+never found. Where the number was not among the keys anyway, no output shows that.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from fx_explorer.program.fresh_inputs import PlannedCall
 from fx_explorer.program.inputs import Arguments, tensors
 from fx_explorer.program.plain_values import digest
 from fx_explorer.program.target import Target
-from fx_explorer.program.users_code import UsersCode
+from fx_explorer.program.users_code import UsersCode, is_users_file
 
 
 @dataclass
@@ -376,3 +380,41 @@ def settings_of_process() -> dict[str, Any]:
     with contextlib.suppress(FileNotFoundError):
         found["the working directory"] = os.getcwd()
     return found
+
+
+class Lookups:
+    """Counts lookups in a program that runs without torch.compile. Dynamo would see what is patched
+    here.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count the lookups inside the block."""
+        by_identity = torch.Tensor.__hash__
+
+        def counted(tensor: torch.Tensor) -> int:
+            if is_users_file(sys._getframe(1).f_code.co_filename):
+                self.count += 1
+            return by_identity(tensor)
+
+        torch.Tensor.__hash__ = counted
+        try:
+            yield
+        finally:
+            torch.Tensor.__hash__ = by_identity
+
+
+def told_of_lookups(before: int, after: int) -> list[str]:
+    """Describe the difference; empty when the changed program looks up no more tensors than the
+    original.
+    """
+    return [_TOLD] if after > before else []
+
+
+_TOLD = (
+    "a tensor is looked up in a dictionary or a set, which finds it by identity and not by "
+    "its value"
+)

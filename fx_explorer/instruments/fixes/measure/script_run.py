@@ -31,7 +31,7 @@ from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.users_code import UsersCode, is_users_file
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.fixes.measure.lookups import Lookups
+    from fx_explorer.instruments.fixes.measure.observing import Lookups
     from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
     from fx_explorer.instruments.fixes.measure.script_results import (
         BackwardCalls,
@@ -84,7 +84,7 @@ class ScriptRun:
         """Count lookups of tensors. Call it as soon as torch has been imported, in a run without
         torch.compile.
         """
-        from fx_explorer.instruments.fixes.measure.lookups import Lookups
+        from fx_explorer.instruments.fixes.measure.observing import Lookups
 
         self._lookups = Lookups()
         until.enter_context(self._lookups.watched())

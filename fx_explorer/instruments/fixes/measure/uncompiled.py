@@ -18,8 +18,7 @@ import torch
 from fx_explorer.instruments.fixes.measure.beyond_example import Way, planned_calls, ways_beyond
 from fx_explorer.instruments.fixes.measure.branch_coverage import BranchCoverage
 from fx_explorer.instruments.fixes.measure.child_program import ChildProgram
-from fx_explorer.instruments.fixes.measure.lookups import Lookups
-from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, seed
+from fx_explorer.instruments.fixes.measure.observing import Lookups, Observation, Observer, seed
 from fx_explorer.instruments.fixes.measure.outside import (
     AS_LONG_AS_COMPILING_S,
     HiddenCalls,

@@ -34,8 +34,7 @@ from fx_explorer.instruments.fixes.measure.comparing import (
     Comparison,
     told_of_hidden,
 )
-from fx_explorer.instruments.fixes.measure.lookups import told_of_lookups
-from fx_explorer.instruments.fixes.measure.observing import Observation, Observer
+from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, told_of_lookups
 from fx_explorer.instruments.fixes.measure.outside import asks_for_what_varies
 from fx_explorer.instruments.fixes.measure.programs import (
     BuiltProgram,

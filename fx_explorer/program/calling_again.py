@@ -25,8 +25,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class CalledOnce:
-    """A target that is being called, which can be called again (recording/hook_notes.py,
-    CallAgain). It is made before the first call.
+    """A target that is being called, which can be called again (``CallAgain`` in
+    capture/recording/noting.py). It is made before the first call.
     """
 
     def __init__(self, target: Target, request: CaptureRequest, modules: list[ModuleType]) -> None:

@@ -266,6 +266,6 @@ class TargetProgram:
             modules = users_modules(self._progress.place, self._request)
             self._recorded.recording.call_again = CalledOnce(ready, self._request, modules)
             if self._request.front_ends:
-                from fx_explorer.instruments.front_ends.measure.kept_target import keep
+                from fx_explorer.instruments.front_ends.measure.recording import keep
 
                 self._recorded.kept_target = keep(ready, modules)

@@ -18,7 +18,7 @@ from fx_explorer.worker.progress import RequestProgress
 
 if TYPE_CHECKING:
     from fx_explorer.capture.recording.state import Recording
-    from fx_explorer.instruments.front_ends.measure.kept_target import KeptTarget
+    from fx_explorer.instruments.front_ends.measure.recording import KeptTarget
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
 

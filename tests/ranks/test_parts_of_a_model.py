@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
-from fx_explorer.instruments.ranks.fingerprints import unnumbered, without_identities
 from fx_explorer.instruments.ranks.sentences import headline
+from fx_explorer.instruments.ranks.summary import unnumbered, without_identities
 from tests.ranks.logs_of_ranks import DATA, H200, as_rank, text_of, with_texts, write_rank
 
 GLOO = DATA / "ranks_gloo"

@@ -12,9 +12,11 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.memory.tried import BudgetTrial, BudgetTrials, MeasuredStep
-from fx_explorer.instruments.memory.tried_report import (
+from fx_explorer.instruments.memory.tried import (
     BudgetPoint,
+    BudgetTrial,
+    BudgetTrials,
+    MeasuredStep,
     budgets_svg,
     trials_json,
     trials_text,

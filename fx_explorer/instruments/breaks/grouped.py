@@ -1,4 +1,7 @@
-"""Graph breaks, grouped by line and cause however often each was hit, the costliest first."""
+"""This module groups graph breaks by line and cause, however often each was hit, the costliest
+first, and says in whose code each is: the user's, a library's, torch's own (an optimizer's step, a
+hook, a layer), or what torch puts around a model.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.instruments.breaks.break_cost import NO_COST, UNKNOWN_COST, BreakCost, break_costs
 from fx_explorer.instruments.breaks.call_tree import call_trees
 from fx_explorer.instruments.breaks.cut_tensors import CutTensors
-from fx_explorer.instruments.breaks.torch_breaks import BreakInTorch, torchs_own
 from fx_explorer.session import SessionReader
 from fx_explorer.session.bounds import MAX_FIELD
 from fx_explorer.session.file_names import in_file
@@ -94,7 +96,9 @@ def in_library(
 
 _FILE = re.compile(r"[/\\]torch[/\\]nn[/\\]parallel[/\\]distributed\.py$")
 
-_SKIPPED = re.compile(r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)")
+_SKIPPED_WRAPPER = re.compile(
+    r"module: torch\.nn\.parallel\.distributed, qualname: (?P<name>[\w.<>]+)"
+)
 """Matches the debug context of a function of its that Dynamo does not look into."""
 
 _CALLED = re.compile(
@@ -136,7 +140,7 @@ def wrappers_own(
     if chain and _FILE.search(chain[-1].file):
         return BreakInWrapper(chain[-1].function)
     text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
-    if skipped := _SKIPPED.search(text):
+    if skipped := _SKIPPED_WRAPPER.search(text):
         return BreakInWrapper(skipped["name"].rpartition(".")[2])
     called = _CALLED.search(text)
     return BreakInWrapper(called["logged"] or called["reduced"]) if called else None
@@ -380,3 +384,69 @@ def carets(line: str, column: int, end_column: int) -> str:
 
 def _cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+# The last folder of that name, since one above it may be called torch, too.
+_IN_TORCH = re.compile(r"[/\\](?P<part>torch[/\\](?!.*[/\\]torch[/\\]).+)$")
+
+_SKIPPED_FUNCTION = re.compile(
+    r"qualname: (?P<name>[\w.<>]+), name: \S+, filename: `(?P<file>[^`]+)`"
+)
+"""Matches the debug context of a function that Dynamo skips
+(``torch/_dynamo/variables/functions.py``).
+"""
+
+ASKED_FOR = "GB0025"
+"""The id of a break that a call of ``torch._dynamo.graph_break`` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakInTorch:
+    """Where torch's code breaks, or the function of torch's that Dynamo is kept out of."""
+
+    what: str
+    """The place: ``_use_grad (torch/optim/optimizer.py:79)``."""
+    is_inside: bool
+    """Whether Dynamo had gone into torch's code and broke there."""
+
+    def in_words(self, registry_id: str, plain: str) -> str:
+        if not self.is_inside:
+            return f"it calls {self.what}, which torch keeps out of compilation"
+        if registry_id == ASKED_FOR:
+            return f"torch itself asks for a graph break in {self.what}, which this line calls"
+        return f"{plain}, in torch's own {self.what}, which this line calls"
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return hints in place of torch's, which are for whoever wrote the code that breaks."""
+        return (
+            (
+                "Call it outside of the compiled function, or leave it: the break is made by "
+                "torch, and not by your line."
+            ),
+        )
+
+
+def torchs_own(
+    reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
+) -> BreakInTorch | None:
+    """Tell whether torch's own code breaks. None for a break in the user's code, or in that of
+    another library.
+    """
+    inner = chain[-1] if chain else None
+    # torch reports the user's line, and its chain continues into the code that breaks.
+    if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
+        part = _part(reader, inner.file)
+        return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None
+    skipped = _SKIPPED_FUNCTION.search(reader.text(hit.text)[:MAX_FIELD]) if hit.text else None
+    part = _part(reader, skipped["file"]) if skipped else ""
+    return BreakInTorch(f"{skipped['name']} of torch", False) if skipped and part else None
+
+
+def _part(reader: SessionReader, path: str) -> str:
+    """Return ``torch/optim/optimizer.py``; empty for a file that is not torch's, such as one of the
+    user's in a folder of that name.
+    """
+    match = _IN_TORCH.search(path)
+    known = reader.rows(model.SourceFile, path=path, limit=1)
+    return match["part"].replace("\\", "/") if match and not (known and known[0].is_user) else ""

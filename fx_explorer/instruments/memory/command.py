@@ -126,8 +126,7 @@ def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
 async def _try(arguments: argparse.Namespace) -> int:
     """Predict for each budget, measure, and print a row for each."""
     from fx_explorer.instruments.bench.picture import check_libraries
-    from fx_explorer.instruments.memory.tried import try_budgets
-    from fx_explorer.instruments.memory.tried_report import trials_json, trials_text
+    from fx_explorer.instruments.memory.tried import trials_json, trials_text, try_budgets
     from fx_explorer.trials import TrialWorker
 
     svg = _picture(arguments)
@@ -184,7 +183,7 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
 
 
 def _draw(trials: BudgetTrials, svg: OutputFile, target: str) -> None:
-    from fx_explorer.instruments.memory.tried_report import BudgetPoint, budgets_svg
+    from fx_explorer.instruments.memory.tried import BudgetPoint, budgets_svg
 
     steps = [
         step for step in (*(trial.measured for trial in trials.trials), trials.uncompiled) if step

@@ -1,24 +1,36 @@
-"""A step is tried here with several values of ``activation_memory_budget``: predicted by capturing
-the program once more for each, and measured uncompiled and compiled where that is asked for, each
-in a process of its own as a bench starts them.
+"""A step is tried here with several values of ``activation_memory_budget``, and the answer written
+as text, as JSON, and as a picture of memory against time.
+
+It is predicted by capturing the program once more for each, and measured uncompiled and compiled
+where that is asked for, each in a process of its own as a bench starts them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
+from fx_explorer.analysis.measured_times import run_time
+from fx_explorer.analysis.words import counted, size
 from fx_explorer.client import leftovers
+from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
+from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.instruments.bench.plan import UNCOMPILED, Contender
 from fx_explorer.instruments.memory.report import Json, held_lines, memory_object, memory_report
 from fx_explorer.instruments.options.trial import changed_request
 from fx_explorer.model import BenchTask, CaptureRequest, HeldLine
+from fx_explorer.output.formats import json_text
+from fx_explorer.output.table import Column, Table
+from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import told_apart
 from fx_explorer.trials import TrialWorker, recapture
 
 BUDGET = "functorch.activation_memory_budget"
@@ -209,3 +221,207 @@ class _Measuring:
                 self._found[name] = replace(step, peak_bytes=news.peak_bytes)
             case _:
                 self._found[name] = replace(step, held=news.held)
+
+
+SCHEMA = "fx-explorer/memory-trials/1"
+
+COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a step")))
+
+
+def trials_text(trials: BudgetTrials, width: int | None = None) -> str:
+    """Return the answer, and a row for each way: predicted beside measured. Lines have at most
+    ``width`` cells, None where a program reads.
+    """
+    rows = [_row(trial) for trial in trials.trials]
+    if trials.uncompiled:
+        rows.append(("uncompiled", "", "", "", *_measured(trials.uncompiled)))
+    table = Table(COLUMNS, rows)
+    return text_of([*_sentences(trials), "", table, "", *_lines(trials), *_legend(trials)], width)
+
+
+MOST_LINES = 12
+
+NO_LINE = "no line of yours"
+
+
+LINE_COLUMNS = (
+    Column("line", narrowing="cut", least=24),
+    Column("uncompiled", is_number=True),
+    Column("compiled", is_number=True),
+    Column("note"),
+)
+
+
+def _lines(trials: BudgetTrials) -> Iterator[Block]:
+    """Yield what is held at the peaks, by line, uncompiled beside compiled."""
+    if not trials.uncompiled or not trials.uncompiled.held:
+        return
+    first = trials.trials[0]
+    plain, compiled = (
+        {(line.file, line.line): line.size_bytes for line in held}
+        for held in (trials.uncompiled.held, first.held)
+    )
+    places = sorted(
+        plain.keys() | compiled.keys(),
+        key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
+    )
+    yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
+    files = told_apart({file for file, _ in places if file})
+    rows = []
+    for file, line in places[:MOST_LINES]:
+        place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
+        rows.append((name, _bytes(plain, place), _bytes(compiled, place), ""))
+    if rest := places[MOST_LINES:]:
+        of_rest = [size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled)]
+        rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
+    beyond = trials.uncompiled.peak_bytes - sum(plain.values())
+    if beyond > LEAST_BEYOND * trials.uncompiled.peak_bytes:
+        rows.append(
+            ("beyond these, uncompiled", size(beyond), "", "(operators at work; not dense)")
+        )
+    yield Table(LINE_COLUMNS, rows, indent=2, has_titles=False)
+    yield ""
+
+
+LEAST_BEYOND = 0.01
+
+
+def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
+    return size(held[place]) if place in held else ""
+
+
+def _row(trial: BudgetTrial) -> tuple[str, ...]:
+    if not trial.predicted["is_known"]:
+        saved = trial.figure("saved_bytes") if trial.predicted.get("saved_bytes") else 0
+        return (
+            trial.name,
+            size(saved) if saved else "not known",
+            "not known",
+            "",
+            *_measured(trial.measured),
+        )
+    parts = [
+        size(bytes_)
+        for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)
+    ]
+    return trial.name, *parts, *_measured(trial.measured)
+
+
+def _measured(step: MeasuredStep | None) -> tuple[str, str]:
+    if step is None:
+        return "", ""
+    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(
+        step.call_s
+    ) if step.call_s else "none"
+
+
+def _sentences(trials: BudgetTrials) -> Iterator[str]:
+    first = trials.trials[0]
+    if not first.predicted["is_known"]:
+        yield from map(
+            str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
+        )
+        return
+    yield (
+        f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), "
+        f"{size(first.beyond)} beyond its begin."
+    )
+    if (
+        first.measured
+        and first.measured.peak_bytes >= 0
+        and trials.uncompiled
+        and trials.uncompiled.peak_bytes >= 0
+    ):
+        measured, plain = size(first.measured.peak_bytes), size(trials.uncompiled.peak_bytes)
+        yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
+    for trial in trials.trials[1:]:
+        yield _beside(first, trial)
+
+
+def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
+    """Say what another budget does to memory and time."""
+    if not trial.predicted["is_known"]:
+        return f"Of {trial.name} nothing can be predicted."
+    text = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
+    if trial.measured and first.measured and trial.measured.call_s and first.measured.call_s:
+        return (
+            f"{text}, and a step takes {trial.measured.call_s / first.measured.call_s:.2f} "
+            "times as long."
+        )
+    return f"{text}."
+
+
+def _legend(trials: BudgetTrials) -> Iterator[str]:
+    yield (
+        "saved, peak, beyond begin: predicted. Begin is what is there before the step: "
+        "parameters, buffers, inputs."
+    )
+    if trials.uncompiled:
+        yield (
+            "measured: beyond begin, by torch's allocator in a process of its own; a step: "
+            "median over 8 rounds in turns."
+        )
+    for step in (*(trial.measured for trial in trials.trials), trials.uncompiled):
+        if step and step.message:
+            yield f"{step.name}: {step.message}"
+
+
+def trials_json(budget_trials: BudgetTrials) -> str:
+    """Return everything as JSON."""
+    trials = [
+        {
+            "budget": trial.budget,
+            "predicted": {**trial.predicted, "held_by_line": [asdict(line) for line in trial.held]},
+            "measured": _step(trial.measured),
+        }
+        for trial in budget_trials.trials
+    ]
+    return json_text(
+        {"schema": SCHEMA, "trials": trials, "uncompiled": _step(budget_trials.uncompiled)}
+    )
+
+
+def _step(step: MeasuredStep | None) -> dict[str, object] | None:
+    return {**asdict(step), "call_s": step.call_s} if step else None
+
+
+NOTHING = (
+    "There is nothing to draw: a picture of memory against time takes --budgets and --measure."
+)
+
+
+class BudgetPoint(NamedTuple):
+    """What one way of running a step takes."""
+
+    name: str
+    bytes_: int
+    call_s: float
+
+
+def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
+    """Return the picture. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    if not points:
+        raise UsageError(NOTHING)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError(NO_LIBRARY.format(library="matplotlib")) from error
+    with matplotlib.rc_context({"svg.hashsalt": SVG_SALT, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        for name, bytes_, call_s in points:
+            axes.plot([bytes_ / 1e6], [call_s * 1e3], marker="o", linestyle="")
+            axes.annotate(
+                f"{name}: {size(bytes_)}",
+                (bytes_ / 1e6, call_s * 1e3),
+                xytext=(6, 6),
+                textcoords="offset points",
+            )
+        axes.set_xlabel("memory of a step beyond what is there before it, MB (measured)")
+        axes.set_ylabel("a step, ms (median)")
+        axes.margins(0.2)
+        axes.set_title(title.replace("$", r"\$"))
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "fx-explorer"})
+    return out.getvalue()

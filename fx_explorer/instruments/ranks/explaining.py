@@ -17,12 +17,6 @@ from fx_explorer.analysis.naming import called_function, plain_code
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, others_in_words, rank_words
-from fx_explorer.instruments.ranks.fingerprints import (
-    checked,
-    is_collective,
-    short_target,
-    without_identities,
-)
 from fx_explorer.instruments.ranks.path_taken import (
     OtherPath,
     nodes_of,
@@ -30,6 +24,12 @@ from fx_explorer.instruments.ranks.path_taken import (
     path_of_another_part,
 )
 from fx_explorer.instruments.ranks.reading import Texts
+from fx_explorer.instruments.ranks.summary import (
+    checked,
+    is_collective,
+    short_target,
+    without_identities,
+)
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

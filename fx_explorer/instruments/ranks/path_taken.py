@@ -13,7 +13,7 @@ from pathlib import PurePath
 from fx_explorer import model
 from fx_explorer.analysis.diff import graph_diff
 from fx_explorer.analysis.naming import plain_code
-from fx_explorer.instruments.ranks.fingerprints import short_target
+from fx_explorer.instruments.ranks.summary import short_target
 from fx_explorer.model.bounded_matching import BoundedMatcher
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

@@ -16,16 +16,17 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import damage, is_text
 from fx_explorer.errors import FxExplorerError
-from fx_explorer.instruments.ranks.fingerprints import (
+from fx_explorer.instruments.ranks.summary import (
     NO_GRAPH,
+    CompilationSummary,
     GraphPrints,
+    RankSummary,
     checked,
     fingerprint,
     graph_prints,
     short_target,
     without_identities,
 )
-from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.readers.torch_log_messages import printed_ranks
 from fx_explorer.readers.torch_log_text import read_text
 from fx_explorer.readers.torch_trace import read_log

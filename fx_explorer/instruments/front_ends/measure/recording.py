@@ -1,4 +1,5 @@
-"""Have each front end trace the target, and write down its graph, or why it refused.
+"""This module keeps the target as it was before the program called it, has each front end trace it,
+and writes down its graph, or why it refused.
 
 It happens when the program has run, with what the program compiled in the session already. Nothing
 of it is recorded as the program's: compiles go aside, what is printed is dropped, and the program's
@@ -12,6 +13,7 @@ nodes are the same.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import io
 import logging
@@ -22,7 +24,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import FrameType, MethodType, ModuleType
 from typing import Any, cast
 
 import torch
@@ -32,10 +34,12 @@ from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.recording.unrecorded import unrecorded
-from fx_explorer.instruments.front_ends.measure.kept_target import KeptTarget, attributes_kept
 from fx_explorer.model import FRONT_END_CALLS, CaptureRequest, Frame, FrontEnd, FrontEndName, Graph
+from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.calling_again import state_kept
+from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import Arguments
+from fx_explorer.program.target import Target
 
 A_SCRIPT = (
     "A script calls what it likes, and no front end can be given it: name the function "
@@ -335,3 +339,88 @@ def _kinds(specs: list[Any]) -> dict[str, object]:
         count = counts.get(spec.kind.name, 0)
         counts[spec.kind.name] = count + 1 if isinstance(count, int) else 1
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTarget:
+    """A copy of the target and its arguments, made before its first call. Each front end gets a
+    copy of it.
+    """
+
+    target: Target
+    modules: list[ModuleType]
+    """The user's own modules."""
+    is_copy: bool
+    """Whether the target could be copied; otherwise its state is put back after each front end."""
+    remarks: tuple[str, ...] = ()
+
+    def fresh(self) -> tuple[Callable[..., Any], Arguments]:
+        """Return a callable and arguments that nobody else has."""
+        function = self.target.callable
+        return (copy.deepcopy(function) if self.is_copy else function), copied(
+            self.target.arguments
+        )
+
+
+@contextlib.contextmanager
+def attributes_kept(network: torch.nn.Module | None) -> Iterator[None]:
+    """Put every attribute, buffer and parameter of a module and those in it back after the block: a
+    front end that traces with stand-ins leaves these where the code sets an attribute.
+    """
+    held = [
+        names
+        for module in (network.modules() if network is not None else ())
+        for names in (vars(module), module._buffers, module._parameters, module._modules)
+    ]
+    before = [dict(names) for names in held]
+    try:
+        yield
+    finally:
+        for names, kept in zip(held, before, strict=True):
+            names.clear()
+            names.update(kept)
+
+
+def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
+    """Copy the target before it is called."""
+    function, remarks = uncompiled(target.callable)
+    arguments = copied(target.arguments)
+    try:
+        kept, is_copy = copy.deepcopy(function), True
+    except Exception as error:  # noqa: BLE001 - told: modules may hold anything
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        remarks.append(
+            f"The target cannot be copied ({said}): it was traced itself, as the call had left it."
+        )
+        kept, is_copy = function, False
+    return KeptTarget(Target(target.name, kept, arguments), modules, is_copy, tuple(remarks))
+
+
+def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[str]]:
+    """Return what a front end can trace of a callable: the original of a compiled one, the module
+    of its forward.
+    """
+    remarks = []
+    if isinstance(function, torch.nn.Module) and function._compiled_call_impl is not None:
+        plain = copy.copy(function)  # without what compile() put there; the parts are the same
+        plain._compiled_call_impl = None
+        function = plain
+        remarks.append(
+            "The module was compiled in place (module.compile()): front ends got it uncompiled."
+        )
+    elif is_compiled(function):
+        original = getattr(function, "_torchdynamo_orig_callable", function)
+        if isinstance(function, torch._dynamo.OptimizedModule):
+            function = function._orig_mod
+        else:
+            function = original
+        remarks.append("The target was compiled already: front ends got what it was compiled from.")
+    owner = getattr(function, "__self__", None)
+    if (
+        isinstance(function, MethodType)
+        and isinstance(owner, torch.nn.Module)
+        and function.__name__ == "forward"
+    ):
+        remarks.append("The target is the forward of a module: front ends got the module.")
+        function = owner
+    return function, remarks

@@ -1,5 +1,6 @@
-"""One capture from the outside: the worker process, its pipes, the session file, and the end of it
-all.
+"""A ``Capture`` runs one capture from the outside: the worker process, its pipes, the session file,
+and the end of it all. ``temporary_capture`` gives one whose session is looked at once and then
+gone: what a trial is made of.
 """
 
 from __future__ import annotations

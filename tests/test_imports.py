@@ -74,8 +74,27 @@ def test_what_prepares_a_trial_does_not_load_the_compiler_which_a_virtual_gpu_mu
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
-def test_what_sets_up_a_virtual_gpu_does_not_load_torch_which_it_must_precede() -> None:
-    program = "import sys, fx_explorer.worker.virtual_gpu\nsys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize(
+    "module",
+    [
+        "fx_explorer.worker.job",  # a script must be the first to import torch
+        "fx_explorer.worker.script_program",
+        "fx_explorer.worker.virtual_gpu",  # it must set up the GPU before
+        "fx_explorer.program.recording_children",
+        "fx_explorer.instruments.bench.measure.contender",
+        "fx_explorer.instruments.kernels.measure.kernel_bench",
+        "fx_explorer.instruments.kernels.measure.kernel_builder",
+    ],
+)
+def test_what_begins_before_torch_is_imported_does_not_load_it(module: str) -> None:
+    assert "torch" not in heavy_modules_after(f"import {module}")
+
+
+def test_a_process_that_may_compile_nothing_does_not_load_what_writes_sessions() -> None:
+    program = (
+        "import sys, fx_explorer.program.recording_children\n"
+        "sys.exit('fx_explorer.program.guarded_writer' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 

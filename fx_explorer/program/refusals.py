@@ -19,7 +19,6 @@ import types
 from pathlib import Path
 from typing import Any
 
-from fx_explorer.capture.backends.declared import functions_of
 from fx_explorer.errors import TargetError
 from fx_explorer.torch_texts import bounded
 
@@ -141,6 +140,8 @@ def not_callable(failed: BaseException) -> str:
 
 def _name_and_place(backend: Any) -> str:
     """Return ``mine (mine.py:3)``: its function beneath what torch put around it."""
+    from fx_explorer.capture.backends.declared import functions_of  # which imports torch
+
     functions = list(functions_of(backend))
     code = next(filter(None, map(_code_of, reversed(functions))), None)
     if code is None:

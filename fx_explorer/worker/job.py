@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
 from fx_explorer.program import overlay, process_ending
+from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.program.loading import check_package
 from fx_explorer.program.place import locate
-from fx_explorer.program.recording_children import GuardedWriter
 from fx_explorer.program.usable_torch import import_torch
 from fx_explorer.worker.channel import Channel
 from fx_explorer.worker.outcomes import Outcomes

@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.model import CaptureRequest, Notice
 from fx_explorer.program import children
+from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.program.place import TargetPlace
-from fx_explorer.program.recording_children import GuardedWriter, request_of_children
+from fx_explorer.program.recording_children import request_of_children
 from fx_explorer.worker.channel import Channel
 
 if TYPE_CHECKING:

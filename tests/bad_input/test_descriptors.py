@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.program.recording_children import GuardedWriter
+from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.undisturbed import ROOM, SPARE, Descriptor, high_numbers, moved_up
 from tests.worker.capturing import capture
@@ -250,7 +250,7 @@ LIMITED = f"""
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({{soft}}, {{hard}}))
 from fx_explorer.session.undisturbed import moved_up
-from fx_explorer.program.recording_children import GuardedWriter
+from fx_explorer.program.guarded_writer import GuardedWriter
 before = resource.getrlimit(resource.RLIMIT_NOFILE)
 with GuardedWriter(sys.argv[1]) as writer:
     print(sorted(one.number for one in writer._descriptors), moved_up(os.dup(0)).number)

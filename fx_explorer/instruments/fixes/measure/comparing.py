@@ -16,7 +16,7 @@ from fx_explorer.instruments.fixes.measure import near
 from fx_explorer.instruments.fixes.measure.near import Distance
 from fx_explorer.instruments.fixes.measure.observing import WHILE_COMPILING
 from fx_explorer.instruments.fixes.measure.outside import READS
-from fx_explorer.instruments.fixes.measure.process_effects import OF_PROCESS
+from fx_explorer.instruments.fixes.measure.process_state import OF_PROCESS
 from fx_explorer.instruments.fixes.measure.reachable import UNCHANGED, identity_differences
 from fx_explorer.instruments.fixes.measure.varying import (
     RELATIVE,

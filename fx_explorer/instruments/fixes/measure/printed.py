@@ -1,150 +1,20 @@
-"""This module observes what a call leaves in its process besides the program's own values: settings
-in modules of Python and other libraries, and what is printed, logged and warned of meanwhile, also
-by native code.
-
-Compiling changes some settings too, by importing modules. So only what has changed since the
-beginning is reported, and additional changes by the changed program are no difference
-(``comparing.py``).
+"""This module observes what a part of the program prints, logs and warns of, and what native code
+writes meanwhile. torch is not imported for it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import decimal
-import faulthandler
 import logging
-import operator
 import os
-import signal
 import sys
 import tempfile
-import tracemalloc
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from fx_explorer.capture.torch_compat.patching import patched
-
-OF_PROCESS = "the process's "
-"""Prefix of the names of these facts."""
-
-
-class ProcessState:
-    """The state of the process at the moment this is made, to compare later states with."""
-
-    def __init__(self) -> None:
-        self._facts = dict(_facts())
-        self._names = {module: dict(vars(module)) for module in _modules()}
-
-    def changes(self) -> dict[str, Any]:
-        """Return what has changed since: name → plain value."""
-        before = self._facts
-        found = {
-            name: value for name, value in _facts() if name not in before or before[name] != value
-        }
-        for module, names in self._names.items():
-            found |= {
-                f"{module.__name__}.{name}": _told(value)
-                for name, value in _rebound(names, vars(module))
-            }
-        return {f"{OF_PROCESS}{name}": value for name, value in found.items()}
-
-
-def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the public names that stand for another object now. Modules are left out: torch imports
-    some when it needs them.
-    """
-    if len(before) == len(now) and all(map(operator.is_, before.values(), now.values())):
-        return  # nearly always: the 11,000 names are compared after every call
-    for name, value in now.items():
-        is_public = not name.startswith("_") and name not in _OURS
-        if (
-            is_public
-            and before.get(name, _NOTHING) is not value
-            and not isinstance(value, types.ModuleType)
-        ):
-            yield name, value
-
-
-_NOTHING = object()
-
-_OURS = frozenset(["tempdir", "showwarning"])
-"""Names of ``tempfile`` and ``warnings`` that we change ourselves to read what a program writes
-(printed.py).
-"""
-
-
-def _told(value: object) -> object:
-    """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
-    if type(value) in (bool, int, float, str, bytes, type(None)):
-        return value
-    return f"a {type(value).__qualname__}"
-
-
-def _modules() -> list[types.ModuleType]:
-    """Return Python's own modules, torch and NumPy, as far as they are imported."""
-    known = (*sys.stdlib_module_names, "torch", "numpy")
-    return [
-        module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)
-    ]
-
-
-def _facts() -> Iterator[tuple[str, Any]]:
-    yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
-    yield from _of_logging()
-    yield from (
-        (f"handler of {Signal.name}", _name(signal.getsignal(Signal)))
-        for Signal in signal.Signals
-        if Signal not in _NOT_THEIRS
-    )
-    yield from ((f"sys.path with {one!r}", True) for one in sys.path)
-    yield "tracing of memory", tracemalloc.is_tracing()
-    yield "fault handler", faulthandler.is_enabled()
-    yield from _of_libraries()
-    yield from _of_torch()
-
-
-_NOT_THEIRS = frozenset([signal.SIGALRM, signal.SIGCHLD])
-"""Signals whose handlers are not the program's. SIGALRM is ours while a call has a time limit
-(uncompiled.py).
-"""
-
-
-def _of_logging() -> Iterator[tuple[str, Any]]:
-    yield "logging.disable", logging.root.manager.disable
-    loggers = {"root": logging.root, **logging.root.manager.loggerDict}
-    for name, logger in list(loggers.items()):
-        if (
-            isinstance(logger, logging.Logger)
-            and name.partition(".")[0] != "torch"
-            and logger.level
-        ):
-            yield f"level of the logger {name}", logger.level
-
-
-def _of_libraries() -> Iterator[tuple[str, Any]]:
-    context = decimal.getcontext()
-    yield "precision and rounding of decimal", f"{context.prec}, {context.rounding}"
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        yield "floating-point errors of NumPy", repr(numpy.geterr())
-        yield "print options of NumPy", repr(numpy.get_printoptions())
-
-
-def _of_torch() -> Iterator[tuple[str, Any]]:
-    yield "print options of torch", repr(torch._tensor_str.PRINT_OPTS)
-    yield "flushing of denormal numbers", not bool(torch.tensor(1e-40) * 1.0)
-    yield "use of oneDNN", bool(torch._C._get_mkldnn_enabled())
-    cudnn = torch.backends.cudnn
-    yield "settings of cuDNN", repr((cudnn.enabled, cudnn.benchmark, cudnn.deterministic))
-
-
-def _name(handler: object) -> str:
-    return getattr(handler, "__qualname__", None) or str(handler)
 
 
 @dataclass

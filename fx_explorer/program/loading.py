@@ -1,21 +1,26 @@
-"""Load the user's code: a file or module to look into, or a script to run as ``python script.py``
-would.
+"""This module loads the user's code: a file or module to look into, a script to run as ``python
+script.py`` would, or a text that is run in place of a file's own, to try a change of the program.
+
+A text is run under the file's name: imports, ``load_file`` and whoever asks ``linecache`` for a
+source line (Dynamo, tracebacks, the recorder) get it. The file on disk stays as it is, and so does
+its cached bytecode.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import importlib.abc
 import importlib.machinery
+import linecache
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.machinery import PathFinder
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from fx_explorer.errors import TargetError
-from fx_explorer.program import overlay
 
 
 def run_script(path: Path, typed: str, arguments: Sequence[str]) -> None:
@@ -127,7 +132,7 @@ def place(path: Path, argv: list[str]) -> None:
 
 
 def compile_file(path: Path) -> CodeType:
-    text = overlay.text_of(str(path))
+    text = installed_text_of(str(path))
     # Not inherited: our ``from __future__ import annotations`` is none of the user's.
     return compile(
         path.read_bytes() if text is None else text, str(path), "exec", dont_inherit=True
@@ -217,3 +222,59 @@ def _bound(statements: Sequence[ast.stmt]) -> Iterator[tuple[str, type[ast.AST]]
 
 def _is_main_guard(test: ast.expr) -> bool:
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
+
+
+_texts: dict[str, str] = {}
+"""Real path → text."""
+
+
+def install_texts(texts: Mapping[str, str]) -> None:
+    """Run these texts in place of the files' own from now on in this process. Modules that are
+    imported already stay what they are.
+    """
+    if not texts:
+        return
+    for path, text in texts.items():
+        _texts[os.path.realpath(path)] = text
+        # Without a time of change linecache.checkcache leaves the entry alone.
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    sys.meta_path.insert(0, _OverlayFinder())
+
+
+def installed_text_of(path: str) -> str | None:
+    """Return the text that stands for the file; None for a file that is run as it is."""
+    return _texts.get(os.path.realpath(path)) if _texts else None
+
+
+class _OverlayFinder(importlib.abc.MetaPathFinder):
+    """Finds what other finders find, and replaces the loader of a file that has another text."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        others = (
+            finder
+            for finder in sys.meta_path
+            if finder is not self and hasattr(finder, "find_spec")
+        )
+        spec = next(
+            filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None
+        )
+        if spec and isinstance(spec.loader, SourceFileLoader):
+            text = installed_text_of(spec.loader.path)
+            if text is not None:
+                spec.loader = _OverlayLoader(fullname, spec.loader.path, text)
+        return spec
+
+
+class _OverlayLoader(SourceFileLoader):
+    def __init__(self, fullname: str, path: str, text: str) -> None:
+        super().__init__(fullname, path)
+        self._text = text
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the text, neither reading nor writing cached bytecode."""
+        return compile(self._text, self.path, "exec", dont_inherit=True)
+
+    def get_source(self, fullname: str) -> str:
+        return self._text

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fx_explorer.errors import SessionWriteError, UsageError, WorkerError
 from fx_explorer.model import Compilation, Outcome
-from fx_explorer.program import overlay, process_ending
+from fx_explorer.program import loading, process_ending
 from fx_explorer.program.guarded_writer import GuardedWriter
 from fx_explorer.program.loading import check_package
 from fx_explorer.program.place import locate
@@ -193,7 +193,7 @@ class TargetProgram:
         import_torch()
         self._begin_others()
         self._progress.watch_children()
-        overlay.install(self._request.overlay)
+        loading.install_texts(self._request.overlay)
         self._recorded.begin()
         self._progress.say("ready")
 

@@ -27,7 +27,7 @@ from fx_explorer.instruments.fixes.measure.script_run import (
 )
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest, Kernel, Verification
-from fx_explorer.program import loading, overlay, process_ending
+from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.recording_children import record_when_used
@@ -66,7 +66,7 @@ class ScriptProgram:
         if self._request.verify:
             self._verifying = VerifyingScript(self._progress.place, self._request)
         self._progress.watch_children()
-        overlay.install(self._request.overlay)
+        loading.install_texts(self._request.overlay)
         after_import("torch", self._record, self._importing_torch)
 
     def run(self) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from fx_explorer.instruments.fixes.measure.comparing import Comparison
 from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
-from fx_explorer.program import loading, overlay
+from fx_explorer.program import loading
 from fx_explorer.program.fresh_inputs import ALL_HALF, ALL_LARGE, LARGEST, MODERATE, calls
 from fx_explorer.program.inputs import Arguments
 
@@ -242,7 +242,7 @@ def clean_imports() -> Iterator[None]:
     sys.modules.clear()
     sys.modules.update(before)
     sys.meta_path[:], sys.path[:], sys.argv[:] = finders, path, argv
-    overlay._texts.clear()
+    loading._texts.clear()
 
 
 @pytest.mark.usefixtures("clean_imports")
@@ -250,7 +250,7 @@ def test_imports_get_the_other_text_under_the_files_own_name(tmp_path: Path) -> 
     file = tmp_path / "overlaid.py"
     file.write_text("VALUE = 1\ndef f(): return 1\n")
     (tmp_path / "start.py").write_text("from overlaid import VALUE, f\n")
-    overlay.install({str(file): "# another text\nVALUE = 2\ndef f(): raise ValueError\n"})
+    loading.install_texts({str(file): "# another text\nVALUE = 2\ndef f(): raise ValueError\n"})
     module = loading.load_file(tmp_path / "start.py", ())
     assert module.VALUE == 2
     assert module.f.__code__.co_filename == str(file)
@@ -264,5 +264,5 @@ def test_imports_get_the_other_text_under_the_files_own_name(tmp_path: Path) -> 
 def test_the_target_itself_may_be_the_file_with_another_text(tmp_path: Path) -> None:
     file = tmp_path / "target.py"
     file.write_text("VALUE = 1\n")
-    overlay.install({str(file): "VALUE = 2\n"})
+    loading.install_texts({str(file): "VALUE = 2\n"})
     assert loading.load_file(file, ()).VALUE == 2

@@ -22,7 +22,7 @@ from fx_explorer.instruments.fixes.measure.uncompiled import (
 )
 from fx_explorer.instruments.fixes.measure.varying import MOST_RUNS
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program import calling, overlay
+from fx_explorer.program import calling, loading
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.place import TargetPlace
@@ -125,7 +125,7 @@ def _built_result(
 ) -> dict[str, Any]:
     if "problem" in before:
         return before
-    overlay.install(request.overlay)
+    loading.install_texts(request.overlay)
     problem = no_compiler()
     if problem:
         return {"problem": problem}

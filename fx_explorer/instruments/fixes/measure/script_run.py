@@ -25,7 +25,7 @@ from fx_explorer.instruments.fixes.measure.outside import (
 )
 from fx_explorer.instruments.fixes.measure.printed import PrintedLines, printed
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program import loading, overlay, process_ending
+from fx_explorer.program import loading, process_ending
 from fx_explorer.program.on_import import after_import
 from fx_explorer.program.place import TargetPlace
 from fx_explorer.program.users_code import UsersCode, is_users_file
@@ -206,7 +206,7 @@ def original_again(place: TargetPlace, request: CaptureRequest) -> dict[str, Any
 def uncompiled_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     """Run the script without torch.compile."""
     seen = ScriptRun()
-    overlay.install(request.overlay)
+    loading.install_texts(request.overlay)
     with contextlib.ExitStack() as until:
         after_import("torch", lambda: _run_eagerly(seen, until))
         _run_to_its_end(seen, place, request)
@@ -216,7 +216,7 @@ def uncompiled_result(place: TargetPlace, request: CaptureRequest) -> dict[str, 
 def built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
     """Run the script with its code built. ``problem`` says why that cannot be."""
     seen, problems = ScriptRun(), []
-    overlay.install(request.overlay)
+    loading.install_texts(request.overlay)
     with contextlib.ExitStack() as until:
         after_import("torch", lambda: problems.append(_run_built(seen, request, until)))
         _run_to_its_end(seen, place, request)

@@ -25,7 +25,7 @@ from fx_explorer.instruments.fixes.measure.outside import (
     take_free_places,
 )
 from fx_explorer.model import CaptureRequest
-from fx_explorer.program import calling, overlay
+from fx_explorer.program import calling, loading
 from fx_explorer.program.explaining import one_line
 from fx_explorer.program.exported_program import find_any_target
 from fx_explorer.program.fresh_inputs import PlannedCall
@@ -195,7 +195,7 @@ def _changed_result(
 ) -> dict[str, Any]:
     if "problem" in before:
         return before
-    overlay.install(request.overlay)
+    loading.install_texts(request.overlay)
     try:
         lookups = Lookups()
         target, observer = _found(place, request, lookups.watched)

@@ -20,12 +20,13 @@ from fx_explorer.instruments.options.explained_options import (
     ExplainedOption,
     choices_in_order,
     explained,
+    is_changed,
     meaning,
     next_value,
     order_of,
     origins,
+    search,
 )
-from fx_explorer.instruments.options.settings import is_changed, search
 from fx_explorer.instruments.options.trial import (
     OptionTrial,
     figures_of,

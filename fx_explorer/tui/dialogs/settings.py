@@ -15,8 +15,11 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.instruments.options.explained_options import ExplainedOption, explained_options
-from fx_explorer.instruments.options.settings import read_settings
+from fx_explorer.instruments.options.explained_options import (
+    ExplainedOption,
+    explained_options,
+    read_settings,
+)
 from fx_explorer.instruments.options.trial import OptionTrial, figures_to_compare_with
 from fx_explorer.model import WHOLE_CAPTURE, Setting
 from fx_explorer.model.setting_values import as_python, expected, parse_value, python_text

@@ -33,7 +33,7 @@ class Figure:
     left: str
     right: str
     difference: str = ""
-    """How much more or less the right side is: ``−3 (−25 %)``, or why that is not told. Empty where
+    """How much more or less the right side is: ``−3 (−25 %)``, or why that is not said. Empty where
     both sides are the same, or are no amounts.
     """
     verdict: Verdict = ""

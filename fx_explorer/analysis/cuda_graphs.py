@@ -33,7 +33,7 @@ SKIPS_IN = (CUDA_GRAPH_SKIP, "compilation_metrics", "bwd_compilation_metrics")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something is not recorded, with the user's line where torch tells one."""
+    """Why something is not recorded, with the user's line where torch knows one."""
 
     text: str
     file: str = ""

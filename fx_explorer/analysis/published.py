@@ -72,7 +72,7 @@ def stage_names(stages: Iterable[ShownStage]) -> list[str]:
 # Runs of what a backend compiled.
 
 MOST_ENTRIES = 4
-"""Entries whose calls are told in one sentence; the view has all."""
+"""Entries whose calls are listed in one sentence; the view has all."""
 
 
 def times_called(entry: model.BackendEntry) -> str:
@@ -103,7 +103,7 @@ class ToldRun:
 
 
 def last_runs(reader: SessionReader) -> list[ToldRun]:
-    """Return the last run that was told of every entry, in the order of the first runs."""
+    """Return the last run that was published of every entry, in the order of the first runs."""
     last: dict[tuple[int, str, str], model.BackendRun] = {}
     for run in reader.rows(model.BackendRun):
         last[run.compilation, run.entry, run.direction] = run

@@ -41,7 +41,7 @@ class EarlierGraph:
 
     @cached_property
     def _by_number(self) -> dict[int, RecordedGraph]:
-        """Return the graphs by ``id(graph)``, by which torch tells them apart (``NodeSource``,
+        """Return the graphs by ``id(graph)``, by which torch distinguishes them (``NodeSource``,
         torch/fx/traceback.py).
         """
         return {id(recorded.module.graph): recorded for recorded in self._whole}
@@ -241,7 +241,7 @@ def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
 
 def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
     """Return the identity of the value that a call made. An operation in place may give the value
-    it was given: the target tells the two apart.
+    it was given: the target distinguishes the two.
     """
     value = node_value(node) if node.op in CALLS else None
     return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None

@@ -51,7 +51,7 @@ def environment(request: CaptureRequest, unavailable: Unavailable) -> dict[str, 
 def _answer(name: str, question: Callable[[], object], unavailable: Unavailable) -> object:
     try:
         return question()
-    except Exception as error:  # noqa: BLE001 - whatever an installation lacks; it is told
+    except Exception as error:  # noqa: BLE001 - whatever an installation lacks; it is reported
         unavailable(f"{name} in the environment", f"{type(error).__name__}: {error}")
         return None
 

@@ -64,7 +64,7 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
 
 def copied_links(later: RecordedGraph, earlier: RecordedGraph | None) -> Iterator[Link]:
     """Link a graph to the one it was copied from or edited out of: by the same node, a copy of it,
-    else by what its meta still tells.
+    else by what its meta still says.
 
     Graphs nested in the two belong together where the nodes that call them do.
     """
@@ -240,7 +240,7 @@ def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
 
 def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:
     """Return the nodes that ``node`` was put in the place of; empty where nothing is known of it,
-    or its meta tells.
+    or its meta says.
     """
     replaced: tuple[torch.fx.Node, ...] = getattr(node, _REPLACED, ())
     return replaced

@@ -216,7 +216,7 @@ def _install(
         stack.enter_context(
             getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state)
         )
-    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is told
+    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is reported
         state.unavailable(view, _missing(error))
 
 

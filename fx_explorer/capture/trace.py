@@ -137,7 +137,7 @@ class _Records:
             return
         if (
             name in recording.captured_ahead
-        ):  # such a record ends each part of it; how it went is told elsewhere
+        ):  # such a record ends each part of it; how it went is recorded elsewhere
             self.spans.flush()
             return
         if not name:

@@ -83,7 +83,7 @@ def _resolved(
         return given_log(command, file, arguments, until)
     if is_session(str(file)):
         if command in TAKE_NO_SESSION:
-            SessionReader(file).close()  # what cannot be read is told first
+            SessionReader(file).close()  # what cannot be read is reported first
             raise UsageError(
                 f"fx-explorer {command} is for targets: {file} is captured already. Look "
                 f"at it with: fx-explorer {file}"
@@ -226,7 +226,7 @@ def _tries(arguments: argparse.Namespace) -> bool:
 def place_of_session(
     file: Path, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path:
-    """Return where the session that stands for ``file`` goes, which is told by the name of
+    """Return where the session that stands for ``file`` goes, which follows from the name of
     ``file``.
     """
     folder = until.enter_context(temporary_folder())

@@ -125,7 +125,7 @@ async def capture_first(
 
     Nothing is answered for a target that could not be started. A command with ``--allow-nothing``
     ends with 2 without it where nothing was compiled, when it has answered. Without ``output`` the
-    session is temporary; it is kept, and its place told, when the capture did not end well.
+    session is temporary; it is kept, and its place printed, when the capture did not end well.
     """
     progress = CaptureNarration(sys.stderr, pass_through=False)
     request = request_from(arguments)

@@ -220,7 +220,7 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 
 
 def support_words(session: Path) -> list[str]:
-    """Say how much a backend other than Inductor supports, and what tells more; nothing without
+    """Say how much a backend other than Inductor supports, and which view shows more; nothing without
     one.
     """
     with SessionReader(session) as reader:

@@ -36,7 +36,7 @@ class CaptureNarration:
         self._doing: Callable[[], str] = str
         """Says what is being done, for the live line."""
         self._notes: set[str] = set()
-        """Notes that were told: each is told once, the session counts."""
+        """Notes that were printed: each is printed once, the session counts."""
         self._is_output_lost = False
         self._splitters: dict[str, LineSplitter] = {}
         """The splitter of each stream: a long line is shown in pieces, before it ends."""

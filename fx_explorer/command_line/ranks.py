@@ -11,10 +11,10 @@ from typing import TextIO
 from fx_explorer.command_line.narration import LiveLine
 
 FIRST_LINE_S = 2.0
-"""What is read sooner is not told where the output is no terminal."""
+"""What is read sooner is not reported where the output is no terminal."""
 
 MANY = 1_000
-"""So many files take minutes, which is told at once."""
+"""So many files take minutes, which is said at once."""
 
 NEXT_LINE_S = 10.0
 

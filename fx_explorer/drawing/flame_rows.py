@@ -1,7 +1,7 @@
 """A flame chart as rows of text, in pieces of one colour: what the terminal prints, what the app
 paints, and the chart above the rows of a view.
 
-A block begins with a thin bar, so that neighbours of one colour, or of none, are told apart.
+A block begins with a thin bar, so that neighbours of one colour, or of none, can be distinguished.
 """
 
 from __future__ import annotations

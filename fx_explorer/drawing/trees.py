@@ -20,7 +20,7 @@ class Tree:
 
     depths: Sequence[int]
     keys: Sequence[str]
-    """What tells a row from every other one, also when the table is made again."""
+    """What distinguishes a row from every other one, also when the table is made again."""
     names: Sequence[str]
     """What a row is called in its place; its first cell has the whole name."""
     folded: frozenset[int]

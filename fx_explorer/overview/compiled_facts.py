@@ -103,7 +103,7 @@ def _operations(documents: Sequence[Document], calls: Mapping[int, int]) -> int:
 SHOWN_AT_MOST = 5
 
 MANY_RECORDINGS = 3
-"""Recordings of one graph from which on they are told: each takes memory and a slow call."""
+"""Recordings of one graph from which on they are reported: each takes memory and a slow call."""
 
 
 def cuda_graph_facts(reader: SessionReader) -> Iterator[Fact]:
@@ -309,7 +309,7 @@ def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
 
 def stopped_by(reader: SessionReader, compilation: model.Compilation) -> str:
     """Say which break left a function to Python; empty where none did. torch's error is the text of
-    that break, which is told with it.
+    that break, which is shown with it.
     """
     hits = [hit for hit in reader.rows(model.GraphBreak, compilation=compilation.id) if hit.file]
     if hits:

@@ -298,7 +298,7 @@ def _line(stack: str) -> str:
 
 
 def _apart(operation: OperationPrint, other: OperationPrint) -> str:
-    """Say what tells an operation from another: the call, or what comes out of the same call."""
+    """Say what distinguishes an operation from another: the call, or what comes out of the same call."""
     (call, _, result), (other_call, _, _) = (
         each.text.partition(" -> ") for each in (operation, other)
     )

@@ -43,7 +43,7 @@ MOST_OF_KERNEL = 100
 EVENTS_BETWEEN_TOLD = 50_000
 
 Told = Callable[[int], None]
-"""Is told now and then how many bytes of the file were read."""
+"""Is called now and then with the number of bytes of the file that were read."""
 
 
 class ProfileError(SessionError):
@@ -186,7 +186,7 @@ def _number(value: object) -> int:
 
 
 def _id(value: object) -> int:
-    """Return a number that tells things apart, which begin at 1: Kineto writes 0 where there is
+    """Return a number that distinguishes things, which begin at 1: Kineto writes 0 where there is
     none.
     """
     return _number(value) or NONE
@@ -244,7 +244,7 @@ class TraceText:
 
     @property
     def digest(self) -> str:
-        """Return what tells this file from others, when it was read to its end."""
+        """Return what distinguishes this file from others, when it was read to its end."""
         return self._digest.hexdigest()
 
     def pieces(self) -> Iterator[str]:

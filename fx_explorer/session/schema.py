@@ -26,7 +26,7 @@ SCHEMA_VERSION = 14
 """Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
-"""``FXS1`` in the SQLite header: tells a session from any other SQLite file."""
+"""``FXS1`` in the SQLite header: distinguishes a session from any other SQLite file."""
 
 
 class SessionRow(Protocol):

@@ -394,7 +394,7 @@ class SessionWriter:
                 )
 
     def remove_guards(self, compilation: int) -> None:
-        """Forget its guards, which are told again."""
+        """Forget its guards, which are recorded again."""
         with self.transaction():
             for row_type in (model.Guard, model.GuardCheck):
                 self._db.execute(

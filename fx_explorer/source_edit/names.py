@@ -53,7 +53,7 @@ _ACTING = frozenset(
 
 
 def is_pure(expression: cst.CSTNode) -> bool:
-    """Return whether it only computes, as far as its text tells: such an expression may be computed
+    """Return whether it only computes, as far as its text shows: such an expression may be computed
     in vain.
     """
     return not any(_acts(node) for node in walk(expression))
@@ -233,7 +233,7 @@ def new_name(code: Code, wanted: str) -> str:
 
 def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
     """Return the names of the function around the statement that have a value when it is reached,
-    as far as the order of lines tells.
+    as far as the order of lines shows.
     """
     function = code.function(statement)
     if function is None:

@@ -27,7 +27,7 @@ def write_edits(edits: Sequence[FileEdit]) -> list[Path]:
 
 
 def why_not_written(edits: Sequence[FileEdit]) -> str:
-    """Say why they cannot be written; empty when they can. It is told before somebody is asked, or
+    """Say why they cannot be written; empty when they can. It is checked before somebody is asked, or
     waits for a trial.
     """
     try:

@@ -389,7 +389,7 @@ class Stages:
         finally:
             self._writer.set_meta("outcome", outcome.to_json())
 
-    # what call_target tells
+    # what call_target says
 
     def say(self, activity: str) -> None:
         self._writer.set_meta("progress", activity)

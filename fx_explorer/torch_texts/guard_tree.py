@@ -120,7 +120,7 @@ def latency_us(text: str) -> float | None:
 
 
 def origin_of(check: PrintedCheck) -> Origin:
-    """Return where the checked value comes from, as far as its text tells: the model that a method
+    """Return where the checked value comes from, as far as its text shows: the model that a method
     belongs to is mostly called ``self``, and only a module has modules and parameters.
     """
     if check.is_of_sizes:

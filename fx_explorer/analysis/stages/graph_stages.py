@@ -258,7 +258,7 @@ def _views_among(nodes: Sequence[PlainNode]) -> str:
 
 def _who_cut(reader: SessionReader, point: StagePoint, differing: int) -> str:
     """Return who did it. Where the joint graph after the passes over it was not recorded, nothing
-    tells what those did from what the partitioner did.
+    distinguishes what those did from what the partitioner did.
     """
     graphs = reader.by_ids(model.Graph, [document.id for document in point.before])
     is_known = all(graph.name.startswith(model.AFTER_PASSES) for graph in graphs)

@@ -57,7 +57,7 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 
 def _backend_for(recording: Recording) -> Callable[..., Any]:
-    """Return the backend as a function, whose module tells that it is no backend of the program's
+    """Return the backend as a function, whose module shows that it is no backend of the program's
     (``can_wait``, stepping/stepped_boundary.py).
     """
 

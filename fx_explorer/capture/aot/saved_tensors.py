@@ -94,7 +94,7 @@ def _of_region(buffer: Any, call: Any, lowering: Any) -> StoredOutput:
 def _bytes(layout: Any, lowering: Any) -> int:
     try:
         elements = size_hint_of(lowering.sizevars, layout.storage_size())
-    except (TypeError, ValueError, NotImplementedError):  # a size that only the data tells
+    except (TypeError, ValueError, NotImplementedError):  # a size that only the data determines
         return -1
     if elements is None:
         return -1
@@ -237,7 +237,7 @@ def _result_of_region(
     module: torch.fx.GraphModule, node: torch.fx.Node
 ) -> torch.fx.Node | tuple[object, ...] | None:
     """Trace a value that a nested compile region returns: to the operand that it is, else to what
-    tells its storage apart from those of other calls. None for other values.
+    distinguishes its storage from those of other calls. None for other values.
 
     All calls of a region carry the fake values of its one graph, so these cannot tell them apart.
     """
@@ -258,8 +258,8 @@ def _result_of_region(
 
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
-    """Say what an input of the forward graph is. AOTAutograd tells which input of the traced graph
-    it is, and that one tells whose.
+    """Say what an input of the forward graph is. AOTAutograd knows which input of the traced graph
+    it is, and that one knows whose.
     """
     inputs = segment.traced.inputs if segment.traced else ()
     description = node.meta.get("desc")

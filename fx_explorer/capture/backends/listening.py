@@ -255,7 +255,7 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
         yield
 
 
-# Runs of a backend's programs, as ``fx_explorer.publish_run`` tells them, as rows.
+# Runs of a backend's programs, as ``fx_explorer.publish_run`` gets them, as rows.
 
 MOST_RUNS = 100
 """Runs of one entry that are kept; a training loop has as many as it has steps."""

@@ -34,7 +34,7 @@ _TOLD_ELSEWHERE = (
     "frame is already Dynamo-generated code",
     "frame has already started executing",
 )
-"""Beginnings of reasons that a record or the other hook tells better, or that are about torch's own
+"""Beginnings of reasons that a record or the other hook reports better, or that are about torch's own
 code.
 """
 

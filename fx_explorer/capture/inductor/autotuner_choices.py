@@ -205,7 +205,7 @@ def _value(written: ast.expr) -> object:
 
 class _Lowered:
     """Which node each candidate is for. It keeps the candidates alive until the recording ends:
-    they are told apart by id.
+    they are distinguished by id.
     """
 
     def __init__(self, recording: Recording) -> None:

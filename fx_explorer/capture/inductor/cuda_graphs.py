@@ -52,7 +52,7 @@ _PLACE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 @dataclass
 class CudaGraphRuns:
-    """What was heard so far. A graph is reported as the session does: ``[0/0] forward``."""
+    """What was recorded so far. A graph is reported as the session does: ``[0/0] forward``."""
 
     recorded: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
@@ -172,7 +172,7 @@ def in_short(reason: str) -> str:
 
 def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
     """Say which graphs of a call are replayed, which are not, and what was recorded more than once.
-    ``build`` is what was heard until the program was warm, ``call`` what was in one call,
+    ``build`` is what was recorded until the program was warm, ``call`` what was in one call,
     ``outside`` the graphs whose generated code runs in a call.
     """
     if not build.recorded and not call.replayed and not call.recorded:

@@ -199,7 +199,7 @@ def _run(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def options_key(config: Any) -> Options:
-    """Return what tells a ``triton.Config`` from others."""
+    """Return what distinguishes a ``triton.Config`` from others."""
     return (
         *config.kwargs.items(),
         ("num_warps", config.num_warps),

@@ -68,7 +68,7 @@ class NotedKernel:
 
     autotuner: Any
     source: str
-    """Text of the file it was loaded from; of a template, that torch tells no file of, the text of
+    """Text of the file it was loaded from; of a template, that torch knows no file of, the text of
     the function.
     """
     compilation: str
@@ -186,7 +186,7 @@ class _LaunchRows:
 
     def add_lost(self, noted: NotedKernel) -> None:
         """Add the resources and texts of a candidate that was only timed. It may be one of several
-        equal operations. Warps and stages are told apart too: they are not in the text of a
+        equal operations. Warps and stages are kept apart too: they are not in the text of a
         template's function.
         """
         source = _bare(noted.source)
@@ -289,7 +289,7 @@ def _written(noted: NotedKernel) -> dict[str, object]:
 
 
 def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
-    """Fill in the resources as the driver told torch. Spills it does not tell: without local memory
+    """Fill in the resources as the driver told torch. It does not report spills: without local memory
     there are none, else ptxas has to say.
     """
     warps = build.options["num_warps"]

@@ -58,7 +58,7 @@ class RenderedTexts:
         self._texts: dict[str, list[tuple[int, list[str]]]] = {}
 
     def render(self, buffer: Any) -> str:
-        """Render ``buffer.getvalue()``. Inductor's own line map tells where each tagged line went,
+        """Render ``buffer.getvalue()``. Inductor's own line map says where each tagged line went,
         if it was written at all.
         """
         lines = buffer._lines

@@ -213,7 +213,7 @@ def _numbers(values: Iterable[Any], lowering: Any) -> tuple[int, ...] | None:
 def _number(value: Any, lowering: Any) -> int | None:
     try:
         return size_hint_of(lowering.sizevars, value)
-    except (TypeError, ValueError, NotImplementedError):  # a size that only the data tells
+    except (TypeError, ValueError, NotImplementedError):  # a size that only the data determines
         return None
 
 

@@ -236,7 +236,7 @@ class _Ticking:
 
 
 class _Counting:
-    """Has another function make the calls, which is told the part of each."""
+    """Has another function make the calls, which gets the part of each."""
 
     def __init__(self, file: str, parts: list[WrapperPart]) -> None:
         self._of_line = {

@@ -170,7 +170,7 @@ def stance_hook(recording: Recording) -> Iterator[None]:
         _before_compiles(recording, "the stance", stances.note),
     ):
         yield
-        # Nothing was compiled: then what is in force at the end is told.
+        # Nothing was compiled: then what is in force at the end is recorded.
         if not stances.is_noted:
             stances.note()
 
@@ -211,7 +211,7 @@ def config_hook(recording: Recording) -> Iterator[None]:
     configs = _Configs(recording)
     with _before_compiles(recording, "the options in force", configs.note):
         yield
-        # Nothing was compiled: then what is in force at the end is told.
+        # Nothing was compiled: then what is in force at the end is recorded.
         if not configs.is_noted:
             configs.note()
 

@@ -66,7 +66,7 @@ def name_of_compiled(code: CodeType) -> str:
 
 def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
     """Return the qualified name of the function that the one with ``code`` was put around, as its
-    ``variables`` have it; empty where that cannot be told.
+    ``variables`` have it; empty where that is not known.
     """
     for name in code.co_freevars:
         function = variables.get(name)
@@ -170,7 +170,7 @@ def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
 
 def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
     """Return what Dynamo's ``_compile`` has that runs in ``frame`` or is one of its callers:
-    ``code`` and ``locals``, which torch tells no hook; empty where none runs.
+    ``code`` and ``locals``, which torch gives no hook; empty where none runs.
     """
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith(

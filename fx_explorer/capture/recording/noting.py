@@ -32,7 +32,7 @@ AddFault = Callable[[str, Stage | None, Exception], None]
 
 class Noting:
     """The wall around recording: nothing that is raised or called inside reaches the program or its
-    compiler. What is raised is told to ``add_fault``.
+    compiler. What is raised goes to ``add_fault``.
     """
 
     __slots__ = ("_add_fault", "_stage", "_tracer", "_unseen", "_what")

@@ -44,7 +44,7 @@ def aside() -> Iterator[None]:
 @contextlib.contextmanager
 def unrecorded(recording: Recording) -> Iterator[None]:
     """Record what happens inside the block into a session that is thrown away."""
-    # What was heard before the block belongs into the real session.
+    # What was recorded before the block belongs into the real session.
     recording.flush()
     before = (
         recording.writer,
@@ -66,7 +66,7 @@ def unrecorded(recording: Recording) -> Iterator[None]:
         try:
             yield
         finally:
-            # What was heard inside must not be written into the real one later.
+            # What was recorded inside must not be written into the real one later.
             recording.flush()
             (
                 recording.writer,

@@ -121,8 +121,8 @@ class _Compiles:
         return run_start_callbacks
 
     def ended_by(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Where a backward is compiled when it first runs, the callbacks are told; of Dynamo they
-        are told before it ends.
+        """Where a backward is compiled when it first runs, the callbacks run; those of Dynamo
+        run before it ends.
         """
 
         @functools.wraps(original)

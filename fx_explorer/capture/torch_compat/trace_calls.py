@@ -81,7 +81,7 @@ def heard_trace_calls(hear: Hear) -> Iterator[None]:
 
 def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
     """Return the same class, except for what reading ``handlers`` answers: ``trace_structured``
-    gets a handler that hears it; everyone gets those that are there.
+    gets a handler that receives it; everyone gets those that are there.
     """
     asking = _internal.trace_structured.__code__
 

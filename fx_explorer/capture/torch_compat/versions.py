@@ -290,7 +290,7 @@ def fitting_triton() -> str:
 
 def size_hint_of(sizes: Any, size: Any) -> int | None:
     """Return the value of a size that Inductor counts with, without a guard on it; None where only
-    the data tells. Up to 2.12 it is asked for as ``size_hint``.
+    the data determines. Up to 2.12 it is asked for as ``size_hint``.
     """
     ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
     hint = int(ask(size, fallback=-1))

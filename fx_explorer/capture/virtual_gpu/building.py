@@ -40,7 +40,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import NVDISASM_OPTIONS, Gpu, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN
 
-# What the machine code tells of a kernel: its SASS, and registers, stack and spills per thread.
+# What the machine code shows of a kernel: its SASS, and registers, stack and spills per thread.
 
 BYTES_OF_A_REGISTER = 4
 

@@ -121,7 +121,7 @@ class Emulation:
 
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")
-"""Packages that must be told of the GPU."""
+"""Packages that must know of the GPU."""
 
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}

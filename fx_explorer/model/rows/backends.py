@@ -135,7 +135,7 @@ class BackendInstruction:
     position: int
     name: str
     shapes: str = ""
-    """As the backend tells them: ``512x512, 512``."""
+    """As the backend writes them: ``512x512, 512``."""
     seconds: float = 0.0
     fell_back: bool = False
     """Whether PyTorch computed it, because the backend does not support it."""

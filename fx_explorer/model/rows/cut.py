@@ -93,7 +93,7 @@ class GraphCall:
 @dataclass(frozen=True, slots=True)
 class ReturnedStorage:
     """A storage that a call of a graph returned to the program, and what was seen of it since. What
-    the graphs keep for themselves is not told here: their code says it.
+    the graphs keep for themselves is not recorded here: their code says it.
     """
 
     id: int

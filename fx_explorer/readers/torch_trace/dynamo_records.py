@@ -60,7 +60,7 @@ class DynamoRecords:
         self._compilations = compilations
         self._places = places
         self._causes: set[tuple[int, str, str, int]] = set()
-        """Breaks that are told: what makes Dynamo give up a frame may be reported twice."""
+        """Breaks that are recorded: what makes Dynamo give up a frame may be reported twice."""
         self._symbols: dict[int, set[str]] = {}
         self._told: set[SymbolEvent] = set()
 

@@ -38,7 +38,7 @@ STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "after_post_grad_graph": ("post_grad", "", ""),
 }
 """Record → stage, direction and name of its graph. Which direction a graph after Inductor's passes
-has is told by its inputs.
+has follows from its inputs.
 """
 
 

@@ -59,7 +59,7 @@ def read_log(
     ``skipped_records``, and the entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who
-    knows it (``texts.py``). ``tell`` hears how far it is.
+    knows it (``texts.py``). ``tell`` gets the progress.
 
     Raises SessionError for a log that cannot be read at all.
     """
@@ -79,7 +79,7 @@ class LogReading:
         leave_texts: bool = False,
         tell: Callable[[Progress], None] | None = None,
     ) -> None:
-        """``tell`` hears how far it is, whenever what was found can be seen in the session."""
+        """``tell`` gets the progress, whenever what was found can be seen in the session."""
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds = Damage(), Counter[str]()

@@ -252,7 +252,7 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
 
 
 def _is_whole(raw: bytes) -> bool:
-    """Return whether a record is all there, as far as its hash tells. Of what is none, whole lines
+    """Return whether a record is all there, as far as its hash shows. Of what is none, whole lines
     are all there.
     """
     if not raw.endswith(b"\n"):

@@ -124,7 +124,7 @@ def as_text(value: Any) -> str:
 
 
 MOST_VALUES = 40
-"""Values of one field that are told apart."""
+"""Values of one field that are kept apart."""
 
 MOST_RANGES = 200
 
@@ -146,7 +146,7 @@ VOLATILE = (
     "numel",
     "element_size",
 )
-"""Parts of an argument that are told otherwise, or of no interest: where it lay, and what follows
+"""Parts of an argument that are shown otherwise, or of no interest: where it lay, and what follows
 from shape and type.
 """
 

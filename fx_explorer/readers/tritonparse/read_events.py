@@ -33,7 +33,7 @@ MOST_DOCUMENTS = 2_000
 def read_tritonparse(
     log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
 ) -> None:
-    """Write the session of a log. ``tell`` hears how far it is. Raises SessionError for one that
+    """Write the session of a log. ``tell`` gets the progress. Raises SessionError for one that
     cannot be read at all.
     """
     with EventReading(log, session, tell=tell) as reading:
@@ -47,7 +47,7 @@ class EventReading:
     def __init__(
         self, log: Path, session: Path, *, tell: Callable[[Progress], None] | None = None
     ) -> None:
-        """``tell`` hears how far it is, whenever what was found can be seen in the session."""
+        """``tell`` gets the progress, whenever what was found can be seen in the session."""
         self._log = log
         self._tell = tell or (lambda _: None)
         self._damage, self._kinds, self._unknown = Damage(), Counter[str](), Counter[str]()

@@ -32,7 +32,7 @@ def split_target(target: str) -> tuple[Path | None, str]:
 
 def is_exported(file: Path) -> bool:
     """Return whether the file is, or is called as, what torch.export or AOTInductor saves:
-    ``read_pt2`` tells what is wrong with one that is not.
+    ``read_pt2`` says what is wrong with one that is not.
     """
     return kind_of_file(file).is_of_export or file.suffix.lower() == SUFFIX
 

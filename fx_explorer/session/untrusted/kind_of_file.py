@@ -206,7 +206,7 @@ def _kind_of_log(start: bytes) -> FileKind | None:
 
 
 def _unpacked(start: bytes) -> bytes:
-    """Return how a file packed with gzip begins; empty where that cannot be told."""
+    """Return how a file packed with gzip begins; empty where that is not known."""
     import zlib  # here, since few targets are packed
 
     try:

@@ -149,7 +149,7 @@ def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]
                 ]
                 return list(itertools.starmap(row_type, zip(*checked, strict=True)))
             except ValueError:
-                pass  # told below, with its field
+                pass  # reported below, with its field
         return [make(row) for row in rows]
 
     return make_all

@@ -56,7 +56,7 @@ breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext
 
 
 def breaking_now() -> BreakContext:
-    """Return what Dynamo knows of the break it is recording, for whoever hears the record. It is
+    """Return what Dynamo knows of the break it is recording, for whoever reads the record. It is
     empty outside of a record, and in a torch release that does not tell.
     """
     return breaking.get()

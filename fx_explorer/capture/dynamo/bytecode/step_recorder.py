@@ -1,7 +1,7 @@
 """Writes down what a function that Dynamo made has on its stack and in its variables, before each
 instruction.
 
-What is new is told by identity: a tensor in place of another of the same shape is a change, and so
+What is new is decided by identity: a tensor in place of another of the same shape is a change, and so
 is one written in place.
 """
 
@@ -87,7 +87,7 @@ class StepRecorder:
         )
         self._null = require("torch._C._dynamo.eval_frame", "NULL_STACK_VALUE")
 
-    # what it is told
+    # what it is called with
 
     def instruction(self, frame: types.FrameType, offset: int) -> None:
         if not self.is_over:
@@ -101,7 +101,7 @@ class StepRecorder:
             return
         offset = max(
             (at for at in call.instructions if at <= offset), default=offset
-        )  # Python 3.12 tells that of a cache
+        )  # Python 3.12 says that of a cache
         if not _ends_a_loop(call, offset, error):
             self._add("an error in the bytecode", lambda: self._error(frame, call, offset, error))
 

@@ -2,7 +2,7 @@
 compiled.
 
 torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
-(torch/_dynamo/eval_frame.py). Their tree tells which check fails first (``check_verbose``), given
+(torch/_dynamo/eval_frame.py). Their tree shows which check fails first (``check_verbose``), given
 the locals of a call. Those can be made from the inputs for the function that is called with them.
 The functions it calls, and the rest of it after a graph break, take values that only a run
 computes: their guards are not asked.

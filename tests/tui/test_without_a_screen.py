@@ -15,8 +15,8 @@ from fx_explorer.analysis.documents import Document
 from fx_explorer.model import Graph, Outcome, OutcomeKind
 from fx_explorer.overview.outline import OutlineEntry
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.tui.content.destinations import History
 from fx_explorer.tui.content.live import Waiting
-from fx_explorer.tui.content.places import History
 from fx_explorer.tui.content.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.controllers.capturing import FileWatch
 from fx_explorer.tui.controllers.leaving import suggested_name

@@ -33,8 +33,8 @@ from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.links import ancestors
-from fx_explorer.tui.content.places import Entry
-from fx_explorer.tui.content.summary import line_summary, users_name
+from fx_explorer.tui.content.destinations import Entry
+from fx_explorer.tui.content.place_summary import line_summary, users_name
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.profile.figures import PlaceTime

@@ -105,7 +105,7 @@ class Comparisons:
             differences = await read_beside(
                 reader.path, partial(_differences, earlier, self._is_through(reader))
             )
-        from fx_explorer.tui.screens.differences import (
+        from fx_explorer.tui.screens.difference_screens import (
             ChangesScreen,  # not needed for the first paint
         )
 

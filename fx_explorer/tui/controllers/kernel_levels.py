@@ -244,7 +244,7 @@ class KernelLevels:
         """Show what each MLIR pass did to the selected kernel, in the configuration that is
         shown.
         """
-        from fx_explorer.tui.screens.differences import (
+        from fx_explorer.tui.screens.difference_screens import (
             PassesScreen,  # not needed for the first paint
         )
 

@@ -15,8 +15,8 @@ from textual.app import SuspendNotSupported
 from fx_explorer.analysis.documents import Place
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.content.destinations import Stop
 from fx_explorer.tui.content.long_work import FIND_READS
-from fx_explorer.tui.content.places import Stop
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.dialogs.choose import Choice, Chooser, Found, matching
@@ -26,7 +26,7 @@ from fx_explorer.tui.terminal.other_programs import editor_command, needs_termin
 if TYPE_CHECKING:
     from textual.app import App
 
-    from fx_explorer.tui.content.places import Entry
+    from fx_explorer.tui.content.destinations import Entry
 
 
 READ_S = 8

@@ -166,7 +166,7 @@ class InspectorLine(OneLine):
         elif place and (selection := linked_selection.selected_at(place)):
             with explained(self):
                 costs = linked.kernel_marks.words(selection.place)
-                from fx_explorer.tui.content.summary import (
+                from fx_explorer.tui.content.place_summary import (
                     summary,  # not needed for the first paint
                 )
 

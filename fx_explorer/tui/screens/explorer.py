@@ -26,8 +26,8 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import Keymap
+from fx_explorer.tui.content.destinations import History, Stop
 from fx_explorer.tui.content.live import Waiting
-from fx_explorer.tui.content.places import History, Stop
 from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of

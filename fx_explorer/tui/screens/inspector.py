@@ -14,7 +14,7 @@ from textual.widgets import Static
 from fx_explorer.analysis.documents import Place
 from fx_explorer.cut_text import cut_cells
 from fx_explorer.highlight import printable
-from fx_explorer.tui.content.places import Entry
+from fx_explorer.tui.content.destinations import Entry
 from fx_explorer.tui.dialogs.dialog import Dialog
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.keys import closing_bindings

@@ -20,9 +20,14 @@ from fx_explorer.instruments.bench.measure.agreement import (
     content,
     reference_of,
 )
-from fx_explorer.instruments.bench.measure.calls import Caller, NetworkState, observed, uncompiled
+from fx_explorer.instruments.bench.measure.calls import (
+    Caller,
+    NetworkState,
+    observed,
+    uncompiled,
+    with_sizes,
+)
 from fx_explorer.instruments.bench.measure.path_while_compiling import told_that_it_is_compiled
-from fx_explorer.instruments.bench.measure.sizes import with_sizes
 from fx_explorer.model import InputDim, InputSize
 from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.inputs import Arguments

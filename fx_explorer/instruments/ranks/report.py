@@ -12,7 +12,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, cache_in_words
-from fx_explorer.instruments.ranks.finding import RankFinding, rank_numbers
+from fx_explorer.instruments.ranks.finding import RankFinding, rank_numbers, waits
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.instruments.ranks.sentences import (
     agreed,
@@ -27,7 +27,6 @@ from fx_explorer.instruments.ranks.sentences import (
     left_out_words,
 )
 from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary, began_together
-from fx_explorer.instruments.ranks.waiting import waits
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.terminal import LEAST_PROSE
 from fx_explorer.output.text import Block

@@ -186,8 +186,13 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
 def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
     """Return the program as it is called, and what is to be told of it."""
-    from fx_explorer.instruments.bench.measure.calls import Caller, compiled, seed, uncompiled
-    from fx_explorer.instruments.bench.measure.sizes import with_sizes
+    from fx_explorer.instruments.bench.measure.calls import (
+        Caller,
+        compiled,
+        seed,
+        uncompiled,
+        with_sizes,
+    )
     from fx_explorer.program.calling import is_compiled, on_device, prepare_training
     from fx_explorer.program.exported_program import find_any_target
 

@@ -175,6 +175,9 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+# A scalar to go backward from.
+
+
 def find_loss(output: object) -> torch.Tensor | None:
     """Return the output's ``loss`` (attribute or key) if there is one, else the sum of its floating
     tensors that have a gradient.

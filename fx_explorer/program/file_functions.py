@@ -114,6 +114,9 @@ def _there_are(known: dict[str, GuardFilter]) -> str:
     )
 
 
+# Functions that are named with their file.
+
+
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 MOST_NAMES = 20

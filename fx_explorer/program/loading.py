@@ -224,6 +224,9 @@ def _is_main_guard(test: ast.expr) -> bool:
     return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
+# Texts that are run in place of files' own.
+
+
 _texts: dict[str, str] = {}
 """Real path → text."""
 

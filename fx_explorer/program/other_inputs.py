@@ -108,6 +108,9 @@ def _silent(activity: str) -> None:
     """Ignore the activity: whoever asks for inputs tells it."""
 
 
+# Another batch.
+
+
 def with_twice_the_batch(arguments: Arguments) -> Arguments:
     """Return the arguments with every tensor repeated whose first size is that of the first tensor.
     Raises TargetError when there is none.

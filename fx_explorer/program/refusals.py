@@ -113,6 +113,9 @@ def _not_theirs() -> tuple[str, ...]:
     return torch_folder, str(Path(__file__).parents[1]) + os.sep
 
 
+# A backend that returned nothing that can be called.
+
+
 _TORCHS_WORDS = "compiler_fn did not return callable"
 _COMPILER, _RESULT = "compiler_fn", "compiled_fn"
 """The variables of torch's frame."""

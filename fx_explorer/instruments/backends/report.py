@@ -200,6 +200,9 @@ FORMATS: dict[str, Callable[[str, Sequence[Summary], Sequence[GraphSupport]], st
 }
 
 
+# What backends beside Inductor published and ran.
+
+
 def backends_of_report(reader: SessionReader) -> list[Json]:
     """Return an object per backend that published something or was counted in its calls."""
     names = compilation_names(reader)
@@ -258,6 +261,9 @@ def _run(run: ToldRun) -> Json:
             for instruction in run.instructions
         ],
     }
+
+
+# Support and segments as tables.
 
 
 OPERATOR_COLUMNS = (

@@ -180,6 +180,9 @@ def _why_empty(reader: SessionReader) -> str:
     )
 
 
+# What a backend supports (view +).
+
+
 SUPPORT_COLUMNS = (
     TableColumn("operator or part", "function", min_width=16, max_width=40),
     TableColumn("calls", is_number=True, min_width=5, total=lambda value: f"{value:,.0f}"),

@@ -130,6 +130,9 @@ def end_session(writer: SessionWriter, *, was_stopped: bool) -> None:
     writer.set_meta("outcome", asdict(stopped if was_stopped else Outcome("finished")))
 
 
+# The options that say what a bench compares.
+
+
 DYNAMIC = {"none": None, "true": True, "false": False}
 
 

@@ -146,6 +146,9 @@ def why_no_time(reader: SessionReader) -> str:
     return "No time was measured: nothing was compiled."
 
 
+# The flame chart (view v w).
+
+
 FLAME_BAR_CELLS = 16
 PART_OF_SCREEN = 3
 
@@ -341,6 +344,9 @@ def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:
         if part.frame.kind == "line":
             sums[part.frame.name] = sums.get(part.frame.name, 0.0) + part.frame.duration_s
     return dict(sorted(sums.items(), key=lambda entry: -entry[1]))
+
+
+# The chart as SVG.
 
 
 SVG_COLOURS: dict[str, str] = {

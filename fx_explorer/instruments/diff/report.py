@@ -170,6 +170,9 @@ def _resources(
             )
 
 
+# As JSON.
+
+
 SCHEMA = "fx-explorer/diff/1"
 
 Json = dict[str, object]
@@ -273,6 +276,10 @@ def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[
     return [{"left": row.before, "right": row.after} for row in rows if row.sign != " "]
 
 
+# A pair of kernels for two GPUs: the estimated time of each, and what every configuration uses of
+# its GPU.
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigurationPair:
     """One set of options. A side is None where the autotuner would not try them."""
@@ -339,6 +346,9 @@ def resources_in_words(candidate: Candidate | None) -> str:
     said += [f"{build.shared_bytes:,} B shared"] if build.shared_bytes > 0 else []
     said += [f"{candidate.occupancy.share:.0%} occupied"] if candidate.occupancy else []
     return ", ".join(said)
+
+
+# Stages that backends published, paired by their names.
 
 
 _Key = tuple[str, str, str, int]

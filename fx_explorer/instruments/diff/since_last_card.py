@@ -272,6 +272,9 @@ def cause_alone(words: str) -> str:
     return _OF_ONE_RUN.sub("…", words)
 
 
+# What the user changed.
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedSource:
     """A source file that has another text now."""

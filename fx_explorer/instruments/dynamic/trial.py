@@ -170,6 +170,9 @@ def _sizes(
     ]
 
 
+# Marks on some sizes or numbers alone.
+
+
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 
 
@@ -222,6 +225,9 @@ async def try_marks(
 
 def _compilations(reader: SessionReader) -> int:
     return totals(reader).compilations
+
+
+# What came of trying each way.
 
 
 COLUMNS = (

@@ -116,6 +116,9 @@ def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence
     )
 
 
+# What is written to the user's files.
+
+
 def accept(fix: Fix) -> list[Path]:
     """Write it to each file that it edits, and return the backups. Nothing is written unless all of
     them are.

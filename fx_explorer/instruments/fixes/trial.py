@@ -320,6 +320,9 @@ def _times(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+# How likely a fix holds.
+
+
 Chance = Literal["holds", "likely", "expected", "less likely", "unlikely", "fails"]
 """``holds`` and ``fails``: it was tried, and is good, or refused. ``likely`` and ``unlikely``: the
 same fix of another line was. ``expected``: nothing is known against it. ``less likely``: a trial

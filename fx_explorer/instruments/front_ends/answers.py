@@ -114,6 +114,9 @@ def short_name(node: model.Node) -> str:
     return words[1] if words[0] in ("aten", "prims") and len(words) > 1 else words[-1]
 
 
+# Why a front end refused.
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     why: str

@@ -84,6 +84,9 @@ def guards_of(
     return reader.rows(model.Guard, offset=start, limit=limit, compilation=compilation)
 
 
+# Guards that saved code lacks.
+
+
 _FILTER_OF_SAVED_CODE = "aot_compile_fullgraph."
 """The function in torch/_dynamo/aot_compile.py that the filter is made in."""
 

@@ -214,6 +214,9 @@ def _of_library(name: str) -> list[str]:
     return [UNKNOWN_PADDING] if _PRODUCT.search(name) else []
 
 
+# The kernel to look below when nothing is selected.
+
+
 NONE_YET = "No kernel was generated in this session yet, so there is none to look below."
 FOR_THE_CPU = (
     "This session has no Triton kernels: its code is for the CPU. Capture it with --gpu "

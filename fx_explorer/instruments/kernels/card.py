@@ -61,6 +61,9 @@ def _real(device: str, properties: str) -> Gpu | None:
     return gpu_like(device, json.loads(properties)) if device else None
 
 
+# What cannot be known without the GPU.
+
+
 UNKNOWN_PICK = (
     "Which configuration the autotuner would pick is not known: it times them on the GPU. "
     "All of them are shown."

@@ -191,6 +191,9 @@ def microseconds(duration_s: float) -> str:
     return f"{value:,.0f} µs"
 
 
+# Occupancy.
+
+
 Limit = Literal["warps", "blocks", "registers", "shared"]
 
 LIMITS: tuple[Limit, ...] = get_args(Limit)

@@ -78,6 +78,9 @@ def _is_size(argument: model.Argument) -> bool:
     return isinstance(argument.get("value"), int) and not isinstance(argument.get("value"), bool)
 
 
+# Times of kernels in a profile.
+
+
 @dataclass(slots=True)
 class ProfiledKernel:
     """The time of one kernel in a profile."""
@@ -134,6 +137,9 @@ def profile_in_words(reader: SessionReader) -> str:
     elsewhere = max(0.0, profile.work_s - profile.joined_s)
     rest = f"; {run_time(elsewhere)} ran elsewhere (v g)" if elsewhere > 0 else ""
     return f"Times are those of {profile.file}, all steps together{rest}.{marks}{more}"
+
+
+# What a log says of how kernels were chosen.
 
 
 METRIC = "autotune_choices_stats"

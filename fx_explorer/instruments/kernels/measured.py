@@ -118,6 +118,9 @@ def _kept(session: Path, time: KernelTime, ceilings: tuple[CardCeiling, ...]) ->
         return replace(time, id=writer.add(time))
 
 
+# The speed of a measured kernel.
+
+
 NO_BYTES = "Inductor gave no estimate of the bytes it moves, so there are no GB/s."
 ZEROS = (
     "Its integers were zeros: what they index is one place, which makes reading it faster "

@@ -228,6 +228,9 @@ def pass_text(compiler_pass: Pass) -> str:
     return "\n".join(lines) + "\n"
 
 
+# A kernel that was built and launched on a real GPU.
+
+
 NOT_TIMED = "not timed"
 PICKED = "picked"
 
@@ -277,6 +280,9 @@ def _with_times(
         [*heading, "autotuner", ""],
         *([*line, *time] for line, time in zip(lines, times, strict=True)),
     ]
+
+
+# All kernels of a session: the columns of the app's view.
 
 
 COLUMNS = (

@@ -265,6 +265,9 @@ class _Places:
         return SourceLine(self._files.get(node.file, ""), node.line)
 
 
+# What each line takes.
+
+
 COMPILED_KINDS = (*WORK, "launch")
 """Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is
 of none, because it is not known what it takes uncompiled.
@@ -366,6 +369,9 @@ def _uncompiled(figures: LedgerFigures) -> dict[SourceLine, float]:
         took_s = operator.device_s if figures.is_on_gpu else operator.host_s
         found[line] = found.get(line, 0.0) + took_s
     return found
+
+
+# How much of what the machine can do a kernel reaches.
 
 
 GIGA, TERA = 1e9, 1e12

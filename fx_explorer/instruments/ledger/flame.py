@@ -230,6 +230,9 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
     )
 
 
+# The chart as SVG.
+
+
 def flame_svg(figures: LedgerFigures) -> str:
     """Return the picture."""
     root = flame(figures)
@@ -261,6 +264,9 @@ def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
         device_s = figures.entries[frame.steps[0]].step.device_s
         parts += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
     return parts
+
+
+# The chart as text.
 
 
 FILL, SAMPLE = "─", "█"
@@ -327,6 +333,10 @@ def _legend(figures: LedgerFigures, root: FlameFrame, width: int) -> Iterator[Te
             line = Text()
         line += Text.assemble("  " if line else "", (SAMPLE, COLOURS[kind]), words)
     yield line
+
+
+# Colours of a chart that is no widget: dark letters can be read on each of them, whatever lies
+# behind.
 
 
 COLOURS: dict[str, str] = {

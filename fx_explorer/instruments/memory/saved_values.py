@@ -241,6 +241,9 @@ def _saved_path(value: SavedValue, root: Root, named: Mapping[int, InputName]) -
     return root.path(name.module, name.kind, is_of_user=True)
 
 
+# Why a value is saved or computed again.
+
+
 _WORDS = {
     "forward RNG seed": "it is the seed of random numbers",
     "not in recomputable allowlist": "it is not among the operations that are cheap to recompute",

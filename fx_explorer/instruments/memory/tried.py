@@ -107,6 +107,9 @@ def _predicted(reader: SessionReader) -> tuple[Json, list[HeldLine]]:
     return memory_object(report), held_lines(report)
 
 
+# A step measured, each way in a process of its own as a bench starts them.
+
+
 ROUNDS = 8
 """Rounds in which the ways take turns."""
 
@@ -221,6 +224,9 @@ class _Measuring:
                 self._found[name] = replace(step, peak_bytes=news.peak_bytes)
             case _:
                 self._found[name] = replace(step, held=news.held)
+
+
+# The answer as text and JSON.
 
 
 SCHEMA = "fx-explorer/memory-trials/1"
@@ -383,6 +389,9 @@ def trials_json(budget_trials: BudgetTrials) -> str:
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:
     return {**asdict(step), "call_s": step.call_s} if step else None
+
+
+# A point for each budget, as SVG by matplotlib (the extra ``plots``).
 
 
 NOTHING = (

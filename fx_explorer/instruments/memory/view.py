@@ -279,6 +279,9 @@ def _why_empty(reader: SessionReader) -> str:
     return "Nothing is kept: the backward needs no value of the forward."
 
 
+# What a step holds, kernel after kernel.
+
+
 BAR_CELLS = 24
 
 BIGGEST = 15

@@ -202,6 +202,9 @@ def order_of(settings: Iterable[Setting]) -> list[Setting]:
     return sorted(settings, key=lambda setting: place.get(setting.full_name, len(place)))
 
 
+# Options by words of their names and of torch's help.
+
+
 def read_settings(reader: SessionReader) -> list[Setting]:
     """Return every option of the torch that captured the session; empty for a log.
 
@@ -261,6 +264,9 @@ def _rank(setting: Setting, words: list[str]) -> int:
         return _IN_FULL if first in (own_name, name) else 1 if own_name.startswith(first) else 2
     whole = f"{name} {setting.help.casefold()}"
     return _NAME_AND_HELP if all(word in whole for word in words) else _NO_MATCH
+
+
+# Options that the user set while a compilation waited.
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,9 @@ def _side_by_side(before: str, values: Sequence[str], means: Sequence[str]) -> l
     return lines
 
 
+# As JSON.
+
+
 Json = dict[str, object]
 
 

@@ -106,6 +106,9 @@ def _regions_without_calls(trace: Trace, thread: CpuThread, calls: set[int]) -> 
     return regions - holding
 
 
+# What generated code calls a kernel, and what a trace calls it: one key for both.
+
+
 _NUMBERED = re.compile(r"_\d+$")
 _OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(?P<library>\w+)\.(?P<name>\w+)(?:\.\w+)?$")
 
@@ -139,6 +142,9 @@ def without_number(key: str) -> str:
     which other kernels there are.
     """
     return _NUMBERED.sub("", key)
+
+
+# What ran outside of compiled graphs.
 
 
 OPTIMIZER = "Optimizer.step#"

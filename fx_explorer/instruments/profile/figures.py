@@ -220,6 +220,9 @@ class _Shares:
                 yield LineShare((paths[file], line), sums[False], sums[True])
 
 
+# The time at each place that a pane shows.
+
+
 SHARED, SIMILAR, PART = "~", "≈", "÷"
 """Signs before a time."""
 MEANINGS = {

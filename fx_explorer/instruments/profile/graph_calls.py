@@ -279,6 +279,9 @@ def around(trace: Trace, thread: int, event: int) -> Iterator[str]:
             yield trace.name(trace.threads[thread].names[one])
 
 
+# Which graph of the session a call is of.
+
+
 BY_NAME = 0.6
 """Share of the generated kernels that must be alike where the trace names the compiled function:
 every program has a ``0/0``, and the code of another process may differ in some kernels.

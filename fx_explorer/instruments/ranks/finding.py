@@ -123,6 +123,9 @@ def _ranges(ranks: list[int]) -> Iterator[str]:
             start = at + 1
 
 
+# Who waits for whom.
+
+
 NOTABLE_S = 0.5
 """Shorter waits are not told: ranks never come at once."""
 

@@ -133,6 +133,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
     ]
 
 
+# Which rank each file is of.
+
+
 @dataclass(frozen=True, slots=True)
 class Assigned:
     summaries: tuple[RankSummary, ...]
@@ -254,6 +257,9 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
     if len(missing) == 1:
         return [f"Rank {missing[0]} is missing: no file of it is here"]
     return [f"Ranks {rank_numbers(missing)} are missing: no files of them are here"]
+
+
+# A file that several ranks wrote into.
 
 
 MOST_APART = 256

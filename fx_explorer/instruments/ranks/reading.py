@@ -111,6 +111,9 @@ def opened(path: Path) -> Iterator[SessionReader]:
             yield reader
 
 
+# A session becomes the summary of a rank.
+
+
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
 """The graph of the first of them that there is stands for a compilation: what came later was made
 of it.

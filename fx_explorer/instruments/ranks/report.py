@@ -175,6 +175,9 @@ def _escaped(text: str) -> str:
     return text
 
 
+# As JSON.
+
+
 SCHEMA = "fx-explorer/ranks/1"
 
 
@@ -259,6 +262,9 @@ def _group(ranks: ComparedRanks, group: RankGroup) -> dict[str, object]:
             for compilation in group.first.compilations
         ],
     }
+
+
+# When each rank compiled.
 
 
 COMPILES, COMPILES_OTHERS, WAITS, FAILS, NOTHING = "█", "▓", "·", "x", " "

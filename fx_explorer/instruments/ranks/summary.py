@@ -149,6 +149,9 @@ def began_together(ranks: Iterable[RankSummary]) -> bool:
     )
 
 
+# Fingerprints.
+
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 _NUMBER = re.compile(r"(?<![\w.])-?(?:0x[0-9a-f]+|\d[\w.]*)")

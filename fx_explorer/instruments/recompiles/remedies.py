@@ -329,6 +329,9 @@ it.
 _SHAPE = re.compile(r"^\w+\[(?P<sizes>[\d, ]*)\]$")
 
 
+# The sizes of two calls, as a session has them.
+
+
 def sizes_then(
     reader: SessionReader,
     change: GuardChange,

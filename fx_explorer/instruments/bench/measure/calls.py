@@ -247,6 +247,9 @@ def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
 
 
+# The program of a contender.
+
+
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what the target gave to torch.compile, where the target itself is compiled already."""
     if not calling.is_compiled(function):
@@ -268,6 +271,9 @@ def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[
     arguments = with_guard_filter(compile_arguments(request))
     result: Callable[..., Any] = torch.compile(function, **arguments)
     return result
+
+
+# Example inputs at another size.
 
 
 def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list[str]]:

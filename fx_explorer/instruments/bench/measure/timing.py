@@ -136,6 +136,9 @@ def _compiled() -> int:
     return int(counters["frames"]["total"])
 
 
+# How long the processors take to share an operation.
+
+
 PIECE = 20_000
 """Elements for each thread: so few that sharing them takes about as long as adding them."""
 
@@ -164,6 +167,9 @@ def sharing_s() -> float:
             torch.add(values, 1.0, out=sums)
             took_s.append(time.perf_counter() - began)
     return median(took_s)
+
+
+# What an uncompiled call holds, by line.
 
 
 Place = tuple[str, int]

@@ -78,6 +78,9 @@ def _names(code: Code, statement: cst.With) -> str:
     return ", ".join(code.source(item.item) for item in statement.items)
 
 
+# ``try`` … ``except``.
+
+
 def fixes_of_try_blocks(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:

@@ -371,6 +371,9 @@ def condition(code: Code, test: cst.BaseExpression) -> str:
     return f"({text}).bool()"
 
 
+# Branches that compute more than ``torch.where`` should.
+
+
 def fixes_by_cond(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:

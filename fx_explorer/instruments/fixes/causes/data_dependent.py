@@ -219,6 +219,9 @@ def _is_operand(parent: cst.CSTNode | None) -> bool:
     )
 
 
+# Sizes that depend on a tensor's content.
+
+
 def fixes_of_unknown_sizes(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:

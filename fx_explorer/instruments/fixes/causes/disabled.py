@@ -93,6 +93,9 @@ def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:
 _RISK = "What was compiled of it no longer is. Good only where the breaks cost more than that."
 
 
+# One cut around several breaks.
+
+
 def fixes_by_single_cut(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:

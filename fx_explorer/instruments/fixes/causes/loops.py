@@ -214,6 +214,9 @@ def _returned(code: Code, loop: cst.While, name: str) -> str:
     return f"{name}.clone()" if any(isinstance(value, cst.Name) for value in given) else name
 
 
+# Generators and iterators.
+
+
 def fixes_of_generators(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:

@@ -86,6 +86,9 @@ def _as_tensor(code: Code, value: cst.BaseExpression) -> str:
     return _TO_NUMPY.sub("", code.source(value))
 
 
+# A call that computes on tensors as an operation of the graph.
+
+
 def fixes_by_custom_op(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
@@ -182,6 +185,9 @@ def _allowed(code: Code, opaque: OpaqueCall) -> Splice | None:
         "numpy."
     )
     return after_imports(code, line) if is_imported else None
+
+
+# Calls that Dynamo may not be able to look into.
 
 
 _EXPLAINED = (

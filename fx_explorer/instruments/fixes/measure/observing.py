@@ -379,6 +379,9 @@ def settings_of_process() -> dict[str, Any]:
     return found
 
 
+# Lookups of tensors in dictionaries and sets.
+
+
 class Lookups:
     """Counts lookups in a program that runs without torch.compile. Dynamo would see what is patched
     here.

@@ -271,6 +271,9 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
     return None
 
 
+# Which names are one object in one of two observations and not in the other.
+
+
 def identity_differences(
     before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
 ) -> Iterator[tuple[str, str]]:

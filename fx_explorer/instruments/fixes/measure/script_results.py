@@ -188,6 +188,9 @@ def _is_the_script(frame: FrameType) -> bool:
     return frame.f_code.co_name == _OF_MODULE and frame.f_globals.get("__name__") == "__main__"
 
 
+# Gradients that ``backward()`` leaves.
+
+
 MOST_BACKWARDS, MOST_BACKWARD_BYTES = 200, 256 * 2**20
 """Limits on what is kept: calls, and bytes of gradients. Later calls are only counted."""
 
@@ -293,6 +296,9 @@ def _some_of(gradient: torch.Tensor) -> torch.Tensor:
     if flat.numel() > MOST_ELEMENTS:
         return flat[:: -(-flat.numel() // MOST_ELEMENTS)].clone()
     return flat
+
+
+# What is given to ``torch.save``.
 
 
 MOST_SAVES, MOST_SAVE_BYTES = 50, 256 * 2**20

@@ -341,6 +341,9 @@ def _kinds(specs: list[Any]) -> dict[str, object]:
     return counts
 
 
+# The target as it was before the program called it.
+
+
 @dataclass(frozen=True, slots=True)
 class KeptTarget:
     """A copy of the target and its arguments, made before its first call. Each front end gets a

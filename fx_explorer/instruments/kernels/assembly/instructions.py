@@ -299,6 +299,9 @@ def mix_in_words(instruction_mix: InstructionMix) -> str:
     )
 
 
+# What an instruction does, in words.
+
+
 OPCODES = Path(__file__).parent / "opcodes"
 
 EXPLAINED_LEVELS: tuple[Level, ...] = ("ptx", "sass")

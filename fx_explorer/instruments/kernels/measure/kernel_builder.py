@@ -368,6 +368,9 @@ def with_resources(row: KernelBuild, built: Built) -> KernelBuild:
     )
 
 
+# Where Triton refuses the user's own kernel.
+
+
 _PLACE = re.compile(r"\bat (\d+):\d+:\n")
 """Matches the place in a message of ``CompilationError._format_message``
 (triton/compiler/errors.py). The function's text down to that line follows, and a ``^``.

@@ -143,6 +143,9 @@ def by_events(run: Run, prepare: Run, runs: int) -> list[float]:
     return [start.elapsed_time(end) / 1000 for start, end in zip(starts, ends, strict=True)]
 
 
+# The most that the card does.
+
+
 COPIED_BYTES = 1 << 30
 PART_OF_MEMORY = 16
 """A card that is small or in use copies at most this part (1/16) of its free memory."""

@@ -70,6 +70,9 @@ def _managers(frame: EnteredFrame) -> list[Callable[[dict[str, Any]], object]]:
     return []
 
 
+# The call of a kernel that does nothing.
+
+
 FEW, MANY = 1, 17
 KERNEL_CALLS = 5000
 

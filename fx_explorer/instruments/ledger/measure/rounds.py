@@ -158,6 +158,9 @@ def call_once(call: Call, clocks: Clocks) -> None:
         clocks.frames.is_looking = False
 
 
+# One call of the program with marks between its parts.
+
+
 Add = Callable[[RawTick], object]
 Call = Callable[[], object]
 
@@ -218,6 +221,9 @@ def without_collections() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# Calls while the profiler notes when the GPU does what.
 
 
 WARM_UP_CALLS, CALLS = 5, 30

@@ -216,6 +216,9 @@ def signature(ticks: Sequence[RawTick]) -> tuple[tuple[str, int], ...]:
     return tuple((kind, number) for _, kind, number in ticks)
 
 
+# Between which two kernels the GPU does nothing.
+
+
 LEAST_S = 0.5e-6
 """Kernels that are started one right after the other are about so far apart."""
 

@@ -49,12 +49,18 @@ class EarlierGraph:
     @cached_property
     def nodes(self) -> dict[int, torch.fx.Node]:
         """Return the nodes of the graph by the id of their row."""
-        return {row: node for recorded in self._whole for node, row in recorded.ids.items()}
+        nodes: dict[int, torch.fx.Node] = {}
+        for recorded in self._whole:
+            nodes.update((row, node) for node, row in recorded.ids.items())
+        return nodes
 
     @cached_property
     def holders(self) -> dict[int, RecordedGraph]:
         """Return the graph of each row."""
-        return {row: recorded for recorded in self._whole for row in recorded.ids.values()}
+        holders: dict[int, RecordedGraph] = {}
+        for recorded in self._whole:
+            holders.update(dict.fromkeys(recorded.ids.values(), recorded))
+        return holders
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
@@ -101,13 +107,13 @@ class EarlierGraph:
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
         """Return the rows by what ``key`` says of their nodes; those without are left out."""
-        found: dict[Any, list[int]] = defaultdict(list)
+        rows: dict[Any, list[int]] = defaultdict(list)
         for recorded in self._whole:
             for node, row in recorded.ids.items():
                 wanted = key(node)
                 if wanted is not None and wanted != ():
-                    found[wanted].append(row)
-        return found
+                    rows[wanted].append(row)
+        return rows
 
     # which of them a later node came from
 
@@ -131,12 +137,10 @@ class EarlierGraph:
         if not isinstance(made, torch.fx.Node) or not _are_alike(node_value(made), results):
             return row
         holder = self.holders[row]
-        choosing = [
-            user
-            for user in call.users
-            if user.target is operator.getitem and user.args[1] == index and user in holder.ids
-        ]
-        return holder.ids[choosing[0]] if choosing else row
+        for user in call.users:
+            if user.target is operator.getitem and user.args[1] == index and user in holder.ids:
+                return holder.ids[user]
+        return row
 
     def traced_from(self, node: torch.fx.Node) -> Rows:
         """Return the rows that ``node`` came from where torch traced a copy of this graph, which
@@ -161,9 +165,11 @@ class EarlierGraph:
         """
         names = _call_names(stack)
         while names:
-            found = self._by_calls.get(names, [])
-            certain = [row for row in found if row in among] or (found if len(found) == 1 else [])
-            if certain or found:
+            rows = self._by_calls.get(names, [])
+            certain = [row for row in rows if row in among]
+            if not certain and len(rows) == 1:
+                certain = rows
+            if certain or rows:
                 return tuple(certain)
             names = names[:-1]
         return ()
@@ -175,15 +181,17 @@ class EarlierGraph:
         row = self.graph.by_name.get(node.name)
         if row is None or node.op == "output":
             return ()
-        return (row,) if _is_copy(node, self.nodes[row]) else ()
+        if not _is_copy(node, self.nodes[row]):
+            return ()
+        return (row,)
 
     def inlined_as(self, node: torch.fx.Node) -> Rows:
         """Find rows by the very same value, which only one operation has made: a graph was put in
         the place of its call.
         """
         key = _value_key(node)
-        found = self._by_value.get(key, []) if key else []
-        return tuple(found) if len(found) == 1 else ()
+        rows = self._by_value.get(key, []) if key else []
+        return tuple(rows) if len(rows) == 1 else ()
 
     def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
         """Return the rows of the calls of a user's Triton kernel. Each call that Dynamo traced has
@@ -243,23 +251,29 @@ def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
     """Return the identity of the value that a call made. An operation in place may give the value
     it was given: the target distinguishes the two.
     """
-    value = node_value(node) if node.op in CALLS else None
-    return (id(value), str(node.target)) if isinstance(value, torch.Tensor) else None
+    if node.op not in CALLS:
+        return None
+    value = node_value(node)
+    if not isinstance(value, torch.Tensor):
+        return None
+    return id(value), str(node.target)
 
 
 def _line(node: torch.fx.Node) -> str | None:
     """Return the whole user stack of a call; None for inputs and the output, and where torch noted
     none.
     """
-    return node.meta.get("stack_trace") if node.op in CALLS else None
+    if node.op not in CALLS:
+        return None
+    return node.meta.get("stack_trace")
 
 
 def _are_alike(results: object, others: tuple[object, ...] | list[object]) -> bool:
     """Return whether two calls have as many results, of the same shapes."""
     if not isinstance(results, tuple | list) or len(results) != len(others):
         return False
-    shapes = [[getattr(one, "shape", None) for one in side] for side in (results, others)]
-    return shapes[0] == shapes[1]
+    shape = [getattr(result, "shape", None) for result in results]
+    return shape == [getattr(result, "shape", None) for result in others]
 
 
 def _call_names(stack: Iterable[tuple[str, object]]) -> tuple[str, ...]:
@@ -273,4 +287,6 @@ def _sources(node: torch.fx.Node) -> Iterator[Any]:
         source = pending.pop()
         yield source
         inner = source.from_node or []
-        pending.extend(reversed(inner if isinstance(inner, list) else [inner]))
+        if not isinstance(inner, list):
+            inner = [inner]
+        pending.extend(reversed(inner))

@@ -80,8 +80,8 @@ them.
 
 
 def _gpu_properties() -> dict[str, object]:
-    found = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return {name: getattr(found, name) for name in GPU_PROPERTIES if hasattr(found, name)}
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {name: getattr(properties, name) for name in GPU_PROPERTIES if hasattr(properties, name)}
 
 
 def changed_settings() -> str:
@@ -100,8 +100,5 @@ def _changed(module: Any) -> dict[str, Any]:
     """Return the entries of a config module (torch/utils/_config_module.py) whose value differs
     from the declared default.
     """
-    return {
-        name: getattr(module, name)
-        for name in sorted(module._config)
-        if not module._is_default(name)
-    }
+    names = [name for name in sorted(module._config) if not module._is_default(name)]
+    return {name: getattr(module, name) for name in names}

@@ -51,9 +51,10 @@ def snapshot_graph(graph: Graph) -> Graph:
     (torch/_functorch, ``frontend_utils.py``).
     """
     copied = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
-    found: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
     for node in graph.nodes:
-        found[node] = twin = copied.node_copy(node, found.__getitem__)
+        twin = copied.node_copy(node, copies.__getitem__)
+        copies[node] = twin
         twin.name = node.name
         if isinstance(node.meta.get("custom"), dict):
             twin.meta["custom"] = dict(node.meta["custom"])

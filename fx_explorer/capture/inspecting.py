@@ -166,7 +166,9 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
 
 
 def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], list[Any]]:
-    """Return a function that is called as Inductor's are: with a list of inputs, which it empties."""
+    """Return a function that is called as Inductor's are: with a list of inputs, which it
+    empties.
+    """
 
     def run(inputs: list[Any]) -> list[Any]:
         arguments = list(inputs)
@@ -228,8 +230,9 @@ def backward_at_once() -> contextlib.AbstractContextManager[object]:
     """
     from torch._functorch import config
 
-    has_option = hasattr(config, _AT_ONCE)
-    return configured(config, {_AT_ONCE: True}) if has_option else contextlib.nullcontext()
+    if not hasattr(config, _AT_ONCE):
+        return contextlib.nullcontext()
+    return configured(config, {_AT_ONCE: True})
 
 
 def _lower_backward_at_once(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
@@ -286,7 +289,8 @@ def _replace_while_lowering(
         @functools.wraps(original)
         def build(*args: Any, **kwargs: Any) -> Any:
             is_run = not getattr(_inside, "is_nested", False)
-            return original(*args, **kwargs) if is_run else replacement(*args, **kwargs)
+            called = original if is_run else replacement
+            return called(*args, **kwargs)
 
         return build
 

@@ -106,18 +106,20 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
         return tuple(same_call), "seq_nr"
     near = (row for input_node in node.all_input_nodes for row in earlier.copied_as(input_node))
     same_line = earlier.on_line(node.meta.get("stack_trace") or "", near)
-    return (same_line, "stack_trace") if same_line else (_matched_nodes(node, earlier), "identity")
+    if same_line:
+        return same_line, "stack_trace"
+    return _matched_nodes(node, earlier), "identity"
 
 
 def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
     """Return the calls that a pattern matched. For calls that are a pass's own work, return what
     they stand for.
     """
-    found: list[int] = []
+    rows: dict[int, None] = {}
     for old in replaced_by(node):
         if old.op in CALLS:
-            found += _same_node(old, earlier)[0] or _replaced_node(old, earlier)[0]
-    return tuple(dict.fromkeys(found))
+            rows |= dict.fromkeys(_same_node(old, earlier)[0] or _replaced_node(old, earlier)[0])
+    return tuple(rows)
 
 
 def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> Found:
@@ -125,17 +127,16 @@ def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> F
     AOTAutograd says.
     """
     description = node.meta.get("desc")
-    while (
-        type(description).__name__ == "SubclassGetAttrAOTInput"
-    ):  # one of the tensors in a tensor subclass
+    # It may be one of the tensors in a tensor subclass.
+    while type(description).__name__ == "SubclassGetAttrAOTInput":
         description = getattr(description, "base", None)
     index, target = getattr(description, "idx", None), str(getattr(description, "target", ""))
     if index is None and target in held:
         return (held[target],), "aot_input"
     is_input = type(description).__name__ in ("PlainAOTInput", "ParamAOTInput", "BufferAOTInput")
-    return (
-        (inputs[index],) if is_input and index is not None and index < len(inputs) else ()
-    ), "aot_input"
+    if is_input and index is not None and index < len(inputs):
+        return (inputs[index],), "aot_input"
+    return (), "aot_input"
 
 
 def _trace_back(
@@ -153,9 +154,8 @@ def _trace_back(
     made_from = earlier.made_from(node) or earlier.traced_from(node)
     if made_from:
         return made_from, "from_node"
-    if is_own_kernel(
-        node
-    ):  # of an autograd.Function, it is in a graph of Dynamo's nested in the one that was traced
+    # That of an autograd.Function is in a graph of Dynamo's nested in the one that was traced.
+    if is_own_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     same_number = seq_parents.get(node.meta.get("seq_nr", -1), ())
     keys: tuple[How, ...] = ("source_fn_stack", "fwd_source_fn_stack")

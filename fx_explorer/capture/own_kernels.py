@@ -58,14 +58,15 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     (``GraphLowering.run_node``, torch/_inductor/graph.py, begins with the node itself). What is
     fused into the kernel has its own origins.
     """
-    found: set[torch.fx.Node] = set()
-    for inner in (
-        inner for scheduler_node in scheduler_nodes for inner in scheduler_node.get_nodes()
-    ):
-        is_call = type(inner.node).__name__ == "UserDefinedTritonKernel"
-        calls = [node for node in inner.node.origins if is_own_kernel(node)]
-        found |= set(calls[:1]) if is_call else set(inner.node.origins) - set(calls)
-    return found
+    calling: set[torch.fx.Node] = set()
+    for scheduler_node in scheduler_nodes:
+        for inner in scheduler_node.get_nodes():
+            calls = [node for node in inner.node.origins if is_own_kernel(node)]
+            if type(inner.node).__name__ == "UserDefinedTritonKernel":
+                calling.update(calls[:1])
+            else:
+                calling |= set(inner.node.origins) - set(calls)
+    return calling
 
 
 def copied_lines(kernel: object, source: str) -> CopiedKernel:
@@ -123,18 +124,20 @@ class _KernelSource:
         block = "".join(linecache.getlines(file)[first - 1 : first - 1 + len(function.raw_src)])
         lines = textwrap.dedent(block).rstrip().split("\n")
         begins = next((i for i, line in enumerate(lines) if _NAME.match(line)), 0)
-        body = tuple(line if line.strip() else "" for line in lines[begins:])
-        return _KernelSource(function.fn.__name__, file, first + begins, body)
+        body = [line if line.strip() else "" for line in lines[begins:]]
+        return _KernelSource(function.fn.__name__, file, first + begins, tuple(body))
 
     def places_in(self, lines: list[str]) -> list[int]:
         """Return where in ``lines`` (from 0) the function is; under another name only if it is not
         there under its own.
         """
         head, *rest = self.body
-        starts = [
-            i
-            for i, line in enumerate(lines)
-            if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest
-        ]
+        starts = []
+        for i, line in enumerate(lines):
+            if _NAME.match(line) and lines[i + 1 : i + len(self.body)] == rest:
+                starts.append(i)
         named = [i for i in starts if lines[i] == head]
-        return named or [i for i in starts if _NAME.sub("def", lines[i]) == _NAME.sub("def", head)]
+        if named:
+            return named
+        head_without_name = _NAME.sub("def", head)
+        return [i for i in starts if _NAME.sub("def", lines[i]) == head_without_name]

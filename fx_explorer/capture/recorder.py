@@ -222,8 +222,10 @@ def _install(
 
 def _missing(error: Exception) -> str:
     """Say what this torch release lacks, by what was raised when it was looked for."""
-    is_name = isinstance(error, (ImportError, AttributeError))
-    message = one_line(str(error) if is_name else f"{type(error).__name__}: {error}")
+    if isinstance(error, (ImportError, AttributeError)):
+        message = one_line(str(error))
+    else:
+        message = one_line(f"{type(error).__name__}: {error}")
     return f"torch {torch.__version__} does not offer what this is read from ({message})"
 
 

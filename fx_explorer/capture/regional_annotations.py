@@ -99,22 +99,20 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
 
 def _label(written: object) -> str:
     name = written.get("inductor_region") if isinstance(written, dict) else written
-    return f'"{name}"' if isinstance(name, str) else "without a name"
+    if not isinstance(name, str):
+        return "without a name"
+    return f'"{name}"'
 
 
 def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
     """Return ``inductor_configs`` of the first node of a region that has some, inputs included:
     torch goes by that.
     """
-    values = ((node.meta.get("custom") or {}).get(KEY) for node in gm.graph.nodes)
-    return next(
-        (
-            dict(v["inductor_configs"])
-            for v in values
-            if isinstance(v, dict) and "inductor_configs" in v
-        ),
-        None,
-    )
+    for node in gm.graph.nodes:
+        value = (node.meta.get("custom") or {}).get(KEY)
+        if isinstance(value, dict) and "inductor_configs" in value:
+            return dict(value["inductor_configs"])
+    return None
 
 
 def written_value(value: object) -> object:

@@ -140,7 +140,7 @@ def callers(sources: Sources) -> tuple[Frame, ...]:
     The frames are read off the stack itself: the stack in torch's ``dynamo_start`` records lacks
     the two innermost callers (2.13; it counts frames of its own that are no longer there).
     """
-    found: list[Frame] = []
+    frames: list[Frame] = []
     frame: types.FrameType | None = sys._getframe()
     is_outside = False
     while frame is not None:
@@ -148,7 +148,7 @@ def callers(sources: Sources) -> tuple[Frame, ...]:
         is_dynamo = file == convert_frame.__file__
         if is_outside and not is_dynamo and not sources.is_torch(file):
             code = linecache.getline(file, frame.f_lineno).strip()
-            found.append(Frame(file, frame.f_lineno, frame.f_code.co_name, code))
+            frames.append(Frame(file, frame.f_lineno, frame.f_code.co_name, code))
         is_outside = is_outside or is_dynamo
         frame = frame.f_back
-    return tuple(reversed(found))
+    return tuple(reversed(frames))

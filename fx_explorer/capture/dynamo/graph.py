@@ -186,9 +186,8 @@ def _segment(
         for node in split.graph.nodes
         if node.op == "call_module"
     ]
-    label = bucket_label(
-        1 + next(at for at, one in enumerate(buckets) if one is bucket), len(buckets)
-    )
+    number = 1 + next(at for at, module in enumerate(buckets) if module is bucket)
+    label = bucket_label(number, len(buckets))
     return Segment(dynamo=_part(whole.dynamo, bucket), answerer=whole.answerer, bucket=label)
 
 

@@ -37,23 +37,22 @@ def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(InstructionTranslatorBase, "starts_line", lines.at_starts_line))
-        for translator, tell in (
+        for translator, notify in (
             (InliningInstructionTranslator, lines.returned),
             (InstructionTranslator, lines.ended),
         ):
             for opcode in RETURNS:
-                stack.enter_context(
-                    _told_first(translator.dispatch_table, dis.opmap.get(opcode), tell)
-                )
+                table, number = translator.dispatch_table, dis.opmap.get(opcode)
+                stack.enter_context(_notified_first(table, number, notify))
         yield
 
 
 @contextlib.contextmanager
-def _told_first(
-    table: list[Any], opcode: int | None, tell: Callable[[Any], None]
+def _notified_first(
+    table: list[Any], opcode: int | None, notify: Callable[[Any], None]
 ) -> Iterator[None]:
-    """Call ``tell`` inside the block before Dynamo handles an opcode. It handles them by a list of
-    functions.
+    """Call ``notify`` inside the block before Dynamo handles an opcode. It handles them by a list
+    of functions.
     """
     original = table[opcode] if opcode is not None else None
     if opcode is None or original is None:
@@ -62,7 +61,7 @@ def _told_first(
 
     @functools.wraps(original)
     def handle(translator: Any, instruction: Any) -> Any:
-        tell(translator)
+        notify(translator)
         return original(translator, instruction)
 
     table[opcode] = handle
@@ -97,12 +96,12 @@ class _Lines(threading.local):
     def at_starts_line(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def starts_line(translator: Any, lineno: int) -> Any:
-            found = original(translator, lineno)
+            result = original(translator, lineno)
             try:
                 self._came_to(translator)
             except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
                 self._recording.add_fault("the time of a line", "dynamo", error)
-            return found
+            return result
 
         return starts_line
 

@@ -47,9 +47,9 @@ def add_record(
     event = replace(
         event, compilation=recording.compilation_id(name), symbols=names, attempt=attempt
     )
-    told = recording.of(name).symbol_events
-    if event not in told:  # the same is asked again and again, at the same line
-        told.add(event)
+    events = recording.of(name).symbol_events
+    if event not in events:  # the same is asked again and again, at the same line
+        events.add(event)
         recording.writer.add(replace(event, stack=recording.sources.stack(user)))
 
 
@@ -109,9 +109,8 @@ def finish_symbols(recording: Recording, shapes: Any) -> None:
         symbol = by_name.get(row.name)
         if symbol is None:
             continue
-        sources = tuple(
-            dict.fromkeys((*row.sources, *map(name_of, shapes.var_to_sources.get(symbol, ()))))
-        )
+        names = map(name_of, shapes.var_to_sources.get(symbol, ()))
+        sources = tuple(dict.fromkeys((*row.sources, *names)))
         reach = shapes.var_to_range[symbol]
         became = shapes.replacements.get(symbol)
         row = replace(

@@ -42,9 +42,9 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
     """
     if recording.call_again is None:
         program = recording.live_guards.program
-        raise UsageError(
-            A_SCRIPT if program is not None and program.callable is None else NOTHING_CALLED
-        )
+        if program is not None and program.callable is None:
+            raise UsageError(A_SCRIPT)
+        raise UsageError(NOTHING_CALLED)
     try:
         from fx_explorer.capture.dynamo.bytecode.bytecode_debugger import BytecodeDebugger
     except MissingInTorch as error:
@@ -82,22 +82,23 @@ def _recorded(
 def _ended(run: BytecodeRun, recorder: StepRecorder, recording: Recording) -> BytecodeRun:
     sentences = [run.said] if run.said else []
     if not recorder.count:
-        sentences.insert(
-            0, NOTHING_RAN if recording.live_guards.all() else f"{NOTHING_RAN} {NOTHING_COMPILED}"
-        )
+        nothing = NOTHING_RAN
+        if not recording.live_guards.all():
+            nothing = f"{NOTHING_RAN} {NOTHING_COMPILED}"
+        sentences.insert(0, nothing)
     sentences += [
         f"{name} ran as Python: no guards of what was compiled held for this call."
         for name in recorder.as_python
     ]
-    is_cut = recorder.is_full and run.ended != "stopped"
-    return replace(
-        run, steps=recorder.count, ended="limit" if is_cut else run.ended, said=" ".join(sentences)
-    )
+    ended = run.ended
+    if recorder.is_full and ended != "stopped":
+        ended = "limit"
+    return replace(run, steps=recorder.count, ended=ended, said=" ".join(sentences))
 
 
 def in_words(run: BytecodeRun) -> str:
-    count = f"{run.steps:,} steps of Dynamo's bytecode recorded"
-    cut = (
-        ": that is the limit, and the program continued unrecorded" if run.ended == "limit" else ""
-    )
-    return " ".join(filter(None, [f"{count}{cut}.", run.said]))
+    """Return in a sentence how many steps were recorded, and how the run ended."""
+    sentence = f"{run.steps:,} steps of Dynamo's bytecode recorded"
+    if run.ended == "limit":
+        sentence += ": that is the limit, and the program continued unrecorded"
+    return " ".join(filter(None, [f"{sentence}.", run.said]))

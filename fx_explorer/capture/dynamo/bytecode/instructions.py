@@ -37,9 +37,9 @@ def stack_depths(code: types.CodeType) -> dict[int, int]:
     """Return offset of each instruction that can be reached → depth. It is empty when an
     instruction is reached with two depths: then none is sure.
     """
-    found = list(dis.get_instructions(code))
-    by_offset = {one.offset: one for one in found}
-    following = {one.offset: after.offset for one, after in itertools.pairwise(found)}
+    in_order = list(dis.get_instructions(code))
+    by_offset = {instruction.offset: instruction for instruction in in_order}
+    following = {before.offset: after.offset for before, after in itertools.pairwise(in_order)}
     depths: dict[int, int] = {}
     waiting = [(0, 0), *_handlers(code)]
     while waiting:
@@ -60,22 +60,22 @@ def _handlers(code: types.CodeType) -> Iterator[tuple[int, int]]:
 
 
 def _reached(
-    one: dis.Instruction, depth: int, following: dict[int, int]
+    instruction: dis.Instruction, depth: int, following: dict[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the instructions that may come next, each with the depth there."""
-    if one.opname not in _NEVER_GO_ON and one.offset in following:
-        yield following[one.offset], depth + effect(one, jumps=False)
-    if one.opcode in JUMPS:
-        yield int(one.argval), depth + effect(one, jumps=True)
+    if instruction.opname not in _NEVER_GO_ON and instruction.offset in following:
+        yield following[instruction.offset], depth + effect(instruction, jumps=False)
+    if instruction.opcode in JUMPS:
+        yield int(instruction.argval), depth + effect(instruction, jumps=True)
 
 
-def effect(one: dis.Instruction, *, jumps: bool = False) -> int:
+def effect(instruction: dis.Instruction, *, jumps: bool = False) -> int:
     """Return how many values more are on the stack after an instruction."""
-    if _CALLS_IN_TWO_PARTS and one.opname == "PRECALL":
+    if _CALLS_IN_TWO_PARTS and instruction.opname == "PRECALL":
         return 0
-    if _CALLS_IN_TWO_PARTS and one.opname == "CALL":
-        return -1 - int(one.arg or 0)
-    return dis.stack_effect(one.opcode, one.arg, jump=jumps)
+    if _CALLS_IN_TWO_PARTS and instruction.opname == "CALL":
+        return -1 - int(instruction.arg or 0)
+    return dis.stack_effect(instruction.opcode, instruction.arg, jump=jumps)
 
 
 # The instructions of a code object, alike for Python 3.10 to 3.13.
@@ -118,12 +118,12 @@ def handled(code: types.CodeType) -> dict[int, list[tuple[int, int]]]:
 
     Empty up to Python 3.10, where an instruction that is shown as a jump sets the handler up.
     """
-    found: dict[int, list[tuple[int, int]]] = {}
+    stretches: dict[int, list[tuple[int, int]]] = {}
     offsets = [instruction.offset for instruction in dis.get_instructions(code)]
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
         last = offsets[bisect.bisect_left(offsets, entry.end) - 1]
-        found.setdefault(entry.target, []).append((entry.start, last))
-    return found
+        stretches.setdefault(entry.target, []).append((entry.start, last))
+    return stretches
 
 
 def _own_line(instruction: Any) -> int:
@@ -141,12 +141,13 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
         return f"to {target}"
     if isinstance(instruction.argval, types.CodeType):  # its repr has an address
         return f"<code object {instruction.argval.co_name}>"
-    null, plus, name = instruction.argrepr.partition(
-        " + "
-    )  # up to 3.12 first what is pushed beside, later last
+    # Up to 3.12 what is pushed beside comes first, later last.
+    null, plus, name = instruction.argrepr.partition(" + ")
     if plus and null in ("NULL", "NULL|self"):
         return f"{name} + {null}"
-    return instruction.argrepr or ("" if instruction.arg is None else str(instruction.arg))
+    if instruction.argrepr:
+        return instruction.argrepr
+    return "" if instruction.arg is None else str(instruction.arg)
 
 
 MAX_COLUMNS = 6
@@ -193,12 +194,15 @@ def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
     for x, column in enumerate(columns):
         for arrow in column:
             _draw_upright(grid, x, arrow)
-    ends = {row for column in columns for arrow in column for row in arrow.ends}
+    ends: set[int] = set()
+    for arrow in arrows:
+        ends.update(arrow.ends)
     targets = {arrow.target for arrow in arrows}
-    return [
-        "".join(_to_the_right(cells) if row in ends else cells) + _tip(row, ends, targets)
-        for row, cells in enumerate(grid)
-    ]
+    texts = []
+    for row, cells in enumerate(grid):
+        drawn = _to_the_right(cells) if row in ends else cells
+        texts.append("".join(drawn) + _tip(row, ends, targets))
+    return texts
 
 
 def _arrows(jumps: Iterable[tuple[int, int]]) -> list[_Arrow]:
@@ -236,10 +240,13 @@ def _draw_upright(grid: list[list[str]], x: int, arrow: _Arrow) -> None:
 def _to_the_right(cells: Sequence[str]) -> list[str]:
     """Draw a line from the first end of an arrow in this row to the instruction."""
     start = next(x for x, cell in enumerate(cells) if cell not in " │")
-    return [*cells[: start + 1], *(_CROSSED.get(cell, cell) for cell in cells[start + 1 :])]
+    crossed = [_CROSSED.get(cell, cell) for cell in cells[start + 1 :]]
+    return [*cells[: start + 1], *crossed]
 
 
 def _tip(row: int, ends: set[int], targets: set[int]) -> str:
     if row in targets:
         return "▸"
-    return "─" if row in ends else " "
+    if row in ends:
+        return "─"
+    return " "

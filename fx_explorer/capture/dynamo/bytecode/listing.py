@@ -82,9 +82,13 @@ def _resumed_code(value: object) -> types.CodeType | None:
     """
     if not isinstance(value, types.FunctionType):
         return None
-    held = (cell.cell_contents for cell in value.__closure__ or ())
-    codes = (value.__code__, *(content for content in held if isinstance(content, types.CodeType)))
-    return next((code for code in codes if RESUME.match(code.co_name)), None)
+    if RESUME.match(value.__code__.co_name):
+        return value.__code__
+    for cell in value.__closure__ or ():
+        content = cell.cell_contents
+        if isinstance(content, types.CodeType) and RESUME.match(content.co_name):
+            return content
+    return None
 
 
 @contextlib.contextmanager
@@ -157,36 +161,30 @@ def listing(
     the compiled graph stands for, in words.
     """
     shown = list(_with_lines(instructions(code)))
-    row_of = {
-        instruction.offset: row
-        for row, instruction in enumerate(shown)
-        if isinstance(instruction, BytecodeInstruction)
-    }
+    row_of = {}
+    for number, instruction in enumerate(shown):
+        if isinstance(instruction, BytecodeInstruction):
+            row_of[instruction.offset] = number
+    of_bytecode = [row for row in shown if isinstance(row, BytecodeInstruction)]
     jumps = [
         (row_of[instruction.offset], row_of[instruction.target])
-        for instruction in shown
-        if isinstance(instruction, BytecodeInstruction) and instruction.target in row_of
+        for instruction in of_bytecode
+        if instruction.target in row_of
     ]
-    widths = _Widths(
-        len(str(max(row_of))),
-        min(WIDEST_OPNAME, max(len(i.opname) for i in shown if isinstance(i, BytecodeInstruction))),
-    )
+    longest = max(len(instruction.opname) for instruction in of_bytecode)
+    widths = _Widths(len(str(max(row_of))), min(WIDEST_OPNAME, longest))
     handlers = handled(code)
     rows = _heading(code)
     explained = _Explained(compilation, resume_names or {}, graph_lines)
-    for drawn, one in zip(gutter(len(shown), jumps), shown, strict=True):
-        if isinstance(one, int):
-            source = linecache.getline(code.co_filename, one).strip()
-            rows.append(ListingRow(f"{'':{widths.offset}} {drawn} # {one}  {source}".rstrip(), one))
+    for drawn, row in zip(gutter(len(shown), jumps), shown, strict=True):
+        if isinstance(row, int):
+            source = linecache.getline(code.co_filename, row).strip()
+            text = f"{'':{widths.offset}} {drawn} # {row}  {source}"
+            rows.append(ListingRow(text.rstrip(), row))
             continue
-        remarks = [explained.once(one.argument), _handles(handlers.get(one.offset, []))]
-        rows.append(
-            ListingRow(
-                _instruction_text(one, drawn, widths, "; ".join(filter(None, remarks))),
-                one.line,
-                one.offset,
-            )
-        )
+        remarks = [explained.once(row.argument), _handles(handlers.get(row.offset, []))]
+        text = _instruction_text(row, drawn, widths, "; ".join(filter(None, remarks)))
+        rows.append(ListingRow(text, row.line, row.offset))
     return rows
 
 
@@ -198,12 +196,14 @@ class _Widths:
     opname: int
 
 
-def _with_lines(found: Iterator[BytecodeInstruction]) -> Iterator[BytecodeInstruction | int]:
+def _with_lines(
+    bytecode: Iterator[BytecodeInstruction],
+) -> Iterator[BytecodeInstruction | int]:
     """Yield the instructions, and before each that begins another source line the number of that
     line.
     """
     line = 0
-    for instruction in found:
+    for instruction in bytecode:
         if instruction.line != line:
             line = instruction.line
             yield line
@@ -211,18 +211,17 @@ def _with_lines(found: Iterator[BytecodeInstruction]) -> Iterator[BytecodeInstru
 
 
 def _heading(code: types.CodeType) -> list[ListingRow]:
-    return (
-        [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)]
-        if RESUME.match(code.co_name)
-        else []
-    )
+    if not RESUME.match(code.co_name):
+        return []
+    return [ListingRow(f"# {code.co_name}: {plain_resume(code.co_name)}", 0)]
 
 
 def _instruction_text(
     instruction: BytecodeInstruction, drawn: str, widths: _Widths, remarks: str
 ) -> str:
-    argument = without_uuid(instruction.argument)
-    text = f"{instruction.offset:>{widths.offset}} {drawn} {instruction.opname:<{widths.opname}} {argument}".rstrip()
+    place = f"{instruction.offset:>{widths.offset}} {drawn}"
+    call = f"{instruction.opname:<{widths.opname}} {without_uuid(instruction.argument)}"
+    text = f"{place} {call}".rstrip()
     return f"{text}  # {remarks}" if remarks else text
 
 
@@ -238,14 +237,15 @@ class _Explained:
         self._compilation = compilation
         self._resume_names = resume_names
         self._graph_lines = graph_lines
-        self._told = {""}
+        self._written = {""}
 
     def once(self, argument: str) -> str:
-        found = remark(argument, self._compilation, self._resume_names, self._graph_lines)
-        if found in self._told:
+        """Return what a name stands for; empty when that was returned before."""
+        explanation = remark(argument, self._compilation, self._resume_names, self._graph_lines)
+        if explanation in self._written:
             return ""
-        self._told.add(found)
-        return found
+        self._written.add(explanation)
+        return explanation
 
 
 def _handles(stretches: list[tuple[int, int]]) -> str:
@@ -268,7 +268,9 @@ def remark(
         return "the module " + name.removeprefix("__import_").replace("_dot_", ".")
     if name.startswith("__builtins_dict__"):
         return "Python's builtins"
-    return "what the compiled graph returned" if name.startswith("graph_out_") else ""
+    if name.startswith("graph_out_"):
+        return "what the compiled graph returned"
+    return ""
 
 
 def plain_resume(name: str) -> str:
@@ -300,24 +302,23 @@ def link_calls(
 ) -> None:
     """Link these lines of the listing to every node of the graph."""
     nodes = list(graph.ids.values())
-    recording.writer.add_all(
-        LineNode(artifact, row, node, "call_site") for row in rows for node in nodes
-    )
+    links: list[LineNode] = []
+    for row in rows:
+        links += [LineNode(artifact, row, node, "call_site") for node in nodes]
+    recording.writer.add_all(links)
 
 
 def call_offsets(code: types.CodeType) -> list[int]:
     """Return the offsets of the instructions that fetch a compiled graph, and of those that call
     it.
     """
-    found = list(instructions(code))
+    bytecode = list(instructions(code))
     depths = stack_depths(code)
     offsets = []
-    for position, instruction in enumerate(found):
+    for position, instruction in enumerate(bytecode):
         if _loads_graph(instruction):
-            offsets += [
-                instruction.offset,
-                *itertools.islice(_calls_after(found, position, depths), 1),
-            ]
+            offsets.append(instruction.offset)
+            offsets += itertools.islice(_calls_after(bytecode, position, depths), 1)
     return offsets
 
 
@@ -328,31 +329,33 @@ def _loads_graph(instruction: BytecodeInstruction) -> bool:
 
 
 def _calls_after(
-    found: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]
+    bytecode: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]
 ) -> Iterator[int]:
     """Yield the offsets of the calls that may take what was loaded off the stack. The first is the
     one that does.
     """
-    for instruction, after in zip(found[loaded + 1 :], found[loaded + 2 :], strict=False):
-        lowest = depths.get(found[loaded].offset)
-        if (
-            lowest is not None
-            and instruction.opname.startswith("CALL")
-            and depths.get(after.offset, lowest + 2) <= lowest + 1
-        ):
-            yield instruction.offset
+    lowest = depths.get(bytecode[loaded].offset)
+    if lowest is None:
+        return
+    for instruction, after in zip(bytecode[loaded + 1 :], bytecode[loaded + 2 :], strict=False):
+        if instruction.opname.startswith("CALL"):
+            depth = depths.get(after.offset, lowest + 2)
+            if depth <= lowest + 1:
+                yield instruction.offset
 
 
 def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeType) -> list[int]:
     """Return the lines of the function of ``code`` that nodes of the graph come from, among them
     those that call what was inlined.
     """
-    own = {line for _, _, line in code.co_lines() if line}
+    of_function = {line for _, _, line in code.co_lines() if line}
     traces = {str(node.meta["stack_trace"]) for node in graph.ids if node.meta.get("stack_trace")}
-    frames = (frame for trace in traces for frame in recording.sources.parse(trace))
-    return sorted(
-        {frame.line for frame in frames if frame.file == code.co_filename and frame.line in own}
-    )
+    lines = set()
+    for trace in traces:
+        for frame in recording.sources.parse(trace):
+            if frame.file == code.co_filename and frame.line in of_function:
+                lines.add(frame.line)
+    return sorted(lines)
 
 
 def in_words(lines: Sequence[int]) -> str:
@@ -363,8 +366,11 @@ def in_words(lines: Sequence[int]) -> str:
             stretches[-1].append(line)
         else:
             stretches.append([line])
-    said = ", ".join(
-        f"{stretch[0]}-{stretch[-1]}" if len(stretch) > 1 else str(stretch[0])
-        for stretch in stretches
-    )
-    return f"line{'s' * (len(lines) > 1)} {said}" if said else ""
+    texts = []
+    for stretch in stretches:
+        first, last = stretch[0], stretch[-1]
+        texts.append(str(first) if first == last else f"{first}-{last}")
+    if not texts:
+        return ""
+    noun = "line" if len(lines) == 1 else "lines"
+    return f"{noun} {', '.join(texts)}"

@@ -152,19 +152,21 @@ class StepRecorder:
         call = self._calls.get(frame) or self._begin(frame)
         depth = call.depths.get(offset)
         stack = self._read_stack(frame, depth) if depth else []
-        now = {
-            name: self._seen(value, call, name)
-            for name, value in list(frame.f_locals.items())[:MAX_LOCALS]
-        }
-        texts = {name: one.text for name, one in now.items()}
-        now |= {f"[{i}]": self._seen(value, call, f"[{i}]") for i, value in enumerate(stack)}
+        values = list(frame.f_locals.items())[:MAX_LOCALS]
+        now = {name: self._seen(value, call, name) for name, value in values}
+        texts = {name: seen.text for name, seen in now.items()}
+        stack_texts = []
+        for i, value in enumerate(stack):
+            seen = self._seen(value, call, f"[{i}]")
+            now[f"[{i}]"] = seen
+            stack_texts.append(seen.text)
         changed = () if call.before is None else _changed(call.before, now)
         call.before = now
         return self._row(
             frame,
             call,
             offset,
-            stack=tuple(now[f"[{i}]"].text for i in range(len(stack))),
+            stack=tuple(stack_texts),
             is_stack_known=depth is not None,
             locals=self._recording.writer.text(json.dumps(texts, ensure_ascii=False)),
             changed=changed,
@@ -192,7 +194,7 @@ class StepRecorder:
             parent.number if parent else 0,
             self._recording.dynamo_bytecode.modified.get(code, NOT_RECORDED),
             stack_depths(code),
-            {one.offset: one for one in dis.get_instructions(code)},
+            {instruction.offset: instruction for instruction in dis.get_instructions(code)},
             _made_up_names(frame.f_globals, self._recording.resume_names),
         )
         return self._calls[frame]
@@ -201,32 +203,39 @@ class StepRecorder:
         outer = frame.f_back
         while outer is not None and outer not in self._calls:
             outer = outer.f_back
-        return self._calls[outer] if outer is not None else None
+        if outer is None:
+            return None
+        return self._calls[outer]
+
+
+_PLAIN = (bool, int, float, str, bytes)
+"""Types whose values are the same when they are written the same."""
 
 
 def _changed(before: Mapping[str, _Seen], now: Mapping[str, _Seen]) -> tuple[str, ...]:
-    gone = [name for name in before if name not in now]
-    return tuple(
-        [name for name, one in now.items() if name not in before or _differ(before[name], one)]
-        + gone
-    )
+    """Return the names whose value is another one than before, then those that are gone."""
+    changed = []
+    for name, seen in now.items():
+        if name not in before or _differ(before[name], seen):
+            changed.append(name)
+    changed += [name for name in before if name not in now]
+    return tuple(changed)
 
 
-def _differ(one: _Seen, other: _Seen) -> bool:
-    is_same = one.value is other.value or (
-        one.text == other.text and type(one.value) in (bool, int, float, str, bytes)
-    )
-    return not is_same or one.version != other.version or one.text != other.text
+def _differ(seen: _Seen, other: _Seen) -> bool:
+    if seen.version != other.version or seen.text != other.text:
+        return True
+    return seen.value is not other.value and type(seen.value) not in _PLAIN
 
 
 def _callee(call: _StepFrame, offset: int, stack: Sequence[object]) -> str:
     """Name the compiled graph or resume function that the instruction calls. It lies lowest of what
     a call takes off the stack.
     """
-    one = call.instructions.get(offset)
-    if one is None or not one.opname.startswith("CALL"):
+    instruction = call.instructions.get(offset)
+    if instruction is None or not instruction.opname.startswith("CALL"):
         return ""
-    lowest = max(0, len(stack) + effect(one) - 1)
+    lowest = max(0, len(stack) + effect(instruction) - 1)
     names = (_called_name(call, value) for value in stack[lowest : lowest + 2])
     return next(filter(None, names), "")
 
@@ -235,7 +244,9 @@ def _called_name(call: _StepFrame, value: object) -> str:
     if type(value) is types.FunctionType and RESUME.match(value.__code__.co_name):
         return value.__code__.co_name
     name = call.names.get(id(value), "")
-    return name if name.startswith("__compiled_fn_") else ""
+    if not name.startswith("__compiled_fn_"):
+        return ""
+    return name
 
 
 def _made_up_names(
@@ -244,11 +255,10 @@ def _made_up_names(
     """Return names for compiled graphs and resume functions (or what makes them, when they share
     variables), by ``id`` of the object.
     """
-    graphs = {
-        id(v): without_uuid(name)
-        for name, v in list(globals_.items())
-        if name.startswith("__compiled_fn_")
-    }
+    graphs = {}
+    for name, value in list(globals_.items()):
+        if name.startswith("__compiled_fn_"):
+            graphs[id(value)] = without_uuid(name)
     resumes = {id(globals_[name]): text for name, text in resume_names.items() if name in globals_}
     return {**resumes, **graphs}
 
@@ -257,10 +267,10 @@ def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
     """Return whether an error only says that an iterator is through: then nothing was raised in the
     program.
     """
-    one = call.instructions.get(offset)
-    return (
-        isinstance(error, StopIteration) and one is not None and one.opname in ("FOR_ITER", "SEND")
-    )
+    instruction = call.instructions.get(offset)
+    if not isinstance(error, StopIteration) or instruction is None:
+        return False
+    return instruction.opname in ("FOR_ITER", "SEND")
 
 
 # Values of the running program in words. No code of the program's runs for it, and nothing of it is
@@ -285,7 +295,9 @@ def in_short(value: object, names: Names, *, depth: int = 2) -> str:
     ``object of class Net``.
     """
     text = names.get(id(value)) or _text(value, names, depth)
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    if len(text) <= MAX_SHOWN:
+        return text
+    return text[: MAX_SHOWN - 1] + "…"
 
 
 def _text(value: Any, names: Names, depth: int) -> str:
@@ -295,7 +307,8 @@ def _text(value: Any, names: Names, depth: int) -> str:
     if kind is torch.Size:
         return repr(value)
     if kind is slice:
-        return f"slice({', '.join(in_short(one, names, depth=0) for one in (value.start, value.stop, value.step))})"
+        parts = [in_short(part, names, depth=0) for part in (value.start, value.stop, value.step)]
+        return f"slice({', '.join(parts)})"
     if kind is CodeType:
         return f"code of {value.co_name}"
     if issubclass(kind, ModuleType):
@@ -309,50 +322,55 @@ def _text(value: Any, names: Names, depth: int) -> str:
 
 def _container(value: Any, names: Names, depth: int) -> str:
     if type(value) is dict:
-        few = list(value.items())[:FEW_MEMBERS]
-        shown = [
-            f"{in_short(key, names, depth=0)}: {in_short(held, names, depth=depth)}"
-            for key, held in few
-        ]
-        return f"{{{_members(shown, len(value))}}}"
-    inside = _members(
-        [in_short(one, names, depth=depth) for one in value[:FEW_MEMBERS]], len(value)
-    )
-    return f"[{inside}]" if type(value) is list else f"({inside}{',' if len(value) == 1 else ''})"
+        pairs = []
+        for key, held in list(value.items())[:FEW_MEMBERS]:
+            written = in_short(key, names, depth=0)
+            pairs.append(f"{written}: {in_short(held, names, depth=depth)}")
+        return f"{{{_members(pairs, len(value))}}}"
+    members = [in_short(member, names, depth=depth) for member in value[:FEW_MEMBERS]]
+    inside = _members(members, len(value))
+    if type(value) is list:
+        return f"[{inside}]"
+    return f"({inside},)" if len(value) == 1 else f"({inside})"
 
 
 def _members(shown: list[str], count: int) -> str:
-    return ", ".join([*shown, *(["…"] if count > len(shown) else [])])
+    if count > len(shown):
+        return ", ".join([*shown, "…"])
+    return ", ".join(shown)
 
 
 def _tensor(value: Any) -> str:
     """Describe a tensor. One of the program's own class may run code even for its shape; if that
     fails, only its type is named.
     """
-    kind = "" if type(value) in (torch.Tensor, torch.nn.Parameter) else f"{type(value).__name__} "
+    is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     try:
         with torch._C.DisableTorchFunctionSubclass(), _disable_current_modes():
-            return f"{kind}{described(value)} {value.device}{'' if kind else _few(value)}"
+            if is_plain:
+                return f"{described(value)} {value.device}{_few(value)}"
+            return f"{type(value).__name__} {described(value)} {value.device}"
     except Exception:  # noqa: BLE001 - an exception in the program's class here is not the program's fault
         return f"object of class {type(value).__name__}"
 
 
 def _few(value: torch.Tensor) -> str:
     """Return the values of a small tensor, if they can be read without waiting for a device."""
-    if (
-        value.device.type != "cpu"
-        or value.layout != torch.strided
-        or value.is_quantized
-        or value.numel() > FEW_VALUES
-    ):
-        return ""
-    return f" {_numbers(value.tolist())}" if value.numel() else ""
+    is_readable = (
+        value.device.type == "cpu"
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and 0 < value.numel() <= FEW_VALUES
+    )
+    return f" {_numbers(value.tolist())}" if is_readable else ""
 
 
 def _numbers(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_numbers, value))}]"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
 
 
 def version_of(value: object) -> int:

@@ -24,7 +24,7 @@ from fx_explorer.capture.torch_compat.versions import (
 from fx_explorer.model import FilterAnswer
 
 
-class HeardFilter:
+class WatchedFilter:
     """A filter that is listened to. It answers what the filter answers."""
 
     def __init__(self, original: GuardFilter) -> None:

@@ -7,8 +7,9 @@ The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes 
 **What is measured** (``cost_ns``): one leaf alone, called from Python with the example value, the
 fastest of a few runs. A call from Python costs some 300 ns, far more than most checks, so the
 cheapest leaf of the tree is subtracted as its price (``less_the_call``): 0 means as cheap as
-comparing a type. Reaching the value is not in it. This tells which checks are dear, and is shown as a
-share of what all of them cost together (instruments/guards/guard_tree.py). That is ``tree_cost_ns``: the
+comparing a type. Reaching the value is not in it. This says which checks are expensive, and is
+shown as a share of what all of them cost together (instruments/guards/guard_tree.py). That is
+``tree_cost_ns``: the
 whole tree on the example inputs, when everything is in the processor's caches. torch's own figure
 (``guard_latency_us``) is of one run with the caches emptied: the worst case.
 """
@@ -53,10 +54,9 @@ def leaves(root: Any) -> Iterator[Leaf]:
 def _of_node(node: Any, seen: list[Any]) -> Iterator[Leaf]:
     value_type = _type_name(node.get_type_of_guarded_value())
     for check in node.get_leaf_guards():
-        if not callable(
-            check
-        ):  # a relation: it hangs on each of its values. The other leaves are many, each on one node
-            if any(check is one for one in seen):
+        # A relation hangs on each of its values. The other leaves are many, each on one node.
+        if not callable(check):
+            if any(check is before for before in seen):
                 continue
             seen.append(check)
         yield Leaf(
@@ -73,13 +73,17 @@ def _of_node(node: Any, seen: list[Any]) -> Iterator[Leaf]:
 def _children(node: Any) -> Iterator[Any]:
     if hasattr(node, "get_key_value_managers"):  # a dict whose keys are checked too
         for _, pair in sorted(node.get_key_value_managers().items()):
-            yield from (one for one in pair if one is not None)
+            for child in pair:
+                if child is not None:
+                    yield child
     yield from node.get_child_managers()
 
 
 def _type_name(value_type: type) -> str:
     name = value_type.__qualname__
-    return name if value_type.__module__ == "builtins" else f"{value_type.__module__}.{name}"
+    if value_type.__module__ == "builtins":
+        return name
+    return f"{value_type.__module__}.{name}"
 
 
 @dataclass(frozen=True, slots=True)

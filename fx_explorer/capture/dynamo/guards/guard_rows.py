@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._dynamo.guards import CheckFunctionManager
 
-from fx_explorer.capture.dynamo.guards.guard_filters import HeardFilter, answers
+from fx_explorer.capture.dynamo.guards.guard_filters import WatchedFilter, answers
 from fx_explorer.capture.dynamo.guards.guard_leaves import (
     ExampleValues,
     Leaf,
@@ -52,6 +52,8 @@ _STATE_GUARDS = {
 
 
 def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record the guards of each compiled code when torch makes its tree of checks."""
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
 
@@ -59,16 +61,15 @@ def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
         def __init__(self: Any, f_code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:
             given = signature.bind(self, f_code, output_graph, *args, **kwargs)
             in_force = given.arguments.get(GUARD_FILTER)
-            heard = HeardFilter(in_force) if in_force else None
-            if heard:
-                given.arguments[GUARD_FILTER] = heard
+            watched = WatchedFilter(in_force) if in_force else None
+            if watched:
+                given.arguments[GUARD_FILTER] = watched
             original(*given.args, **given.kwargs)
-            if (
-                not recording.compilation_name()
-            ):  # guards that are loaded, of a function that was compiled elsewhere
+            # Guards that are loaded are of a function that was compiled elsewhere.
+            if not recording.compilation_name():
                 return
             with recording.noting("guards", "dynamo"):
-                add_guards(recording, f_code, output_graph, self.guard_manager, heard)
+                add_guards(recording, f_code, output_graph, self.guard_manager, watched)
             with recording.noting("dynamic sizes", "dynamo"):
                 finish_symbols(recording, output_graph.shape_env)
 
@@ -82,28 +83,27 @@ def add_guards(
     code: Any,
     output_graph: Any,
     manager: Any,
-    heard: HeardFilter | None = None,
+    watched: WatchedFilter | None = None,
 ) -> None:
     """Add the guards that Dynamo asked for, the checks of torch's tree with the guard each is for,
-    and what they cost. The tree is kept, so that other inputs can be asked about. ``heard`` is the
-    filter that the tree was made with.
+    and what they cost. The tree is kept, so that other inputs can be asked about. ``watched`` is
+    the filter that the tree was made with.
     """
-    asked = sorted(
-        output_graph.guards, key=lambda guard: guard.sort_key()
-    )  # comparing them asks for both keys each time
-    parts = [part for leaf in leaves(manager.root) for part in _parts(leaf)]
-    dropped = {i for i, guard in enumerate(asked) if heard and heard.has_dropped(guard)}
+    # By a key: comparing two guards asks for the keys of both each time.
+    asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())
+    parts: list[_Part] = []
+    for leaf in leaves(manager.root):
+        parts += _parts(leaf)
+    dropped = {i for i, guard in enumerate(asked) if watched and watched.has_dropped(guard)}
     owners = _Owners(asked, dropped)
     numbers = [owners.of(part) for part in parts]
     owned: dict[int, list[_Part]] = {}
     for number, part in zip(numbers, parts, strict=True):
         owned.setdefault(number, []).append(part)
-    rows = [
-        _guard_row(
-            recording, i, guard, owned.get(i, []), heard.name if heard and i in dropped else ""
-        )
-        for i, guard in enumerate(asked)
-    ]
+    rows = []
+    for i, guard in enumerate(asked):
+        dropped_by = watched.name if watched and i in dropped else ""
+        rows.append(_guard_row(recording, i, guard, owned.get(i, []), dropped_by))
     ids = _add(recording, rows)
     made = _Checks(recording, code, output_graph.local_scope, manager).rows(
         parts, numbers, asked, ids
@@ -113,7 +113,7 @@ def add_guards(
     _keep(recording, code, output_graph.local_scope, manager, checks)
     cost = tree_cost_ns(manager.root, output_graph.local_scope)
     recording.writer.add(Metric(0, recording.compilation_id(), "guard_check_ns", json.dumps(cost)))
-    if recording.request.ledger and not heard:
+    if recording.request.ledger and not watched:
         with recording.noting("what guard filters would drop", "dynamo"):
             name = recording.compilation_name()
             recording.writer.add_all(
@@ -134,11 +134,10 @@ def _keep(
         for key in check_keys(check):
             rows.setdefault(key, check)
     name, compilation = recording.compilation_name(), recording.compilation_id()
-    wanted = (
-        *code.co_freevars,
-        *(name for name in code.co_varnames[:1] if isinstance(f_locals.get(name), torch.nn.Module)),
-    )
-    kept = {name: held(f_locals[name]) for name in wanted if name in f_locals}
+    first = code.co_varnames[:1]
+    modules = [name for name in first if isinstance(f_locals.get(name), torch.nn.Module)]
+    wanted = [*code.co_freevars, *modules]
+    kept = {variable: held(f_locals[variable]) for variable in wanted if variable in f_locals}
     tree = LiveTree(compilation, recording.row(name).name, code, CallState.now(), rows, kept)
     recording.live_guards.add(manager, tree)
 
@@ -179,12 +178,9 @@ def _parts(leaf: Leaf) -> Iterator[_Part]:
         for position, (code, note) in enumerate(split):
             yield _Part(leaf, (code,), note, position == 0)
     else:
-        yield _Part(
-            leaf,
-            tuple(dict.fromkeys(code for code, _ in split)),
-            split[0][1] if split else "",
-            True,
-        )
+        conditions = tuple(dict.fromkeys(code for code, _ in split))
+        note = split[0][1] if split else ""
+        yield _Part(leaf, conditions, note, True)
 
 
 def _without_note(text: str) -> tuple[str, str]:
@@ -219,16 +215,20 @@ class _Owners:
         else:
             source = leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
         kind = leaf.kind if source else _STATE_GUARDS.get(leaf.kind, leaf.kind)
-        candidates = (
-            self._by_code.get(part.code, -1),
-            self._by_code.get(part.conditions[0], -1) if part.conditions else -1,
-            self._by_kind.get((kind, source), -1),
-            self._by_source.get(source, -1) if callable(leaf.check) else -1,
-            # Relations are checked last; those that bound one size on both sides stand in one
-            # condition there, not in two.
-            self._by_kind.get((SHAPES, ""), -1) if not leaf.source else -1,
-        )
-        return next((i for i in candidates if i >= 0), -1)
+        candidates = [self._by_code.get(part.code, -1)]
+        if part.conditions:
+            candidates.append(self._by_code.get(part.conditions[0], -1))
+        candidates.append(self._by_kind.get((kind, source), -1))
+        if callable(leaf.check):
+            candidates.append(self._by_source.get(source, -1))
+        # Relations are checked last; those that bound one size on both sides stand in one
+        # condition there, not in two.
+        if not leaf.source:
+            candidates.append(self._by_kind.get((SHAPES, ""), -1))
+        for number in candidates:
+            if number >= 0:
+                return number
+        return -1
 
 
 # rows
@@ -237,12 +237,19 @@ class _Owners:
 def _guard_row(
     recording: Recording, position: int, guard: Any, parts: list[_Part], dropped_by: str
 ) -> Guard:
-    checked = [condition for part in parts for condition in part.conditions]
+    checked: list[str] = []
+    for part in parts:
+        checked += part.conditions
     kind = guard.create_fn_name()
-    codes = guard.code_list or checked if kind == SHAPES else (*checked, *(guard.code_list or ()))
+    if kind == SHAPES:
+        codes = guard.code_list or checked
+    else:
+        codes = [*checked, *(guard.code_list or ())]
     code = " and ".join(dict.fromkeys(codes))
+    file, number, line = "", 0, ""
     user = _user_frame(recording, guard.user_stack or ())
-    line = user.line if user is not None else ""
+    if user is not None:
+        file, number, line = user.filename, user.lineno or 0, user.line
     return Guard(
         0,
         recording.compilation_id(),
@@ -251,17 +258,18 @@ def _guard_row(
         name_of(guard),
         code,
         verbose=f"# {line}" if line else "",
-        file=user.filename if user is not None else "",
-        line=user.lineno or 0 if user is not None else 0,
+        file=file,
+        line=number,
         dropped_by=dropped_by,
     )
 
 
 def _user_frame(recording: Recording, stack: Sequence[Any]) -> Any:
     """Return the innermost frame outside torch, else the innermost; None without a stack."""
-    is_torch = recording.sources.is_torch
-    outside = (frame for frame in reversed(stack) if not is_torch(frame.filename))
-    return next(outside, stack[-1] if stack else None)
+    for frame in reversed(stack):
+        if not recording.sources.is_torch(frame.filename):
+            return frame
+    return stack[-1] if stack else None
 
 
 _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
@@ -304,12 +312,12 @@ class _Checks:
             cost_ns(part.leaf.check, value) if part.is_first else 0.0
             for part, value in zip(parts, values, strict=True)
         ]
-        guards = [(asked[number], ids[number]) if number >= 0 else (None, 0) for number in numbers]
-        of_each = zip(parts, values, less_the_call(costs), guards, strict=True)
-        return [
-            self._row(i, part, value, cost, *guard)
-            for i, (part, value, cost, guard) in enumerate(of_each)
-        ]
+        rows = []
+        for i, cost in enumerate(less_the_call(costs)):
+            number = numbers[i]
+            guard, guard_id = (asked[number], ids[number]) if number >= 0 else (None, 0)
+            rows.append(self._row(i, parts[i], values[i], cost, guard, guard_id))
+        return rows
 
     def _row(
         self, position: int, part: _Part, value: Any, cost: float, guard: Any, guard_id: int
@@ -348,7 +356,9 @@ class _Checks:
             return "library" if _LIBRARY.match(name) else "global"
         if name in self._closure:
             return "closure"
-        return "module" if isinstance(self._locals.get(name), torch.nn.Module) else "argument"
+        if isinstance(self._locals.get(name), torch.nn.Module):
+            return "module"
+        return "argument"
 
     def _place(self, part: _Part, guard: Any) -> _Place:
         """Return the user's line: that of the guard, or of torch's remark (for a relation between
@@ -359,7 +369,8 @@ class _Checks:
         user = _user_frame(self._recording, stack)
         if user is not None:
             frames = (
-                Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in stack
+                Frame(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
+                for frame in stack
             )
             return _Place(user.filename, user.lineno or 0, sources.stack(frames))
         noted = _NOTED_LINE.search(bounded(part.note))

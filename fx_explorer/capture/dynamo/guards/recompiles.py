@@ -98,14 +98,9 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
     if failed.startswith("GLOBAL_STATE"):
         return _global_state(failed)
     mapping = dict_of(failed)
-    found = scope.value(mapping).value if mapping else None
-    if isinstance(found, dict | types.MappingProxyType):
-        asked = (
-            part.partition("  # ")[0].rstrip()
-            for leaf in leaves(manager.root)
-            for part in leaf.parts
-        )
-        return keys_change(mapping, found, asked, described)
+    value = scope.value(mapping).value if mapping else None
+    if isinstance(value, dict | types.MappingProxyType):
+        return keys_change(mapping, value, _conditions(manager), described)
     gone = _GONE_ATTRIBUTE.match(bounded(failed))
     if gone:
         return GuardedValue(_owner(scope, gone["source"]))
@@ -118,12 +113,18 @@ def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
         return GuardedValue(
             expressions[0], _matched_object(manager, expressions[0], failed), values[0].described
         )
-    told = (
-        f"{name} = {value.described}"
-        for name, value in zip(expressions, values, strict=True)
-        if value.is_known
-    )
-    return GuardedValue(", ".join(expressions), new=", ".join(told))
+    known = []
+    for name, looked_up in zip(expressions, values, strict=True):
+        if looked_up.is_known:
+            known.append(f"{name} = {looked_up.described}")
+    return GuardedValue(", ".join(expressions), new=", ".join(known))
+
+
+def _conditions(manager: Any) -> Iterator[str]:
+    """Yield the conditions of all checks of a tree, without torch's remarks."""
+    for leaf in leaves(manager.root):
+        for part in leaf.parts:
+            yield part.partition("  # ")[0].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,9 @@ class _GuardedNow:
 
     @property
     def described(self) -> str:
-        return described(self.value) if self.is_known else ""
+        if not self.is_known:
+            return ""
+        return described(self.value)
 
 
 _UNKNOWN = _GuardedNow(is_known=False)
@@ -209,8 +212,9 @@ def looked_at(part: str) -> list[str]:
     both sides of ``L['a'] is L['b']``.
     """
     check = _CHECK.match(part)
+    source = check["source"] if check else part.strip()
     try:
-        tree = ast.parse(check["source"] if check else part.strip(), mode="eval").body
+        tree = ast.parse(source, mode="eval").body
     except SyntaxError:
         return []
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
@@ -218,7 +222,10 @@ def looked_at(part: str) -> list[str]:
     sides = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
     reading = [side for side in sides if _reads_the_program(side)]
     if not all(_is_one_value(side) for side in reading):
-        reading = [source for side in reading for source in _sources(side)]
+        sources: list[ast.expr] = []
+        for side in reading:
+            sources += _sources(side)
+        reading = sources
     return list(dict.fromkeys(ast.unparse(node) for node in reading))
 
 
@@ -260,11 +267,12 @@ def _matched_object(manager: Any, source: str, part: str) -> str:
     references to such objects.
     """
     local = _LOCAL.match(source)
-    if local and part.startswith("___check_obj_id"):
-        reference = manager.id_matched_objs.get(local[1])
-    else:
-        reference = None
-    return described(reference()) if reference is not None and reference() is not None else ""
+    if not local or not part.startswith("___check_obj_id"):
+        return ""
+    reference = manager.id_matched_objs.get(local[1])
+    if reference is None or reference() is None:
+        return ""
+    return described(reference())
 
 
 def _global_state(part: str) -> GuardedValue:
@@ -296,7 +304,9 @@ _WRITTEN_KEY = r"'[^']*'|\"[^\"]*\"|-?\d+"
 def dict_of(part: str) -> str:
     """Return ``L['d']`` for a guard about its keys; empty for another guard."""
     match = _OF_A_DICT.match(bounded(part))
-    return next((source for source in match.groups() if source), "") if match else ""
+    if not match:
+        return ""
+    return next(filter(None, match.groups()), "")
 
 
 def keys_change(
@@ -326,21 +336,25 @@ def _keys(value: object) -> list[Any] | None:
     """
     if isinstance(value, types.MappingProxyType):
         return list(value)
-    return list(dict.keys(value)) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return list(dict.keys(value))
+    return None
 
 
 def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
     """Return the keys that the guards asked for; None where torch guarded none by its value: the
     keys may be objects.
     """
-    found: dict[int, object] = {}
+    keys: dict[int, object] = {}
     for code in guards:
         key, mapping = _KEY.match(bounded(code)), _MAPPING.match(bounded(code))
         if key and key["source"] == source:
-            found[int(key["position"])] = _literal(key["key"])
+            keys[int(key["position"])] = _literal(key["key"])
         elif mapping and mapping["source"] == source:
             return list(_literal(mapping["keys"]))
-    return [found[position] for position in sorted(found)] if found else None
+    if not keys:
+        return None
+    return [keys[position] for position in sorted(keys)]
 
 
 def _keys_looked_at(source: str, guards: Iterable[str]) -> list[object] | None:
@@ -349,11 +363,11 @@ def _keys_looked_at(source: str, guards: Iterable[str]) -> list[object] | None:
     """
     count, keys = 0, dict[object, None]()
     for code in guards:
-        counted = re.match(rf"len\({re.escape(source)}\) [!=]= (\d+)$", code)
-        count = int(counted[1]) if counted else count
-        keys |= dict.fromkeys(
-            map(_literal, re.findall(rf"{re.escape(source)}\[({_WRITTEN_KEY})\]", code))
-        )
+        length = re.match(rf"len\({re.escape(source)}\) [!=]= (\d+)$", code)
+        if length:
+            count = int(length[1])
+        written = re.findall(rf"{re.escape(source)}\[({_WRITTEN_KEY})\]", code)
+        keys |= dict.fromkeys(map(_literal, written))
     return list(keys) if len(keys) == count else None
 
 

@@ -111,10 +111,10 @@ def _wrapped(recording: Recording, called: Any) -> LiveTree | None:
     """Return the guards of a callable that torch wraps in a function of its own to compile it, such
     as torch.nn's own forward.
     """
-    trees = (
-        tree for tree in recording.live_guards.all() if tree.code in wrap_inline.__code__.co_consts
-    )
-    return next((tree for tree in trees if tree.still_there().get("fn") is called), None)
+    for tree in recording.live_guards.all():
+        if tree.code in wrap_inline.__code__.co_consts and tree.still_there().get("fn") is called:
+            return tree
+    return None
 
 
 def _first_frame(
@@ -149,11 +149,11 @@ def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...
         for name in ("_call_impl", "_wrapped_call_impl"):
             yield from _functions(getattr(called, name))
     elif isinstance(called, types.MethodType):
-        yield from (
-            (function, (called.__self__, *more)) for function, more in _functions(called.__func__)
-        )
+        for function, more in _functions(called.__func__):
+            yield function, (called.__self__, *more)
     elif isinstance(called, functools.partial):
-        yield from ((function, (*more, *called.args)) for function, more in _functions(called.func))
+        for function, more in _functions(called.func):
+            yield function, (*more, *called.args)
     elif isinstance(called, types.FunctionType):
         yield called, ()
     elif isinstance(method := vars(type(called)).get("__call__"), types.FunctionType):
@@ -161,8 +161,13 @@ def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {name: value for name, cell in cells if (value := _content(cell)) is not None}
+    """Return the variables of a closure that have a value."""
+    values = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        value = _content(cell)
+        if value is not None:
+            values[name] = value
+    return values
 
 
 def _content(cell: types.CellType) -> Any:
@@ -216,18 +221,15 @@ def _answer(
     answer = GuardAnswer(0, 0, "", tree.compilation, "accepted")
     try:
         with tree.state.in_force():
-            found = manager.check_verbose(f_locals)
-            if found.result:
-                failed = ""
-            else:
-                failed = _first_that_fails(manager, f_locals, found.verbose_code_parts)
-    except Exception as error:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
-        return replace(
-            answer,
-            answer="not_asked",
-            reason=one_line(f"its guards raise {type(error).__name__}: {error}"),
-        )
-    if found.result:
+            result = manager.check_verbose(f_locals)
+            failed = ""
+            if not result.result:
+                failed = _first_that_fails(manager, f_locals, result.verbose_code_parts)
+    # It compares objects of the program, and their methods may raise anything.
+    except Exception as error:  # noqa: BLE001
+        reason = one_line(f"its guards raise {type(error).__name__}: {error}")
+        return replace(answer, answer="not_asked", reason=reason)
+    if result.result:
         scope = GuardScope(manager, f_locals)
         check = next((check for check in late if scope.fails(check.code)), None)
         if check is None:
@@ -260,7 +262,9 @@ def keys_of(failed: str) -> tuple[str, ...]:
     if failed.startswith("Duplicate tensor"):
         return ("NO_TENSOR_ALIASING",)
     source = tensor_source(failed)
-    return (f"TENSOR_MATCH {source}",) if source else (failed.partition("  # ")[0].rstrip(),)
+    if source:
+        return (f"TENSOR_MATCH {source}",)
+    return (failed.partition("  # ")[0].rstrip(),)
 
 
 def check_keys(check: GuardCheck) -> tuple[str, ...]:
@@ -274,21 +278,22 @@ def check_keys(check: GuardCheck) -> tuple[str, ...]:
 
 def _summary(recording: Recording, frame: _CalledFrame, answers: list[GuardAnswer]) -> str:
     names = {tree.compilation: tree.name for tree in recording.live_guards.all()}
-    taken = next((answer for answer in answers if answer.answer == "accepted"), None)
+    accepted = [answer for answer in answers if answer.answer == "accepted"]
     rejected = [
         f"[{names[answer.compilation]}] fails at {_short(answer.reason)}"
         for answer in answers
         if answer.answer == "rejected"
     ]
     beyond = sum(answer.reason == ONLY_BY_RUNNING for answer in answers)
-    if taken is not None:
-        text = f"[{names[taken.compilation]}] would be used again: all its guards hold"
+    if accepted:
+        text = f"[{names[accepted[0].compilation]}] would be used again: all its guards hold"
     elif rejected:
         text = f"{frame.code.co_name} would be compiled again: {'; '.join(rejected)}"
     else:
         text = f"{frame.code.co_name} would be compiled again: {THROWN_AWAY}"
-    more = f". {beyond} further compilation(s) are reached only by running, and were not asked"
-    return text + (more if beyond else "")
+    if beyond:
+        text += f". {beyond} further compilation(s) are reached only by running, and were not asked"
+    return text
 
 
 def _short(reason: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.graphs import is_region_call
-from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
+from fx_explorer.capture.torch_compat.algorithm_selector import watching_selector
 from fx_explorer.capture.torch_compat.patching import configured, patched
 from fx_explorer.capture.torch_compat.versions import options_there
 
@@ -360,7 +360,7 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
             )
         return choices[:1]
 
-    stack.enter_context(told_by_selector(candidates=first_only))
+    stack.enter_context(watching_selector(candidates=first_only))
 
 
 _Part = Callable[[contextlib.ExitStack, dict[str, str]], None]

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import regions_told_apart
+from fx_explorer.capture.torch_compat.versions import regions_kept_apart
 from fx_explorer.errors import UsageError
 
 KEY = "compile_with_inductor"
@@ -80,7 +80,7 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
         "_compile_inductor_marked_regions",
     )
     with contextlib.ExitStack() as stack:
-        stack.enter_context(regions_told_apart())
+        stack.enter_context(regions_kept_apart())
         if hasattr(module, name):
             stack.enter_context(patched(module, name, _as_written))
         try:

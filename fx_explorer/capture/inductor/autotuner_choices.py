@@ -41,7 +41,7 @@ import torch
 from fx_explorer.capture.inductor import lines_by_node as lines
 from fx_explorer.capture.inductor.line_text import LineNodes
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.algorithm_selector import told_by_selector
+from fx_explorer.capture.torch_compat.algorithm_selector import watching_selector
 
 _KEY = "fx_explorer_choices"
 """The attribute of a GraphLowering that holds name of a post-grad node → the choices for it."""
@@ -98,10 +98,8 @@ def keep_choices(candidates: Iterable[Any]) -> None:
 
 def keep_timed(graph: Any, node: str, timings_ms: Mapping[Any, float]) -> None:
     """Remember the choices for a node that was tuned on a real GPU, the fastest first."""
-    choices = [
-        _timed(one, node, timing)
-        for one, timing in sorted(timings_ms.items(), key=lambda item: item[1])
-    ]
+    fastest_first = sorted(timings_ms.items(), key=lambda item: item[1])
+    choices = [_timed(caller, node, timing) for caller, timing in fastest_first]
     _kept(graph)[node] = KeptChoices(tuple(choices))
 
 
@@ -153,7 +151,8 @@ def in_output_code(kernel: str, written: str) -> str:
     for placeholder in (Placeholder.DESCRIPTIVE_NAME, Placeholder.KERNEL_NAME):
         written = written.replace(str(placeholder), kernel)
     lines = written.replace("#pragma CMT", "#").strip().split("\n")
-    return "\n".join([*(line if line.strip() else "" for line in lines), ""])
+    without_blanks = [line if line.strip() else "" for line in lines]
+    return "\n".join([*without_blanks, ""])
 
 
 def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
@@ -161,16 +160,15 @@ def kept_for(lowering: Any, buffer: Any) -> KeptChoices | None:
     which renders the first of them.
     """
     render = getattr(buffer, "make_kernel_render", None)
+    if not render:
+        return None
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
-    every = (choices for choices in kept.values() if choices.callers and render)
-    return next(
-        (
-            choices
-            for choices in every
-            if getattr(choices.callers[0], "make_kernel_render", None) is render
-        ),
-        None,
-    )
+    for choices in kept.values():
+        if not choices.callers:
+            continue
+        if getattr(choices.callers[0], "make_kernel_render", None) is render:
+            return choices
+    return None
 
 
 def is_template(candidate: Any) -> bool:
@@ -228,16 +226,11 @@ class _Lowered:
         has an infinite time.
         """
         with self._recording.noting("what the autotuner timed", "kernel"):
-            found = next(
-                (
-                    self._known[id(timings_m)]
-                    for timings_m in timings_ms
-                    if id(timings_m) in self._known
-                ),
-                None,
-            )
-            if found:
-                keep_timed(found[1], found[2], timings_ms)
+            for candidate in timings_ms:
+                if id(candidate) in self._known:
+                    _, graph, node = self._known[id(candidate)]
+                    keep_timed(graph, node, timings_ms)
+                    return
 
 
 @contextlib.contextmanager
@@ -254,7 +247,7 @@ def choices_hook(recording: Recording) -> Iterator[None]:
 
 def noting_choices(recording: Recording) -> contextlib.AbstractContextManager[None]:
     lowered = _Lowered(recording)
-    return told_by_selector(candidates=lowered.remember, times=lowered.timed)
+    return watching_selector(candidates=lowered.remember, times=lowered.timed)
 
 
 NOT_WRITTEN: tuple[str, LineNodes] = ("", ())

@@ -36,14 +36,16 @@ def file_named_in(ttir: str) -> str:
     comes first, before those in it.
     """
     match = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
-    return Path(match[1]).name if match else ""
+    if not match:
+        return ""
+    return Path(match[1]).name
 
 
 def machine_code_in(folder: Path) -> str:
     """Return the cubin in base64; empty when there is none."""
-    return next(
-        (base64.b64encode(file.read_bytes()).decode() for file in folder.glob("*.cubin")), ""
-    )
+    for file in folder.glob("*.cubin"):
+        return base64.b64encode(file.read_bytes()).decode()
+    return ""
 
 
 def spilled_bytes(ptx: str) -> int:
@@ -66,11 +68,11 @@ def spilled_bytes(ptx: str) -> int:
         file.write(ptx)
         file.flush()
         command = [tool, "-v", "-lineinfo", f"--gpu-name={target[1]}", file.name, "-o", os.devnull]
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    return spills_told(said)
+        log = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    return spills_in_log(log)
 
 
-def spills_told(log: str) -> int:
-    """Return the bytes of spills that ptxas tells in its log."""
+def spills_in_log(log: str) -> int:
+    """Return the bytes of spills that ptxas reports in its log."""
     match = re.search(r"(?<!\d)(\d{1,18}) bytes spill stores", log)
     return int(match[1]) if match else NOT_KNOWN

@@ -96,10 +96,10 @@ def marked_lines(line_map: Iterable[tuple[int, object]]) -> list[tuple[int, Code
     """Return our marks among the contexts of a generated text, with those of the texts put into it
     brought to its line numbers.
     """
-    found: list[tuple[int, CodeMark]] = []
+    marks: list[tuple[int, CodeMark]] = []
     for line, context in line_map:
         if isinstance(context, CodeMark):
-            found.extend((line + at - 1, mark) for at, mark in context.inner)
+            marks.extend((line + at - 1, mark) for at, mark in context.inner)
             if context.call:
-                found.append((line, context))
-    return found
+                marks.append((line, context))
+    return marks

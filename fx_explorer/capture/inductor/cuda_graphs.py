@@ -167,7 +167,10 @@ def in_short(reason: str) -> str:
     """
     what = next((line.strip() for line in reason.splitlines() if line.strip()), "").rstrip(".")
     places = _PLACE.findall(reason)
-    return f"{what} ({places[-1][0]}:{places[-1][1]})" if places else what
+    if not places:
+        return what
+    file, line = places[-1][0], places[-1][1]
+    return f"{what} ({file}:{line})"
 
 
 def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
@@ -285,11 +288,13 @@ class _SeenCudaGraphs:
         keywords = graph.fx_kwargs
         parts = getattr(graph, "partition_maps", None)
         direction = "backward" if keywords.get("is_backward") else "forward"
+        if keywords.get("is_inference"):
+            direction = "inference"
         self._add(
             self._recording.compilation_id(),
             CUDA_GRAPH_HANDED_OVER,
             {
-                "direction": "inference" if keywords.get("is_inference") else direction,
+                "direction": direction,
                 "parts": None if parts is None else len(parts),
                 "mutated": self._mutated(graph),
             },
@@ -324,8 +329,11 @@ class _SeenCudaGraphs:
         if not torch._inductor.config.triton.cudagraphs:
             return
         device = node.get_device()
-        is_on_cpu = device is not None and device.type == "cpu"
-        reason = answer if isinstance(answer, str) else CPU_OPERATOR if is_on_cpu else NO_REASON
+        if isinstance(answer, str):
+            reason = answer
+        else:
+            is_on_cpu = device is not None and device.type == "cpu"
+            reason = CPU_OPERATOR if is_on_cpu else NO_REASON
         compilation, stack = self._recording.compilation_id(), _stack_of(node)
         if (compilation, reason, stack) not in self._left_out:
             self._left_out.add((compilation, reason, stack))

@@ -219,10 +219,10 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
 
 
 def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
-    one: type[Any]
-    for one in base.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    subclass: type[Any]
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 def _codegen(recording: KernelRecording, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,9 +38,10 @@ def describe(scheduler_nodes: Iterable[Any]) -> tuple[str, LineNodes]:
         lines += printer.operation(scheduler_node)
         lines.append(("", ()))
     text = "\n".join(line for line, _ in lines)
-    return text.rstrip("\n"), [
-        (number, node) for number, (_, nodes) in enumerate(lines, 1) for node in nodes
-    ]
+    line_nodes: list[tuple[int, str]] = []
+    for number, (_, nodes) in enumerate(lines, 1):
+        line_nodes += [(number, node) for node in nodes]
+    return text.rstrip("\n"), line_nodes
 
 
 class _Printer:
@@ -120,10 +121,10 @@ class _Printer:
 
     def _loop_lines(self, body: Any, stored: str | None) -> Iterator[_Line]:
         reduced = set(body.reduce_vars)
-        ranges = [
-            f"{'reduce ' if variable in reduced else ''}{variable} < {self.expression(size)}"
-            for variable, size in body.var_ranges.items()
-        ]
+        ranges = []
+        for variable, size in body.var_ranges.items():
+            text = f"{variable} < {self.expression(size)}"
+            ranges.append(f"reduce {text}" if variable in reduced else text)
         yield f"    for {', '.join(ranges) or 'one element'}:", ()
         yield from _LoopBodyText(self, body, stored).lines(body.root_block, "        ")
 
@@ -219,7 +220,8 @@ def _words(class_name: str) -> str:
 def _origins(scheduler_node: Any) -> tuple[str, ...]:
     """Return the names of the FX nodes, in graph order as far as the nodes tell."""
     members: Sequence[Any] = scheduler_node.get_nodes()
-    origins = {
-        origin for member in members if member.node is not None for origin in member.node.origins
-    }
+    origins: set[Any] = set()
+    for member in members:
+        if member.node is not None:
+            origins |= set(member.node.origins)
     return tuple(node.name for node in sorted(origins))

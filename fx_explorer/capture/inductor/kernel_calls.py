@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.aot.saved_tensors import stored_outputs
-from fx_explorer.capture.inductor.autotuner_choices import choices_for
+from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
 from fx_explorer.capture.inductor.code_marks import (
     NOT_KNOWN,
     CallInProgress,
@@ -115,11 +115,10 @@ class LoweringInProgress:
         """Note a call of a generated kernel: of the one just defined, else (user-written,
         multi-kernel) for the current node.
         """
-        scheduler_nodes, line_nodes, source = self._defined.get(kernel) or (
-            self._current_nodes(),
-            (),
-            "",
-        )
+        defined = self._defined.get(kernel)
+        if defined is None:
+            defined = (self._current_nodes(), (), "")
+        scheduler_nodes, line_nodes, source = defined
         nodes = self._computed_by(kernel, scheduler_nodes)
         call = CallInProgress(kernel, False, nodes, buffers(scheduler_nodes), line_nodes, source)
         call.estimated_bytes = self._bytes.get(kernel, NOT_KNOWN)
@@ -146,7 +145,9 @@ class LoweringInProgress:
             scheduler_node = self._extern[0]
         else:
             scheduler_node = getattr(self.lowering.scheduler, "current_node", None)
-        return [] if scheduler_node is None else [scheduler_node]
+        if scheduler_node is None:
+            return []
+        return [scheduler_node]
 
     @contextlib.contextmanager
     def extern(self, scheduler_node: Any) -> Iterator[list[CallInProgress]]:
@@ -224,15 +225,18 @@ class LoweringInProgress:
         while root.outer:
             root = root.outer
         code = _python_code(root.result)
-        text = code.value if code else ""
-        # Code for tuning may have been put in front since the calls were placed.
-        shift = text.count("\n") - root._line_count if code else 0
+        text, shift = "", 0
+        if code:
+            text = code.value
+            # Code for tuning may have been put in front since the calls were placed.
+            shift = text.count("\n") - root._line_count
         module = self.lowering.module
         positions = {node: position for position, node in enumerate(module.graph.nodes)}
         operations = getattr(self.lowering, "operations", ())
         add_concatenations(operations, self._calls)
         lines = text.split("\n")
         generated = _kernels(self._calls, positions, text, shift, self.lowering)
+        kernels = [self._with_copied(self._with_alone(kernel, lines)) for kernel in generated]
         return LoweredKernels(
             module=module,
             graph_id=self.lowering.graph_id,
@@ -241,9 +245,7 @@ class LoweringInProgress:
             is_backward=bool(self.lowering.is_backward),
             is_inference=bool(self.lowering.is_inference),
             output_code=text,
-            kernels=tuple(
-                self._with_copied(self._with_alone(kernel, lines)) for kernel in generated
-            ),
+            kernels=tuple(kernels),
             without_kernel={} if self.error else without_kernel(operations, positions, self._calls),
             error=self.error,
             problems=tuple(self.problems),
@@ -254,13 +256,11 @@ class LoweringInProgress:
         """Return a library call with how it is made alone, where that is asked for."""
         if kernel.language != "extern" or not self.notes_library_calls:
             return kernel
-        written = ((call, lines[call.line - 1] if call.line else "") for call in kernel.calls)
-        return replace(
-            kernel,
-            calls=tuple(
-                replace(call, alone=library_call(line, self.lowering)) for call, line in written
-            ),
-        )
+        calls = []
+        for call in kernel.calls:
+            line = lines[call.line - 1] if call.line else ""
+            calls.append(replace(call, alone=library_call(line, self.lowering)))
+        return replace(kernel, calls=tuple(calls))
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
         """Return a kernel of the user's with the lines it was copied from. One that was not written
@@ -319,13 +319,14 @@ def _call(
     lowering: Any,
 ) -> GeneratedCall:
     nodes = sorted((node for node in call.nodes if node in positions), key=positions.__getitem__)
+    choices: tuple[TemplateChoice, ...] = ()
+    if call.is_extern or IS_TEMPLATE in call.source:
+        choices = choices_for(lowering, nodes, call.kernel, call.source)
     return GeneratedCall(
         _line(call, lines, shift),
         tuple(node.name for node in nodes),
         tuple((line, name) for line, name in call.line_nodes if name in node_names),
-        choices_for(lowering, nodes, call.kernel, call.source)
-        if call.is_extern or IS_TEMPLATE in call.source
-        else (),
+        choices,
     )
 
 
@@ -351,10 +352,12 @@ def add_concatenations(operations: Iterable[Any], calls: Sequence[CallInProgress
     for operation in operations:
         if type(operation).__name__ != "ConcatKernel":
             continue
-        parts = [call for part in operation.inputs for call in writers.get(part.get_name(), ())]
-        for call in parts:
+        computing: list[CallInProgress] = []
+        for part in operation.inputs:
+            computing += writers.get(part.get_name(), ())
+        for call in computing:
             call.nodes |= extern_origins(operation)
-        writers[operation.get_name()] = parts
+        writers[operation.get_name()] = computing
 
 
 def _is_call(line: object) -> bool:

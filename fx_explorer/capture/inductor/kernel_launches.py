@@ -114,18 +114,21 @@ class KernelNotes:
         self, noted: NotedKernel, launcher: Any, other: BuildOrigin, wanted: list[Any]
     ) -> NotedBuild:
         key = options_key(launcher.config)
-        if key not in noted.builds:
-            origin: BuildOrigin = (
-                "heuristic" if any(options_key(config) == key for config in wanted) else other
-            )
-            noted.builds[key] = NotedBuild(
-                dict(key),
-                "cached" if origin == "heuristic" and _is_from_cache(noted.autotuner) else origin,
-                _known(launcher.n_regs),
-                _known(launcher.n_spills, BYTES_OF_A_REGISTER),
-                _known(launcher.shared),
-                _cache_folder(noted.device) / launcher.cache_hash,
-            )
+        if key in noted.builds:
+            return noted.builds[key]
+        origin: BuildOrigin = other
+        if any(options_key(config) == key for config in wanted):
+            origin = "heuristic"
+        if origin == "heuristic" and _is_from_cache(noted.autotuner):
+            origin = "cached"
+        noted.builds[key] = NotedBuild(
+            dict(key),
+            origin,
+            _known(launcher.n_regs),
+            _known(launcher.n_spills, BYTES_OF_A_REGISTER),
+            _known(launcher.shared),
+            _cache_folder(noted.device) / launcher.cache_hash,
+        )
         return noted.builds[key]
 
 
@@ -208,7 +211,9 @@ def options_key(config: Any) -> Options:
 
 
 def _known(number: object, factor: int = 1) -> int:
-    return number * factor if isinstance(number, int) else NOT_KNOWN
+    if not isinstance(number, int):
+        return NOT_KNOWN
+    return number * factor
 
 
 def _cache_folder(device: int) -> Path:

@@ -44,8 +44,6 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
     direction = recording.here.direction or _direction(lowered)
     if inside:
         lowered = replace(lowered, subgraph=f"{inside}.{lowered.subgraph}".strip("."))
-    else:
-        lowered = lowered
     graph = _graph(recording, lowered, direction)
     with recording.writer.transaction():
         output_code = _output_code(recording, lowered, direction)
@@ -68,7 +66,9 @@ def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
 
 
 def _direction(lowered: LoweredKernels) -> Direction:
-    return "backward" if lowered.is_backward else "inference" if lowered.is_inference else "forward"
+    if lowered.is_backward:
+        return "backward"
+    return "inference" if lowered.is_inference else "forward"
 
 
 def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) -> RecordedGraph:
@@ -199,11 +199,12 @@ class _KernelRows:
         (launch_rows.py).
         """
         gpu = self._recording.request.gpu
+        gpu_name = ""
+        if kernel.choices:
+            gpu_name = gpu.name if gpu else torch.cuda.get_device_name()
         for position, choice in enumerate(kernel.choices):
             is_kernel = bool(gpu) and position == 0 and bool(choice.source)
-            row = _choice_row(
-                kernel_id, position, choice, gpu.name if gpu else torch.cuda.get_device_name()
-            )
+            row = _choice_row(kernel_id, position, choice, gpu_name)
             if choice.source and not is_kernel:
                 artifact = self._add_source("candidate", kernel, choice.source)
                 source = self._writer.text(choice.source)

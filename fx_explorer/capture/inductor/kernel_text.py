@@ -63,7 +63,7 @@ def definitions(output_code: str) -> dict[str, Definition]:
     """Return every kernel that the output code defines, by name. An auto-tuning block in front
     repeats them: the last one counts.
     """
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     line, counted = 1, 0
     for match in _DEFINITION.finditer(output_code):
         opening = output_code.find(_QUOTES, match.end())
@@ -77,11 +77,11 @@ def definitions(output_code: str) -> dict[str, Definition]:
         counted = start
         source = output_code[start:closing]
         is_raw = output_code[opening - 1] == "r"
+        if not is_raw:
+            source = _unescaped(source)
         language = _LANGUAGES.get(match[3], "python")
-        found[match[1] or match[2]] = Definition(
-            language, source if is_raw else _unescaped(source), line
-        )
-    return found
+        by_name[match[1] or match[2]] = Definition(language, source, line)
+    return by_name
 
 
 def _unescaped(quoted: str) -> str:
@@ -97,35 +97,40 @@ def inlined(name: str, source: str, output_code: str) -> Definition:
     """
     source = _PLACEHOLDER.sub(name, source)
     source = source.replace("#pragma CMT", "//").lstrip("\n")
-    language: KernelLanguage = (
-        "triton" if "import triton" in source else "cpp" if 'extern "C"' in source else "python"
-    )
+    language: KernelLanguage = "python"
+    if "import triton" in source:
+        language = "triton"
+    elif 'extern "C"' in source:
+        language = "cpp"
     at = output_code.find(source.rstrip()) if source.strip() else -1
-    return Definition(language, source, output_code.count("\n", 0, at) + 1 if at >= 0 else 0)
+    line = output_code.count("\n", 0, at) + 1 if at >= 0 else 0
+    return Definition(language, source, line)
 
 
 def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     """Return the FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among
     them (DisableReduction) have none.
     """
-    found: set[torch.fx.Node] = set()
+    nodes: set[torch.fx.Node] = set()
     for outer in scheduler_nodes:
-        for one in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
-            if one.node is not None:
-                found.update(
-                    one.node.get_origins() if hasattr(one.node, "get_origins") else one.node.origins
-                )
-    return found
+        for inner in outer.get_nodes() if hasattr(outer, "get_nodes") else ():
+            ir_node = inner.node
+            if ir_node is None:
+                continue
+            if hasattr(ir_node, "get_origins"):
+                nodes.update(ir_node.get_origins())
+            else:
+                nodes.update(ir_node.origins)
+    return nodes
 
 
 def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
     """Return the names of the buffers that a kernel generated for ``scheduler_nodes`` writes."""
-    return {
-        name
-        for node in scheduler_nodes
-        if hasattr(node, "get_buffer_names")
-        for name in node.get_buffer_names()
-    }
+    names: set[str] = set()
+    for node in scheduler_nodes:
+        if hasattr(node, "get_buffer_names"):
+            names.update(node.get_buffer_names())
+    return names
 
 
 def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
@@ -133,16 +138,17 @@ def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
     also name what was fused into its inputs.
     """
     origin = ir_node.get_origin_node()
-    return {origin} if origin is not None else set(ir_node.origins)
+    if origin is None:
+        return set(ir_node.origins)
+    return {origin}
 
 
 def runs_of(ir_node: Any) -> tuple[str, ...]:
     """Return the names of the graphs that a conditional, a loop or a nested compile region runs;
     empty for a library call.
     """
-    return tuple(
-        value.name for value in vars(ir_node).values() if type(value).__name__ == "Subgraph"
-    )
+    values = vars(ir_node).values()
+    return tuple(value.name for value in values if type(value).__name__ == "Subgraph")
 
 
 _CONTROL = {
@@ -159,11 +165,13 @@ def extern_name(ir_node: Any) -> str:
     name = getattr(ir_node, "python_kernel_name", None)
     if name:
         return str(name)
+    overload = getattr(ir_node, "op_overload", None)
+    if overload:
+        return str(overload)
     origin = ir_node.get_origin_node()
-    overload = getattr(ir_node, "op_overload", None) or (
-        origin.target if origin is not None else None
-    )
-    return str(overload) if overload is not None else type(ir_node).__name__
+    if origin is not None and origin.target is not None:
+        return str(origin.target)
+    return type(ir_node).__name__
 
 
 def without_kernel(
@@ -173,12 +181,14 @@ def without_kernel(
     computed: set[torch.fx.Node] = set()
     for call in calls:
         computed |= call.nodes
-    scheduled = {node for operation in operations for node in operation.origins}
-    return {
-        node.name: _why_not(node, node in scheduled)
-        for node in positions
-        if node.op == "call_function" and node not in computed
-    }
+    scheduled: set[torch.fx.Node] = set()
+    for operation in operations:
+        scheduled.update(operation.origins)
+    reasons = {}
+    for node in positions:
+        if node.op == "call_function" and node not in computed:
+            reasons[node.name] = _why_not(node, node in scheduled)
+    return reasons
 
 
 def _why_not(node: torch.fx.Node, is_scheduled: bool) -> str:

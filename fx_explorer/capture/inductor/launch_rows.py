@@ -88,9 +88,11 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
     """
     with SessionReader(recording.writer.path) as reader:
         finder = _KernelFinder(reader)
-    launched = [
-        (noted, kernel) for noted in notes if noted.launches and (kernel := finder.kernel_of(noted))
-    ]
+    launched = []
+    for noted in notes:
+        kernel = finder.kernel_of(noted) if noted.launches else None
+        if kernel:
+            launched.append((noted, kernel))
     rows = _LaunchRows(recording.writer, finder.choices)
     for noted, kernel in launched:
         with recording.noting(f"how {kernel.name} was launched", "kernel"):
@@ -115,15 +117,14 @@ class _TunedCandidate:
     def is_like(self, options: dict[str, object]) -> bool:
         """Return whether what both say of their configuration agrees."""
         shared = self.row.options.keys() & options.keys()
-        return {"num_warps", "num_stages"} < shared and all(
-            str(self.row.options[one]) == str(options[one]) for one in shared
-        )
+        if not {"num_warps", "num_stages"} < shared:
+            return False
+        return all(str(self.row.options[name]) == str(options[name]) for name in shared)
 
 
 def _choice(reader: SessionReader, row: KernelBuild) -> _TunedCandidate:
-    return _TunedCandidate(
-        row, reader.get(Kernel, row.kernel), _bare(reader.text(row.source)) if row.source else ""
-    )
+    source = _bare(reader.text(row.source)) if row.source else ""
+    return _TunedCandidate(row, reader.get(Kernel, row.kernel), source)
 
 
 def _bare(source: str) -> str:
@@ -149,9 +150,12 @@ class _KernelFinder:
         return max(same, key=lambda kernel: self._likeness(kernel, noted), default=None)
 
     def _with_function(self, text: str) -> list[Kernel]:
-        return next(
-            (kernels for source, kernels in self._by_source.items() if text and text in source), []
-        )
+        if not text:
+            return []
+        for source, kernels in self._by_source.items():
+            if text in source:
+                return kernels
+        return []
 
     def _likeness(self, kernel: Kernel, noted: NotedKernel) -> int:
         is_same = self._names.get(kernel.compilation) == noted.compilation
@@ -250,10 +254,9 @@ class _LaunchRows:
         )
         if not build.folder:
             return replace(row, error=LEFT_OUT)
-        levels = {
-            str(level): add_level(self._writer, kernel, level, text)
-            for level, text in texts.items()
-        }
+        levels = {}
+        for level, text in texts.items():
+            levels[str(level)] = add_level(self._writer, kernel, level, text)
         code = machine_code_in(build.folder)
         row = _with_resources(row, build, texts.get("ptx", ""))
         return replace(row, levels=levels, machine_code=self._writer.text(code) if code else 0)

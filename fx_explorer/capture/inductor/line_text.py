@@ -80,10 +80,10 @@ class RenderedTexts:
         blank.
         """
         leading = text[: len(text) - len(text.lstrip())].count("\n")
-        found: dict[tuple[int, str], None] = {}
+        line_nodes: dict[tuple[int, str], None] = {}
         for line, nodes in self._texts.get(text) or self._embedded(text):
-            found.update(dict.fromkeys((line - leading, node) for node in nodes))
-        return tuple(sorted(found))
+            line_nodes.update(dict.fromkeys((line - leading, node) for node in nodes))
+        return tuple(sorted(line_nodes))
 
     def _embedded(self, text: str) -> Iterator[tuple[int, list[str]]]:
         """Yield each tagged line of a buffer whose text a template has put, indented, into its own:
@@ -113,23 +113,25 @@ def _with_tags(lines: list[Any]) -> Iterator[Any]:
 
 
 def _tagged_lines(line_map: list[tuple[int, Any]]) -> list[tuple[int, list[str]]]:
-    found: list[tuple[int, list[str]]] = []
+    tagged: list[tuple[int, list[str]]] = []
     first, nodes = 0, None
     for line, context in line_map:
         if not isinstance(context, _LineTag):
             continue
         if context is _END and nodes is not None:
-            found.extend((at, nodes) for at in range(first, line))
+            tagged.extend((at, nodes) for at in range(first, line))
         first, nodes = line, context.nodes
-    return found
+    return tagged
 
 
 def _find(lines: list[str], block: list[str]) -> int | None:
     """Return where ``block`` begins in ``lines``; None when it is not there."""
     if not block[0]:
         return None
-    starts = (i for i, line in enumerate(lines) if line == block[0])
-    return next((i for i in starts if lines[i : i + len(block)] == block), None)
+    for start, line in enumerate(lines):
+        if line == block[0] and lines[start : start + len(block)] == block:
+            return start
+    return None
 
 
 Hook = tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]

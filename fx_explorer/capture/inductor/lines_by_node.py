@@ -130,9 +130,8 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
         object.__setattr__(loops, "inner_fn", _tagged(loops.inner_fn, node.name))
         several = getattr(loops, "inner_fns", None)  # Scan and Sort have one per output
         if several:
-            object.__setattr__(
-                loops, "inner_fns", type(several)(_tagged(one, node.name) for one in several)
-            )
+            tagged = type(several)(_tagged(inner, node.name) for inner in several)
+            object.__setattr__(loops, "inner_fns", tagged)
 
     return __post_init__
 
@@ -162,9 +161,9 @@ def _tagged(function: Any, name: str) -> Any:
 def _create_node(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
         node = original(tracer, *args, **kwargs)
-        name = _state.tracing or (
-            _state.running.meta.get(_KEY) if _state.running is not None else None
-        )
+        name = _state.tracing
+        if not name and _state.running is not None:
+            name = _state.running.meta.get(_KEY)
         if name:
             node.meta[_KEY] = name
         return node
@@ -278,14 +277,11 @@ def _neighbour_name(running: torch.fx.Node) -> str | None:
     """
     if running.target != "to_dtype":
         return None
-    return next(
-        (
-            near.meta[_KEY]
-            for near in (*running.all_input_nodes, *running.users)
-            if _KEY in near.meta
-        ),
-        None,
-    )
+    for near in (*running.all_input_nodes, *running.users):
+        if _KEY in near.meta:
+            name: str | None = near.meta[_KEY]
+            return name
+    return None
 
 
 def _scheduled_name() -> str | None:

@@ -118,12 +118,13 @@ def library_call(line: str, lowering: Any) -> LibraryCall | None:
     if call is None or not ast.unparse(call.func).startswith(_LIBRARIES):
         return None
     tensors, numbers = [], []
-    for name in sorted({one.id for one in ast.walk(call) if isinstance(one, ast.Name)} - _IMPORTED):
-        found = _given(name, lowering)
-        if isinstance(found, Layout):
-            tensors.append((name, found))
-        elif found is not None:
-            numbers.append((name, found))
+    names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+    for name in sorted(names - _IMPORTED):
+        value = _given(name, lowering)
+        if isinstance(value, Layout):
+            tensors.append((name, value))
+        elif value is not None:
+            numbers.append((name, value))
         else:
             return None
     return LibraryCall(ast.unparse(call), tuple(tensors), tuple(numbers))
@@ -175,19 +176,23 @@ def _call(line: str) -> ast.Call | None:
 
 
 def _given(name: str, lowering: Any) -> Layout | int | None:
-    """Return what a name of the output code stands for: a buffer, an input, a constant or a size."""
-    found = lowering.name_to_buffer.get(name, lowering.graph_inputs.get(name))
-    if found is None:
+    """Return what a name of the output code stands for: a buffer, an input, a constant or a
+    size.
+    """
+    value = lowering.name_to_buffer.get(name, lowering.graph_inputs.get(name))
+    if value is None:
         constant = lowering.constants.get(name)
         if constant is not None:
             return _layout(constant.shape, constant.stride(), constant.dtype, constant.device)
-        found = next((symbol for symbol in _symbols(lowering) if symbol.name == name), None)
-    if not hasattr(found, "get_stride"):
-        return None if found is None else _number(found, lowering)
-    sizes, strides = _numbers(found.get_size(), lowering), _numbers(found.get_stride(), lowering)
+        value = next((symbol for symbol in _symbols(lowering) if symbol.name == name), None)
+    if value is None:
+        return None
+    if not hasattr(value, "get_stride"):
+        return _number(value, lowering)
+    sizes, strides = _numbers(value.get_size(), lowering), _numbers(value.get_stride(), lowering)
     if sizes is None or strides is None:
         return None
-    return _layout(sizes, strides, found.get_dtype(), found.get_device())
+    return _layout(sizes, strides, value.get_dtype(), value.get_device())
 
 
 def _symbols(lowering: Any) -> Iterator[Any]:
@@ -205,9 +210,13 @@ def _layout(
 
 def _numbers(values: Iterable[Any], lowering: Any) -> tuple[int, ...] | None:
     """Return sizes as numbers; None where one of them is not known."""
-    found = [_number(value, lowering) for value in values]
-    known = tuple(one for one in found if one is not None)
-    return known if len(known) == len(found) else None
+    numbers = []
+    for value in values:
+        number = _number(value, lowering)
+        if number is None:
+            return None
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def _number(value: Any, lowering: Any) -> int | None:

@@ -85,16 +85,15 @@ def _pass_hook(
                     after(made)
                 return made
 
-            is_region = recording.here.is_nested or (
-                gate == "pre_grad" and bool(recording.here.direction)
-            )
+            is_region = recording.here.is_nested
+            if gate == "pre_grad" and recording.here.direction:
+                is_region = True
             if depth or is_region:
                 made = run()
             else:
                 made = recording.boundary.passes(gate, recording.here.direction, module, run)
-            return (
-                made if gate == "pre_grad" else None
-            )  # post-grad passes change the graph they are given
+            # Post-grad passes change the graph they are given.
+            return made if gate == "pre_grad" else None
 
         return run_passes
 
@@ -214,7 +213,9 @@ def _cut_segment(recording: Recording) -> Segment | None:
     if here.direction or here.is_in_regions or here.is_nested:
         return None
     segment = recording.segment()
-    return None if segment.joint is None or segment.subgraph or segment.aot else segment
+    if segment.joint is None or segment.subgraph or segment.aot:
+        return None
+    return segment
 
 
 def _signature(module: torch.fx.GraphModule) -> Signature:

@@ -79,9 +79,9 @@ class WrapperClock:
         """File → the code that stands in it."""
         self._add = add
         self._modules = list(_generated_modules())
-        self._wrappers = [
-            wrapper for module in self._modules for wrapper in self._wrappers_of(module)
-        ]
+        self._wrappers: list[_Wrapper] = []
+        for module in self._modules:
+            self._wrappers += self._wrappers_of(module)
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
@@ -117,14 +117,14 @@ class WrapperClock:
         file = str(module.__file__)
         source = self.sources[file] = Path(file).read_text(encoding="utf-8")
         # Read twice, because each of the two changes what was read.
-        for definition, again in zip(
-            *(_definitions(ast.parse(source)) for _ in range(2)), strict=True
-        ):
+        definitions = _definitions(ast.parse(source))
+        again = _definitions(ast.parse(source))
+        for definition, same in zip(definitions, again, strict=True):
             function = _function(module, definition.name)
             if function is None:
                 continue
             ticking = _compiled(_Ticking(file, self.parts).changed(definition), file)
-            counting = _compiled(_Counting(file, self.parts).changed(again), file)
+            counting = _compiled(_Counting(file, self.parts).changed(same), file)
             yield _Wrapper(function, function.__code__, ticking, counting)
 
 
@@ -143,23 +143,22 @@ def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Yield the functions that are wrappers: they take their arguments as one list, ``args``."""
     for statement in tree.body:
         inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
-        for one in inner:
-            if isinstance(one, ast.FunctionDef) and [a.arg for a in one.args.args] in (
-                ["args"],
-                ["self", "args"],
-            ):
-                yield one
+        for function in inner:
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            parameters = [parameter.arg for parameter in function.args.args]
+            if parameters in (["args"], ["self", "args"]):
+                yield function
 
 
 def _function(module: types.ModuleType, name: str) -> types.FunctionType | None:
     """Return the function of a wrapper, whether it stands in the module or in its class."""
-    holders = [module, getattr(module, "Runner", None)]
-    function = next(
-        (vars(holder)[name] for holder in holders if holder is not None and name in vars(holder)),
-        None,
-    )
-    function = getattr(function, "__func__", function)
-    return function if isinstance(function, types.FunctionType) else None
+    for holder in (module, getattr(module, "Runner", None)):
+        if holder is not None and name in vars(holder):
+            function = vars(holder)[name]
+            function = getattr(function, "__func__", function)
+            return function if isinstance(function, types.FunctionType) else None
+    return None
 
 
 def _compiled(definition: ast.FunctionDef, file: str) -> types.CodeType:
@@ -190,7 +189,10 @@ class _Ticking:
         return _same(definition, body)
 
     def _with_ticks(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [stmt for statement in statements for stmt in self._around(statement)]
+        ticking: list[ast.stmt] = []
+        for statement in statements:
+            ticking += self._around(statement)
+        return ticking
 
     def _around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
         if isinstance(statement, ast.Return):
@@ -219,10 +221,10 @@ class _Ticking:
 
     def _begin(self, statement: ast.stmt, kind: PartKind) -> ast.stmt:
         called = _called(statement) if kind == "call" else None
-        name = ast.unparse(called.func) if called else ""
-        part = WrapperPart(
-            self._file, statement.lineno, kind, name, len(called.args) if called else 0
-        )
+        name, arguments = "", 0
+        if called:
+            name, arguments = ast.unparse(called.func), len(called.args)
+        part = WrapperPart(self._file, statement.lineno, kind, name, arguments)
         return self._tick(PART, self._added(part))
 
     def _added(self, part: WrapperPart) -> int:
@@ -261,13 +263,17 @@ class _Counting:
 
 
 def _same(definition: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return the function with another body, and nothing that would be evaluated when it is made."""
+    """Return the function with another body, and nothing that would be evaluated when it is
+    made.
+    """
     definition.body, definition.decorator_list = body, []
     return definition
 
 
 def _called(statement: ast.stmt) -> ast.Call | None:
-    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    if not isinstance(statement, (ast.Expr, ast.Assign)):
+        return None
+    value = statement.value
     return value if isinstance(value, ast.Call) else None
 
 
@@ -278,4 +284,6 @@ def _kind(statement: ast.stmt) -> PartKind:
     name = ast.unparse(called.func)
     if name.startswith(_CHECKS):
         return "checks"
-    return "buffers" if name.startswith(_BUFFERS) else "call"
+    if name.startswith(_BUFFERS):
+        return "buffers"
+    return "call"

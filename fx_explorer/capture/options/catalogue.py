@@ -38,19 +38,23 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
     torch.compile. It takes some 2 ms. Ask before the recorder turns torch's caches off, which is
     none of the user's doing.
     """
-    now = {f"{group}.{name}": value_of(group, name) for group in MODULES for name in names(group)}
-    if request:
-        now |= {
-            f"inductor.{name.replace('-', '_')}": value for name, value in request.options.items()
-        }
-        now |= {
-            "compile.backend": request.backend,
-            "compile.mode": request.mode or None,
-            "compile.dynamic": request.dynamic,
-        }
-        now |= {f"compile.{name}": value for name, value in request.compile_arguments.items()}
-        now |= {"compile.options": dict(request.options)} if request.options else {}
-        now |= {STANCE: request.stance_wanted} if request.stance_wanted else {}
+    now: dict[str, object] = {}
+    for group in MODULES:
+        for name in names(group):
+            now[f"{group}.{name}"] = value_of(group, name)
+    if not request:
+        return now
+    for name, value in request.options.items():
+        now[f"inductor.{name.replace('-', '_')}"] = value
+    now["compile.backend"] = request.backend
+    now["compile.mode"] = request.mode or None
+    now["compile.dynamic"] = request.dynamic
+    for name, value in request.compile_arguments.items():
+        now[f"compile.{name}"] = value
+    if request.options:
+        now["compile.options"] = dict(request.options)
+    if request.stance_wanted:
+        now[STANCE] = request.stance_wanted
     return now
 
 
@@ -62,9 +66,12 @@ def list_settings(
     load its backends if no compile has yet (0.2 s).
     """
     now = {**in_force(), **(values or {})}
-    configs = [(group, name) for group in MODULES for name in names(group)]
-    wanted = [(group, name) for group, name in configs if only is None or f"{group}.{name}" in only]
-    return [*_compile_settings(now), *(_setting(group, name, now) for group, name in wanted)]
+    settings = _compile_settings(now)
+    for group in MODULES:
+        for name in names(group):
+            if only is None or f"{group}.{name}" in only:
+                settings.append(_setting(group, name, now))
+    return settings
 
 
 def add_catalogue(
@@ -107,14 +114,16 @@ def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
         declared = source.annotation or (source.guess if default is None else declared)
     type_text = plain_type(declared)
     if type_text and not fits(type_text, default):
-        type_text = (
-            plain_type(f"{type_text} | {_annotation(type(default))}") if is_plain(default) else ""
-        )
+        if not is_plain(default):
+            return ""
+        return plain_type(f"{type_text} | {_annotation(type(default))}")
     return type_text
 
 
 def _annotation(value_type: object) -> str:
-    return value_type.__name__ if type(value_type) is type else str(value_type)
+    if type(value_type) is type:
+        return value_type.__name__
+    return str(value_type)
 
 
 def _help(entry: Any, source: SettingHelp) -> str:
@@ -132,12 +141,9 @@ def as_json(value: object) -> str:
     """
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
-    members = (
-        sorted(map(_name, value))
-        if isinstance(value, set | frozenset | list | tuple)
-        else _name(value)
-    )
-    return json.dumps(members, ensure_ascii=False)
+    if isinstance(value, set | frozenset | list | tuple):
+        return json.dumps(sorted(map(_name, value)), ensure_ascii=False)
+    return json.dumps(_name(value), ensure_ascii=False)
 
 
 def _name(value: object) -> str:
@@ -170,13 +176,12 @@ def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
         # Without tags to leave out: those for debugging, such as aot_eager, are of use here.
         "backend": tuple(map(json.dumps, sorted({*torch._dynamo.list_backends(()), REGIONAL}))),
     }
-    return [
-        _compile_setting(
-            name, type_text, choices.get(name) or choices_of(type_text), defaults[name], values
-        )
-        for name, type_text in _ARGUMENT_TYPES.items()
-        if name in defaults
-    ] + [_stance_setting(values)]
+    settings = []
+    for name, type_text in _ARGUMENT_TYPES.items():
+        if name in defaults:
+            of_name = choices.get(name) or choices_of(type_text)
+            settings.append(_compile_setting(name, type_text, of_name, defaults[name], values))
+    return [*settings, _stance_setting(values)]
 
 
 def _compile_setting(
@@ -215,10 +220,11 @@ def _stance_setting(values: Mapping[str, object]) -> Setting:
 
 def _stance_help() -> str:
     """Return the help of stances: from “The stance to set the compiler to” to the next argument."""
-    match = re.search(
-        r"( +)stance: (.*?)\n\s*\n+\1\w+:", torch.compiler.set_stance.__doc__ or "", re.DOTALL
-    )
-    return "\n".join(line.strip() for line in match[2].splitlines()).strip() if match else ""
+    documentation = torch.compiler.set_stance.__doc__ or ""
+    match = re.search(r"( +)stance: (.*?)\n\s*\n+\1\w+:", documentation, re.DOTALL)
+    if not match:
+        return ""
+    return "\n".join(line.strip() for line in match[2].splitlines()).strip()
 
 
 def _argument_help(name: str) -> str:

@@ -83,23 +83,23 @@ class _ConfigSource:
         """Return the entries of a block. A name assigned more than once keeps the first words and
         the first annotation.
         """
-        found = dict(before)
+        entries = dict(before)
         for position, statement in enumerate(body):
             if isinstance(statement, ast.ClassDef):
-                found.update(self._in_class(statement, found))
+                entries.update(self._in_class(statement, entries))
             elif isinstance(statement, ast.If | ast.Try | ast.With):
                 for inner in _blocks(statement):
-                    found = self._in_body(inner, outer_help or self._above(statement), found)
+                    entries = self._in_body(inner, outer_help or self._above(statement), entries)
             elif name := _assigned(statement):
                 following = body[position + 1] if position + 1 < len(body) else None
                 entry = self._entry(statement, outer_help, following)
-                first = found.get(name, SettingHelp())
-                found[name] = replace(
+                first = entries.get(name, SettingHelp())
+                entries[name] = replace(
                     entry,
                     help=first.help or entry.help,
                     annotation=first.annotation or entry.annotation,
                 )
-        return found
+        return entries
 
     def _in_class(
         self, statement: ast.ClassDef, outer: dict[str, SettingHelp]
@@ -107,16 +107,14 @@ class _ConfigSource:
         """Return the entries ``triton.…`` of a ``class triton:``, with what it inherits from a
         class of the same module.
         """
-        found: dict[str, SettingHelp] = {}
+        entries: dict[str, SettingHelp] = {}
         for base in statement.bases:
             prefix = f"{base.id}." if isinstance(base, ast.Name) else "?"
-            found |= {
-                name[len(prefix) :]: entry
-                for name, entry in outer.items()
-                if name.startswith(prefix)
-            }
-        found |= self._in_body(statement.body, "", {})
-        return {f"{statement.name}.{name}": entry for name, entry in found.items()}
+            for name, entry in outer.items():
+                if name.startswith(prefix):
+                    entries[name.removeprefix(prefix)] = entry
+        entries |= self._in_body(statement.body, "", {})
+        return {f"{statement.name}.{name}": entry for name, entry in entries.items()}
 
     def _entry(
         self, statement: ast.stmt, outer_help: str, following: ast.stmt | None
@@ -174,7 +172,9 @@ def _assigned(statement: ast.stmt) -> str:
         target = statement.target
     else:
         return ""
-    return target.id if isinstance(target, ast.Name) else ""
+    if not isinstance(target, ast.Name):
+        return ""
+    return target.id
 
 
 def _blocks(statement: ast.If | ast.Try | ast.With) -> Iterator[Sequence[ast.stmt]]:
@@ -200,7 +200,9 @@ def _guess(value: ast.expr | None) -> str:
     either side of a condition.
     """
     kinds = set(_kinds(value)) if value else set()
-    return " | ".join(sorted(kinds, key=lambda kind: kind == "None")) if kinds - {"None"} else "Any"
+    if not kinds - {"None"}:
+        return "Any"
+    return " | ".join(sorted(kinds, key=lambda kind: kind == "None"))
 
 
 def _kinds(value: ast.expr) -> Iterator[str]:
@@ -208,7 +210,7 @@ def _kinds(value: ast.expr) -> Iterator[str]:
         yield from _kinds(value.body)
         yield from _kinds(value.orelse)
     elif isinstance(value, ast.Constant):
-        yield type(value.value).__name__ if value.value is not None else "None"
+        yield "None" if value.value is None else type(value.value).__name__
     elif isinstance(value, ast.Call) and ast.unparse(value.func) in ("os.environ.get", "os.getenv"):
         yield "str"
         yield "None"
@@ -279,9 +281,10 @@ def variable_of(group: SettingGroup, name: str) -> str:
     """Return the environment variable that is set and that torch reads for this entry; empty when
     there is none.
     """
-    return next(
-        (variable for variable in documented(group, name).variables if variable in os.environ), ""
-    )
+    for variable in documented(group, name).variables:
+        if variable in os.environ:
+            return variable
+    return ""
 
 
 def set_entry(group: SettingGroup, name: str, value: object) -> Restore:

@@ -110,12 +110,9 @@ class _Calls:
         for name in _RECORDED:
             if name in self._defaults:
                 value = passed.get(name)
-                self._note(
-                    name,
-                    self._defaults[name] if value is None else value,
-                    function_name(model),
-                    place,
-                )
+                if value is None:
+                    value = self._defaults[name]
+                self._note(name, value, function_name(model), place)
 
     def _note(self, name: str, value: object, function: str, place: CallSite) -> None:
         is_ours = name in self._wanted or not place.file
@@ -130,13 +127,10 @@ class _Calls:
 
 def in_words(value: object) -> str:
     """Return a value as JSON. Functions and other objects in a dict are named one by one."""
-    if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{as_json(str(key))}: {as_json(one)}" for key, one in value.items())
-            + "}"
-        )
-    return as_json(value)
+    if not isinstance(value, dict):
+        return as_json(value)
+    pairs = [f"{as_json(str(key))}: {as_json(item)}" for key, item in value.items()]
+    return f"{{{', '.join(pairs)}}}"
 
 
 def function_name(model: object) -> str:
@@ -219,11 +213,9 @@ def config_hook(recording: Recording) -> Iterator[None]:
 class _Configs:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._names = [
-            (group, name)
-            for group, module in MODULES.items()
-            for name in options_there(module, *_named(group))
-        ]
+        self._names: list[tuple[SettingGroup, str]] = []
+        for group, module in MODULES.items():
+            self._names += [(group, name) for name in options_there(module, *_named(group))]
         self._values: dict[str, str] = {}
 
     @property
@@ -252,7 +244,9 @@ class _Configs:
         if value_set_by_user(group, name):
             is_default = value == as_json(default_of(group, name))
             return ("default" if is_default and not variable else "program"), ""
-        return ("environment", variable) if variable else ("default", "")
+        if variable:
+            return "environment", variable
+        return "default", ""
 
     def _wanted(self) -> dict[str, object]:
         """Return what fx-explorer was asked to set, also at a gate."""

@@ -57,7 +57,9 @@ def _plain(value: object) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    if len(text) <= LONGEST_VALUE:
+        return text
+    return text[: LONGEST_VALUE - 1] + "…"
 
 
 MAX_ERROR = 400
@@ -69,4 +71,6 @@ _ADVICE = re.compile(r"Developer debug context|\n\nSet TORCHDYNAMO_VERBOSE")
 def one_line(text: str) -> str:
     """Return the error in one line, without torch's advice on how to debug torch."""
     line = " ".join(_ADVICE.split(text)[0].split()).rstrip(":")
-    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + " …"
+    if len(line) <= MAX_ERROR:
+        return line
+    return line[:MAX_ERROR] + " …"

@@ -143,7 +143,9 @@ class ResumeCode:
         local = self.local_name(source)
         named = _NAMED.match(local.source)
         origin = self._at(local.depth).origins.get(named["name"]) if named else None
-        return origin + local.source[named.end() :] if named and origin else local.source
+        if not named or not origin:
+            return local.source
+        return origin + local.source[named.end() :]
 
     def _at(self, depth: int) -> ResumeCode:
         return self.nested[-depth] if depth else self
@@ -163,10 +165,9 @@ class ResumeCode:
             function = plain_name(inner.code.co_name)
             for i, value in enumerate(inner.values):
                 name = _plain_value(value, inner.code)
-                is_local = i >= inner.stack_size
-                names[f"L['__nested_frame_values'][{frame}][{i}]"] = (
-                    f"{name} of {function}" if is_local else name
-                )
+                if i >= inner.stack_size:
+                    name = f"{name} of {function}"
+                names[f"L['__nested_frame_values'][{frame}][{i}]"] = name
             names[f"L['__nested_frame_values'][{frame}]"] = f"the locals of {function}"
             names[f"L['__nested_resume_fns'][{frame}]"] = (
                 f"the rest of {function} after line {inner.code.co_firstlineno}"
@@ -180,5 +181,6 @@ class ResumeCode:
 
 
 def _plain_value(value: str, code: types.CodeType) -> str:
-    is_unfinished = value.startswith("___stack")
-    return f"the value computed at line {code.co_firstlineno}" if is_unfinished else value
+    if value.startswith("___stack"):
+        return f"the value computed at line {code.co_firstlineno}"
+    return value

@@ -52,16 +52,15 @@ def name_of_compiled(code: CodeType) -> str:
     the function that the decorator ``no_grad`` put around it. A class that puts one around the
     methods of its subclasses (``Base.__init_subclass__``) is named alone.
     """
-    own = qualified_name(code)
-    if not code.co_freevars or _LOCALS not in own:
-        return own
+    name = qualified_name(code)
+    if not code.co_freevars or _LOCALS not in name:
+        return name
     inner = inner_function(code, _variables(sys._getframe(1), code))
-    around = (
-        own.split(_LOCALS[:-1])[0].removesuffix(".__init_subclass__").removesuffix(".__set_name__")
-    )
-    if around == _WRAPPER:
-        return inner or own
-    return f"{inner} ({around})" if inner else own
+    around = name.split(_LOCALS[:-1])[0]
+    around = around.removesuffix(".__init_subclass__").removesuffix(".__set_name__")
+    if not inner:
+        return name
+    return inner if around == _WRAPPER else f"{inner} ({around})"
 
 
 def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
@@ -70,10 +69,11 @@ def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
     """
     for name in code.co_freevars:
         function = variables.get(name)
-        if isinstance(function, FunctionType | MethodType) and any(
-            _leads_to(outer, code) for outer in _where_it_stands(function, code, variables)
-        ):
-            return function.__qualname__
+        if not isinstance(function, FunctionType | MethodType):
+            continue
+        for outer in _where_it_stands(function, code, variables):
+            if _leads_to(outer, code):
+                return function.__qualname__
     return ""
 
 
@@ -83,10 +83,10 @@ def function_within(called: object) -> str:
     empty where it is none of Python's. Nothing of the user's is called for it.
     """
     for _ in range(MOST_WRAPPED):
-        found = _one_less(called)
-        if found is None:
+        inner = _one_less(called)
+        if inner is None:
             break
-        called = found
+        called = inner
     return called.__qualname__ if isinstance(called, FunctionType) else ""
 
 
@@ -119,9 +119,8 @@ def _one_less(called: object) -> object:
     wrapped = inspect.getattr_static(called, "__wrapped__", None)
     if wrapped is not None or isinstance(called, FunctionType):
         return wrapped
-    return inspect.getattr_static(
-        type(called), "forward" if isinstance(called, nn.Module) else "__call__", None
-    )
+    method = "forward" if isinstance(called, nn.Module) else "__call__"
+    return inspect.getattr_static(type(called), method, None)
 
 
 def _where_it_stands(
@@ -134,11 +133,12 @@ def _where_it_stands(
     for owner in (getattr(function, "__self__", None), _first_argument(code, variables)):
         if owner is not None:
             yield inspect.getattr_static(owner, name, None)
-            yield from (vars(kind).get(name) for kind in type(owner).__mro__)
-    found: object = sys.modules.get(function.__module__)
+            for kind in type(owner).__mro__:
+                yield vars(kind).get(name)
+    value: object = sys.modules.get(function.__module__)
     for part in function.__qualname__.split("."):
-        found = inspect.getattr_static(found, part, None)
-    yield found
+        value = inspect.getattr_static(value, part, None)
+    yield value
 
 
 def _first_argument(code: CodeType, variables: Mapping[str, Any]) -> object:
@@ -146,7 +146,8 @@ def _first_argument(code: CodeType, variables: Mapping[str, Any]) -> object:
         return variables.get(code.co_varnames[0])
     if code.co_flags & inspect.CO_VARARGS:
         given = variables.get(code.co_varnames[code.co_kwonlyargcount])
-        return given[0] if isinstance(given, tuple) and given else None
+        if isinstance(given, tuple) and given:
+            return given[0]
     return None
 
 
@@ -164,8 +165,10 @@ def _leads_to(outer: object, code: CodeType) -> bool:
 
 def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
     """Return the variables that Dynamo compiles ``code`` with; none where it does not."""
-    has = compile_call(frame)
-    return dict(has.get("locals") or {}) if has.get("code") is code else {}
+    call = compile_call(frame)
+    if call.get("code") is not code:
+        return {}
+    return dict(call.get("locals") or {})
 
 
 def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
@@ -223,10 +226,10 @@ class GivenCallables:
         )
 
     def of(self, given: object) -> GivenCallable:
-        reference, found = self._known.get(id(given), (None, None))
+        reference, known = self._known.get(id(given), (None, None))
         # The id may be that of an object that came later.
-        if found is not None and reference is not None and reference() is given:
-            return found
+        if known is not None and reference is not None and reference() is given:
+            return known
         return GivenCallable(own_name(given), "", 0)
 
 
@@ -234,18 +237,21 @@ def being_compiled() -> object | None:
     """Return the callable inside torch's function while Dynamo compiles that; None where it cannot
     be told.
     """
-    found: object | None = dict(compile_call(sys._getframe(1)).get("locals") or {}).get("fn")
-    return found
+    variables = dict(compile_call(sys._getframe(1)).get("locals") or {})
+    function: object | None = variables.get("fn")
+    return function
 
 
 def name_of(given: object, place: CallSite) -> str:
     """Return ``net (Sequential)`` if a variable of the user's was given, else ``Sequential``: a
     framework's variable (``submodule.compile()``) tells the user nothing.
     """
-    own, variable = own_name(given), ""
+    name, variable = own_name(given), ""
     if place.file and not INSTALLED.intersection(Path(place.file).parts):
         variable = _variable(linecache.getline(place.file, place.line))
-    return f"{variable} ({own})" if variable and variable != own else own
+    if not variable or variable == name:
+        return name
+    return f"{variable} ({name})"
 
 
 def own_name(given: object) -> str:
@@ -283,7 +289,9 @@ def _variable(line: str) -> str:
 def _called(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    return ""
 
 
 def _subject(call: ast.Call) -> ast.expr | None:

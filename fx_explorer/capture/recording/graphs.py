@@ -53,8 +53,10 @@ _VIEWS = {
     "inductor.view.default",
 }
 _NOT_COMPUTING = re.compile(
-    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)|math\.|torch\.sym_"
-    r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"  # memory without values: no kernel is generated for it
+    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens)"
+    r"|math\.|torch\.sym_"
+    # Memory without values: no kernel is generated for it.
+    r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.)"
 )
 
 
@@ -87,7 +89,9 @@ def arguments(node: torch.fx.Node) -> str:
     parts = [_argument(value) for value in node.args]
     parts += [f"{name} = {_argument(value)}" for name, value in node.kwargs.items()]
     text = ", ".join(parts)
-    return text if len(text) <= MAX_ARGUMENTS else text[:MAX_ARGUMENTS] + " …"
+    if len(text) <= MAX_ARGUMENTS:
+        return text
+    return text[:MAX_ARGUMENTS] + " …"
 
 
 def _argument(value: Any) -> str:
@@ -97,9 +101,10 @@ def _argument(value: Any) -> str:
         inner = ", ".join(_argument(item) for item in value)
         if isinstance(value, list):
             return f"[{inner}]"
-        return f"({inner}{',' if len(value) == 1 else ''})"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_argument(item)}" for key, item in value.items()) + "}"
+        pairs = [f"{key!r}: {_argument(item)}" for key, item in value.items()]
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, slice):
         return f"slice({_argument(value.start)}, {_argument(value.stop)}, {_argument(value.step)})"
     if isinstance(value, (torch.dtype, torch.device, torch.layout)):
@@ -112,7 +117,9 @@ def node_value(node: torch.fx.Node) -> Any:
     when there is none.
     """
     value = node.meta.get("val")
-    return node.meta.get("example_value") if value is None else value
+    if value is None:
+        return node.meta.get("example_value")
+    return value
 
 
 def sizes(values: Sequence[Any]) -> tuple[str, ...]:
@@ -131,7 +138,9 @@ def describe_value(value: Any) -> str:
         return repr(value)
     value = getattr(value, "real_obj", value)  # what torch traces in its stead
     mesh = _mesh_text(value)
-    return f"{type(value).__name__}({mesh})" if mesh else type(value).__name__
+    if mesh:
+        return f"{type(value).__name__}({mesh})"
+    return type(value).__name__
 
 
 def _mesh_text(value: Any) -> str:
@@ -220,7 +229,8 @@ def _gathers(node: torch.fx.Node) -> bool:
     taken, index = node.args
     if not isinstance(taken, torch.fx.Node) or not isinstance(node_value(taken), torch.Tensor):
         return False
-    return any(map(_is_places, index if isinstance(index, tuple) else [index]))
+    places = index if isinstance(index, tuple) else [index]
+    return any(map(_is_places, places))
 
 
 def _is_places(index: Any) -> bool:
@@ -274,10 +284,10 @@ def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
 
 def submodule(module: torch.nn.Module | None, name: str) -> object:
     """Return what is at the dotted ``name`` below ``module``; None when there is nothing."""
-    found: object = module
+    value: object = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str] = str) -> Node:
@@ -290,6 +300,10 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
     module, module_type = module_of(node, renamed)
     seq_nr = node.meta.get("seq_nr")
     is_tensor = isinstance(value, torch.Tensor)
+    if is_tensor:
+        value_text = _tensor_text(node, value)
+    else:
+        value_text = "" if value is None else _object_text(node, value)
     return Node(
         id=0,
         graph=0,
@@ -302,11 +316,7 @@ def node_row(node: torch.fx.Node, sources: Sources, renamed: Callable[[str], str
         dtype=short_dtype(value.dtype) if is_tensor else "",
         stride=_strides(value) if is_tensor else None,
         device=str(value.device) if is_tensor else "",
-        value=_tensor_text(node, value)
-        if is_tensor
-        else ""
-        if value is None
-        else _object_text(node, value),
+        value=value_text,
         stack=place.stack,
         file=place.file,
         line=place.line,
@@ -372,22 +382,25 @@ def _has_arguments_of(row: Node, node: torch.fx.Node) -> bool:
     """Return whether a row has the arguments and annotations that its node has now. They are
     changed in place.
     """
-    own = "" if node.op == "placeholder" else arguments(node)
-    return row.arguments == own and row.annotations == plain(node.meta.get("custom"))
+    written = "" if node.op == "placeholder" else arguments(node)
+    return row.arguments == written and row.annotations == plain(node.meta.get("custom"))
 
 
 def _strides(value: torch.Tensor) -> tuple[str, ...] | None:
-    return sizes(value.stride()) if value.layout == torch.strided else None
+    if value.layout != torch.strided:
+        return None
+    return sizes(value.stride())
 
 
 def plain(custom: Any) -> dict[str, object] | None:
     """Return annotations as JSON can hold them; values of other types become their repr."""
     if not isinstance(custom, dict) or not custom:
         return None
-    return {
-        str(key): value if isinstance(value, (str, int, float, bool, dict, list)) else repr(value)
-        for key, value in custom.items()
-    }
+    annotations: dict[str, object] = {}
+    for key, value in custom.items():
+        is_json = isinstance(value, (str, int, float, bool, dict, list))
+        annotations[str(key)] = value if is_json else repr(value)
+    return annotations
 
 
 def edges(graph: torch.fx.Graph) -> Iterator[tuple[int, int]]:
@@ -431,10 +444,13 @@ def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sour
     stacks = (sources.parse(node.meta.get("stack_trace") or "") for node in inner.graph.nodes)
     function = next((frames[depth].function for frames in stacks if len(frames) > depth), "")
     _, module_type = module_of(call)
-    owner = _class_of_module(call)
-    return f"{module_type}.{function}" if function and hasattr(owner, function) else function
+    if function and hasattr(_class_of_module(call), function):
+        return f"{module_type}.{function}"
+    return function
 
 
 def _class_of_module(node: torch.fx.Node) -> object:
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    return list(stack.values())[-1][1] if stack else None
+    if not stack:
+        return None
+    return list(stack.values())[-1][1]

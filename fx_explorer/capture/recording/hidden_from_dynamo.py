@@ -71,7 +71,8 @@ def our_files_skipped(_: object) -> Iterator[None]:
     """Have Dynamo leave to Python, inside the block, the functions of ours that the program's calls
     pass through.
     """
-    torch._C._dynamo.eval_frame.set_eval_frame  # noqa: B018 - without it our frames are looked at, too; this raises
+    # Without it our frames are looked at, too; this raises.
+    torch._C._dynamo.eval_frame.set_eval_frame  # noqa: B018
     rules = trace_rules.SKIP_DIRS
     rules.append(_OURS.as_posix() + "/")
     # torch looks at one pattern that it has made of the list.

@@ -83,11 +83,13 @@ class LiveTree:
 
     def still_there(self) -> dict[str, Any]:
         """Return what is kept, without the objects that are gone."""
-        found = {
-            name: value() if isinstance(value, weakref.ref) else value
-            for name, value in self.kept.items()
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        values = {}
+        for name, value in self.kept.items():
+            if isinstance(value, weakref.ref):
+                value = value()
+            if value is not None:
+                values[name] = value
+        return values
 
 
 @dataclass

@@ -154,7 +154,9 @@ class Published:
     def entry_of(self, made: object) -> CountedEntry | None:
         """Return the entry of what Inductor has returned; None for what is not counted."""
         reference, entry = self._of_inductor.get(id(made), (None, None))
-        return entry if reference is not None and reference() is made else None
+        if reference is None or reference() is not made:
+            return None
+        return entry
 
 
 class CallAgain(Protocol):

@@ -43,7 +43,10 @@ class RecordedGraph:
         """Return the graph recorded from ``module``: this one or a nested one. None if there is
         none.
         """
-        return next((recorded for recorded in self.whole() if recorded.module is module), None)
+        for recorded in self.whole():
+            if recorded.module is module:
+                return recorded
+        return None
 
     def whole(self) -> Iterator[RecordedGraph]:
         """Yield this graph, then those nested in it, outer ones first."""
@@ -122,7 +125,10 @@ class Segment:
 
     def region_of(self, part: torch.fx.GraphModule) -> RecordedGraph | None:
         """Return the joint graph of the region whose forward or backward ``part`` is."""
-        return next((joint for module, joint in self.regions if module is part), None)
+        for module, joint in self.regions:
+            if module is part:
+                return joint
+        return None
 
     @property
     def traced(self) -> RecordedGraph | None:

@@ -42,13 +42,10 @@ _INSTALLED = ("site-packages", "dist-packages")
 def _library_roots() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(sys.prefix) / "lib")}
-    paths |= {
-        path for path in sys.path if Path(path).name in _INSTALLED
-    }  # of another environment, by a .pth file
-    paths |= {
-        _torch_root(),
-        str(Path(__file__).parents[2]),
-    }  # fx-explorer itself: the worker's frames are below the user's
+    # Of another environment, by a .pth file.
+    paths |= {path for path in sys.path if Path(path).name in _INSTALLED}
+    # fx-explorer itself: the worker's frames are below the user's.
+    paths |= {_torch_root(), str(Path(__file__).parents[2])}
     return tuple(sorted(f"{path.rstrip(os.sep)}{os.sep}" for path in paths if path))
 
 
@@ -144,10 +141,10 @@ class Sources:
         """Return the full path of a file whose end torch's guard texts show, if exactly one known
         file ends so.
         """
-        if shortened:
-            candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))]
-        else:
-            candidates = []
+        if not shortened:
+            return shortened
+        ending = shortened.lstrip("./")
+        candidates = [path for path in self._files if path.endswith(ending)]
         return candidates[0] if len(candidates) == 1 else shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
@@ -181,9 +178,8 @@ class Sources:
             frames = self.parse(stack_trace)
             user = self.user_frame(frames)
             stack = self.stack(frames)
-            known = self._places[stack_trace] = StackPlace(
-                stack, self.file(user.file) if user else 0, user.line if user else 0
-            )
+            file, line = (self.file(user.file), user.line) if user else (0, 0)
+            known = self._places[stack_trace] = StackPlace(stack, file, line)
         return known
 
     def user_frame(self, frames: tuple[Frame, ...]) -> Frame | None:
@@ -192,9 +188,11 @@ class Sources:
         A stack that is torch's alone (an nn.Sequential, an optimizer's step) gives its innermost
         frame. None is returned only for an empty stack.
         """
-        own = [frame for frame in frames if not frame.file.startswith(_OWN)]
-        outside = [frame for frame in own if not self.is_torch(frame.file)]
-        return outside[-1] if outside else own[-1] if own else None
+        without_ours = [frame for frame in frames if not frame.file.startswith(_OWN)]
+        outside = [frame for frame in without_ours if not self.is_torch(frame.file)]
+        if outside:
+            return outside[-1]
+        return without_ours[-1] if without_ours else None
 
     def is_torch(self, path: str) -> bool:
         return path.startswith(self._torch)
@@ -209,14 +207,16 @@ def _change(known: str, path: str) -> str:
         return "is gone"
     except (SyntaxError, UnicodeDecodeError):
         return "has changed"
-    before, after = (text.removesuffix("\n").split("\n") for text in (known, now))
+    before = known.removesuffix("\n").split("\n")
+    after = now.removesuffix("\n").split("\n")
     if before == after:
         return ""
-    same = next(
-        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-        min(len(before), len(after)),
-    )
-    return f"has changed, first in line {same + 1}"
+    line = 1
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        line += 1
+    return f"has changed, first in line {line}"
 
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -242,7 +242,9 @@ def caller() -> CallSite:
     while frame.f_back and frame.f_code.co_filename.startswith((_TORCH, _OURS + "capture")):
         frame = frame.f_back
     file = frame.f_code.co_filename
-    return CallSite("", 0) if file.startswith(_OURS) else CallSite(file, frame.f_lineno)
+    if file.startswith(_OURS):
+        return CallSite("", 0)
+    return CallSite(file, frame.f_lineno)
 
 
 def is_torch_itself() -> bool:

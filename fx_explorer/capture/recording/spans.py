@@ -42,7 +42,8 @@ class Spans:
         phases = self._recording.phases
         stage = STAGE_OF_EVENT.get(event_name)
         if phase == "B":
-            phases.begin(event_name, time_s, self._recording.of(name).variant if name else 0)
+            variant = self._recording.of(name).variant if name else 0
+            phases.begin(event_name, time_s, variant)
             if stage:
                 self._recording.notify(
                     Notice("phase", stage=stage, state="begin", compilation=name)
@@ -82,9 +83,10 @@ class Spans:
         clocks, self._lines = self._lines, []
         with self._recording.noting("times"):
             self._recording.writer.add_all(spans)
-            self._recording.writer.add_all(
-                [row for span, lines in clocks for row in self._rows(span, lines)]
-            )
+            rows: list[PhaseLine] = []
+            for span, lines in clocks:
+                rows += self._rows(span, lines)
+            self._recording.writer.add_all(rows)
 
     def _rows(self, span: Span, clock: LineClock) -> Iterator[PhaseLine]:
         for where, took_s in clock.sums.items():

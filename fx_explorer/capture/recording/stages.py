@@ -80,21 +80,19 @@ def _reason(recording: Recording, name: str, stage: Stage, seen: set[Stage]) -> 
     if stage in _INDUCTOR_STAGES and "output_code" not in seen and backend == REGIONAL:
         return NOTHING_ANNOTATED
     if stage in _INDUCTOR_STAGES and "output_code" not in seen:
-        is_inductor = "pre_grad" in seen or "post_grad" in seen
-        return COMPUTES_NOTHING if is_inductor else f"backend {backend} does not use Inductor"
-    if stage == "kernel":
-        return _why_no_kernel(state.segment) if state.segment else ""
+        if "pre_grad" in seen or "post_grad" in seen:
+            return COMPUTES_NOTHING
+        return f"backend {backend} does not use Inductor"
+    if stage == "kernel" and state.segment:
+        return _why_no_kernel(state.segment)
     return ""
 
 
 def _why_no_kernel(segment: Segment) -> str:
     """Say why a graph whose code was written has no kernel."""
-    nodes = [
-        node
-        for graph in segment.post_grad.values()
-        for recorded in graph.whole()
-        for node in recorded.ids
-    ]
-    if all(computes_nothing(node, target_name(node)) for node in nodes):
-        return ONLY_VIEWS
-    return NEEDS_NONE
+    for graph in segment.post_grad.values():
+        for recorded in graph.whole():
+            for node in recorded.ids:
+                if not computes_nothing(node, target_name(node)):
+                    return NEEDS_NONE
+    return ONLY_VIEWS

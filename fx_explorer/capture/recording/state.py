@@ -175,16 +175,16 @@ class Recording:
         """Return the name of the compilation torch is in, ``0/0``; empty outside any."""
         context = getattr(torch._guards, "CompileContext", None)
         compile_id = context.current_compile_id() if context else None
-        return self.here.ahead or "" if compile_id is None else str(compile_id)
+        if compile_id is None:
+            return self.here.ahead or ""
+        return str(compile_id)
 
     def latest(self) -> str:
         """Return the compilation that torch is in on whatever thread; empty outside any."""
-        running = (
-            name
-            for name, state in reversed(self._states.items())
-            if state.row and state.row.status == "running"
-        )
-        return next(running, "")
+        for name, state in reversed(self._states.items()):
+            if state.row and state.row.status == "running":
+                return name
+        return ""
 
     def next_direct_number(self) -> int:
         """Return a number for what the program compiles without Dynamo (given_directly.py)."""
@@ -223,7 +223,9 @@ class Recording:
         rest of.
         """
         made = self.of(self.compilation_name()).resume_code
-        return made.original(source) if made else source
+        if not made:
+            return source
+        return made.original(source)
 
     def compilation_id(self, name: str | None = None) -> int:
         """Return the row of the compilation (default: the current one); 0 outside any. It is added
@@ -297,7 +299,10 @@ class Recording:
     def stage(self) -> Stage | None:
         """Return the last stage that the current compilation reached."""
         seen = self.of(self.compilation_name()).seen_stages
-        return next((stage for stage in reversed(STAGES) if stage in seen), None)
+        for stage in reversed(STAGES):
+            if stage in seen:
+                return stage
+        return None
 
     def segment(self) -> Segment:
         if self.here.segment:

@@ -235,10 +235,9 @@ def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
 
 def _code(shapes: Any, expression: Any) -> str:
     """Return ``L['x'].size()[0] <= 4096``."""
-    names = {
-        str(symbol): name_of(sources[0])
-        for symbol, sources in shapes.var_to_sources.items()
-        if sources
-    }
+    names = {}
+    for symbol, sources in shapes.var_to_sources.items():
+        if sources:
+            names[str(symbol)] = name_of(sources[0])
     text: str = PythonPrinter().doprint(expression)
     return re.sub(r"\b[A-Za-z_]\w*", lambda match: names.get(match[0], match[0]), text)

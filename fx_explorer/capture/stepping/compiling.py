@@ -70,9 +70,8 @@ def after_published(stepper: Stepper, stage: str, direction: Direction) -> None:
         return
     stepper.gates.arrive("backend")
     backend = stepper.recording.of(stepper.recording.compilation_name()).backend
-    _wait(
-        stepper, variant, "backend", direction, None, f"{stage} of {backend}" if backend else stage
-    )
+    published = f"{stage} of {backend}" if backend else stage
+    _wait(stepper, variant, "backend", direction, None, published)
 
 
 def _wait(

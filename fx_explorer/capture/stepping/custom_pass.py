@@ -51,15 +51,15 @@ def load_pass(path: str | Path) -> PassFunction:
         ) from error
     # A ``sys.exit`` in the user's file must not end the worker.
     except (Exception, SystemExit) as error:
-        raise PassProblem(f"{_said(error, path)}, when the file was loaded; {UNCHANGED}") from error
+        message = _message_with_line(error, path)
+        raise PassProblem(f"{message}, when the file was loaded; {UNCHANGED}") from error
     function = getattr(module, "pass_", None)
     if not callable(function):
-        found = ", ".join(
+        others = [
             name for name, value in vars(module).items() if isinstance(value, types.FunctionType)
-        )
-        raise PassProblem(
-            f"{path} has no function pass_(gm){f'; it has {found}' if found else ''}; {UNCHANGED}"
-        )
+        ]
+        has = f"; it has {', '.join(others)}" if others else ""
+        raise PassProblem(f"{path} has no function pass_(gm){has}; {UNCHANGED}")
     return function
 
 
@@ -76,7 +76,7 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
     try:
         returned = function(copied)
     except (Exception, SystemExit) as error:
-        raise PassProblem(f"{_said(error, path)}; {UNCHANGED}") from error
+        raise PassProblem(f"{_message_with_line(error, path)}; {UNCHANGED}") from error
     edited = _graph_of(returned, copied, path)
     try:
         check_edited(module, edited)
@@ -91,28 +91,27 @@ def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
     """Return the graph that the pass means: the one it was given, the one it returned, or that of a
     PassResult (torch.fx.passes).
     """
-    found = getattr(returned, "graph_module", returned)
-    if found is None:
+    graph = getattr(returned, "graph_module", returned)
+    if graph is None:
         return copied
-    if not isinstance(found, GraphModule):
+    if not isinstance(graph, GraphModule):
         raise PassProblem(
             f"pass_ of {path} returned {type(returned).__name__}: return a GraphModule, a "
             f"PassResult, or nothing; {UNCHANGED}"
         )
-    return found
+    return graph
 
 
-def _said(error: BaseException, path: Path) -> str:
+def _message_with_line(error: BaseException, path: Path) -> str:
     """Return ``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file, and what was
     raised there or below.
     """
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(path)
-    ]
-    where = f"{path}:{lines[-1]}" if lines else str(path)
-    return f"{where}: {''.join(traceback.format_exception_only(type(error), error)).strip()}"
+    where = str(path)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(path):
+            where = f"{path}:{frame.lineno}"
+    message = "".join(traceback.format_exception_only(type(error), error)).strip()
+    return f"{where}: {message}"
 
 
 # Checks of an edited graph before it goes back to the compiler.
@@ -149,15 +148,11 @@ def check_edited(module: GraphModule, edited: GraphModule) -> None:
 
 
 def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
-    before, after = (
-        {node.name: node for node in of.graph.nodes if node.op == "placeholder"}
-        for of in (module, edited)
-    )
+    before = {node.name: node for node in module.graph.nodes if node.op == "placeholder"}
+    after = {node.name: node for node in edited.graph.nodes if node.op == "placeholder"}
     if list(before) != list(after):
-        lost, added = (
-            [name for name in before if name not in after],
-            [name for name in after if name not in before],
-        )
+        lost = [name for name in before if name not in after]
+        added = [name for name in after if name not in before]
         if lost:
             what = f"{', '.join(lost)} removed"
         elif added:
@@ -178,20 +173,25 @@ def _outputs(module: GraphModule) -> list[Any]:
     if last.op != "output":
         raise BrokenGraphError(f"it has no output: its last node is {last.name}")
     value = last.args[0]
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    if isinstance(value, (tuple, list)):
+        return list(value)
+    return [value]
 
 
 def _same_outputs(before: list[Any], after: list[Any]) -> None:
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
-        was, now = (
-            describe_value(node_value(one)) if isinstance(one, Node) else repr(one)
-            for one in (old, new)
-        )
+        was, now = _described_output(old), _described_output(new)
         if was != now:
             raise BrokenGraphError(
                 f"output {position}, {new}, was {was} and is now {now}, which what "
                 "follows does not expect"
             )
+
+
+def _described_output(output: Any) -> str:
+    if isinstance(output, Node):
+        return describe_value(node_value(output))
+    return repr(output)
 
 
 def _is_after_autograd(module: GraphModule) -> bool:
@@ -205,8 +205,11 @@ def _fake_mode(module: GraphModule) -> Any:
     """Return the fake mode of the graph's own values. torch's ``detect_fake_mode`` prefers that of
     the next stage.
     """
-    values = (node_value(node) for node in module.graph.nodes)
-    return next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    for node in module.graph.nodes:
+        value = node_value(node)
+        if isinstance(value, FakeTensor):
+            return value.fake_mode
+    return None
 
 
 class _NodeValues:
@@ -273,7 +276,9 @@ class _NodeValues:
         value: Any = self._edited
         for name in target.split("."):
             value = getattr(value, name)
-        return self._mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
+        if isinstance(value, torch.Tensor):
+            return self._mode.from_tensor(value)
+        return value
 
 
 def _looks(value: Any) -> str:

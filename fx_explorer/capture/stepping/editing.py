@@ -47,17 +47,17 @@ class GraphEdits:
             )
         # On a copy first: a mark that is refused must leave the graph as it was.
         trial = snapshot(module)
-        found = marked(trial, marks)
+        count = marked(trial, marks)
         become(module, trial)
         variant.changes = variant.changes.plus(Changes(marks=marks))
-        self._record(variant, "mark", gate, "", module, found)
+        self._record(variant, "mark", gate, "", module, count)
         return cut_out(module, marks)
 
     def mark_again(self, variant: Variant, module: GraphModule) -> None:
         """Mark all regions of a variant in a graph that is as Dynamo made it."""
-        found = marked(module, variant.changes.marks)
-        if found and not variant.is_taken_up:
-            self._record(variant, "mark", "dynamo", "", module, found)
+        count = marked(module, variant.changes.marks)
+        if count and not variant.is_taken_up:
+            self._record(variant, "mark", "dynamo", "", module, count)
 
     def apply_passes(
         self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule
@@ -73,12 +73,9 @@ class GraphEdits:
                 except PassProblem as problem:
                     problems.append(str(problem))
                     # What was not applied is no change of this variant's.
-                    variant.changes = replace(
-                        variant.changes,
-                        passes=tuple(
-                            other for other in variant.changes.passes if other != pass_file
-                        ),
-                    )
+                    passes = variant.changes.passes
+                    others = tuple(other for other in passes if other != pass_file)
+                    variant.changes = replace(variant.changes, passes=others)
         return problems
 
     def apply_pass(
@@ -140,7 +137,9 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
 
 
 def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
+    if count == 1:
+        return f"{count} node"
+    return f"{count} nodes"
 
 
 def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:

@@ -118,7 +118,9 @@ def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
     """Set options for everything that follows."""
     wanted = command.changes.settings
     title = stepper.settings.set(wanted, gate)
-    return f"{title}; dynamic shapes hold from the next frame on" if SETTING in wanted else title
+    if SETTING in wanted:
+        return f"{title}; dynamic shapes hold from the next frame on"
+    return title
 
 
 def answer(recording: Recording, command: Command) -> str:
@@ -161,7 +163,7 @@ def edit_all(stepper: Stepper, command: Command) -> str:
             )
             continue
         try:
-            found = _tried(kept, command)
+            results = _tried(kept, command)
         except UsageError as error:
             problems.append(str(error))
             continue
@@ -169,7 +171,7 @@ def edit_all(stepper: Stepper, command: Command) -> str:
         variant.changes = variant.changes.plus(
             Changes(marks=command.changes.marks, passes=command.changes.passes)
         )
-        done.append(f"[{kept.name}] {', '.join(found)}")
+        done.append(f"[{kept.name}] {', '.join(results)}")
     if not done:
         raise UsageError(problems[0])
     return "; ".join(done)
@@ -179,13 +181,13 @@ def _tried(kept: CapturedSegment, command: Command) -> list[str]:
     """Return what the edits would do, found out on a copy."""
     trial = snapshot(kept.dynamo)
     marked(trial, command.changes.marks)
-    found = cut_out(trial, command.changes.marks)
+    results = cut_out(trial, command.changes.marks)
     for pass_file in command.changes.passes:
         # A pass for a later gate has no graph yet that it could be tried on.
         if pass_file.gate == "dynamo":
             passed(pass_file.path, trial)
-        found.append(f"pass_ of {pass_file.path}")
-    return found
+        results.append(f"pass_ of {pass_file.path}")
+    return results
 
 
 def _apply(

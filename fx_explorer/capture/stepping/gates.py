@@ -129,10 +129,8 @@ class Gates:
                 self._answer("done", _GOING.get(command.kind, ""))
                 return
             if command.kind == "skip":
-                self._answer(
-                    "done",
-                    "this graph runs eagerly" if compilation else "all of them run eagerly",
-                )
+                which = "this graph runs eagerly" if compilation else "all of them run eagerly"
+                self._answer("done", which)
                 raise Skipped
             if command.kind in ("abort", "quit"):
                 self._is_over = command.kind == "quit"

@@ -59,10 +59,10 @@ def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
     _check_configs(mark)
     _check_config_types(mark)
     _check_names(gm, mark)
-    found = [node for node in gm.graph.nodes if _is_marked(node, mark)]
-    if not found:
+    nodes = [node for node in gm.graph.nodes if _is_marked(node, mark)]
+    if not nodes:
         raise UsageError(f"region {mark.name!r} is empty: {_why_empty(gm, mark)}")
-    return found
+    return nodes
 
 
 def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
@@ -79,10 +79,8 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
         gm, support, allows_single_node_partition=True
     ).propose_partitions()
     order = {node: position for position, node in enumerate(gm.graph.nodes)}
-    pieces = sorted(
-        (sorted(partition.nodes, key=order.__getitem__) for partition in partitions),
-        key=lambda piece: order[piece[0]],
-    )
+    pieces = [sorted(partition.nodes, key=order.__getitem__) for partition in partitions]
+    pieces.sort(key=lambda piece: order[piece[0]])
     names = tuple(tuple(node.name for node in piece) for piece in pieces)
     return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
 
@@ -91,11 +89,12 @@ def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
     """Report the pieces that the region of each mark is cut into, after all marks were applied. A
     later mark takes nodes away from an earlier one.
     """
-    found = {
-        mark.name: [node for node in gm.graph.nodes if region_name(node) == mark.name]
-        for mark in marks
-    }
-    return [cut_in_words(name, cut(gm, nodes)) for name, nodes in found.items()]
+    nodes: dict[str, list[torch.fx.Node]] = {mark.name: [] for mark in marks}
+    for node in gm.graph.nodes:
+        name = region_name(node)
+        if name is not None and name in nodes:
+            nodes[name].append(node)
+    return [cut_in_words(name, cut(gm, of_region)) for name, of_region in nodes.items()]
 
 
 def cut_in_words(region: str, made: RegionCut) -> str:
@@ -104,9 +103,13 @@ def cut_in_words(region: str, made: RegionCut) -> str:
     if not total:
         return f'region "{region}" has no nodes left: those marked later took them'
     if len(made.pieces) == 1:
-        return f'region "{region}" is one piece of {total} node{"" if total == 1 else "s"}'
+        noun = "node" if total == 1 else "nodes"
+        return f'region "{region}" is one piece of {total} {noun}'
     sizes = " + ".join(str(len(piece)) for piece in made.pieces)
-    return f'region "{region}" falls into {len(made.pieces)} pieces ({sizes} nodes), each compiled on its own: {made.reason}'
+    return (
+        f'region "{region}" falls into {len(made.pieces)} pieces ({sizes} nodes), each compiled '
+        f"on its own: {made.reason}"
+    )
 
 
 # matching
@@ -142,17 +145,13 @@ def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
     """
     if not mark.file:
         return False
-    return any(
-        file == mark.file and mark.first_line <= line <= mark.last_line
-        for file, line in _frames(node)
-    )
+    lines = [line for file, line in _frames(node) if file == mark.file]
+    return any(mark.first_line <= line <= mark.last_line for line in lines)
 
 
 def _frames(node: torch.fx.Node) -> list[tuple[str, int]]:
-    return [
-        (match["file"], int(match["line"]))
-        for match in _FRAME.finditer(node.meta.get("stack_trace") or "")
-    ]
+    frames = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    return [(frame["file"], int(frame["line"])) for frame in frames]
 
 
 # what can be wrong with a mark
@@ -207,33 +206,37 @@ def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
     calls = [node for node in gm.graph.nodes if node.op in CALLS]
     reasons = []
     if mark.module:
-        tops = dict.fromkeys(path for node in calls for path in _module_paths(node) if path)
+        modules: dict[str, None] = {}
+        for node in calls:
+            modules |= dict.fromkeys(path for path in _module_paths(node) if path)
         reasons.append(
             f"no node was traced in module {mark.module!r}; there are "
-            f"{_listed(list(tops)) or 'no modules'}"
+            f"{_listed(list(modules)) or 'no modules'}"
         )
     if mark.file:
-        lines = sorted(
-            {line for node in calls for file, line in _frames(node) if file == mark.file}
-        )
-        where = f"lines {mark.first_line} to {mark.last_line} of {mark.file}"
-        reasons.append(
-            f"no node comes from {where}; nodes come from its lines {_listed(lines)}"
-            if lines
-            else f"no node comes from {mark.file}"
-        )
+        lines: set[int] = set()
+        for node in calls:
+            lines.update(line for file, line in _frames(node) if file == mark.file)
+        if lines:
+            where = f"lines {mark.first_line} to {mark.last_line} of {mark.file}"
+            reasons.append(
+                f"no node comes from {where}; nodes come from its lines {_listed(sorted(lines))}"
+            )
+        else:
+            reasons.append(f"no node comes from {mark.file}")
     return "; ".join(reasons) or "name nodes, a module or source lines"
 
 
 def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int]) -> str:
     """Name a node outside of the region that needs one piece and is needed by another."""
-    inside = {node for piece in pieces for node in piece}
+    inside: set[torch.fx.Node] = set()
+    for piece in pieces:
+        inside.update(piece)
     for piece in pieces:
         for node in sorted(_users_of(set(piece)) - inside, key=order.__getitem__):
+            using = _users_of({node})
             needing = [
-                other[0]
-                for other in pieces
-                if other is not piece and _users_of({node}) & set(other)
+                other[0] for other in pieces if other is not piece and not using.isdisjoint(other)
             ]
             if needing:
                 return (
@@ -246,16 +249,20 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
 
 def _users_of(nodes: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """Return everything that depends on ``nodes``, directly or not."""
-    found: set[torch.fx.Node] = set()
-    pending = [user for node in nodes for user in node.users]
+    users: set[torch.fx.Node] = set()
+    pending: list[torch.fx.Node] = []
+    for node in nodes:
+        pending += node.users
     while pending:
         node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending.extend(node.users)
-    return found
+        if node not in users:
+            users.add(node)
+            pending += node.users
+    return users
 
 
 def _listed(names: list[str] | list[int]) -> str:
     shown = ", ".join(str(name) for name in names[:SHOWN])
-    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+    if len(names) > SHOWN:
+        shown += f" and {len(names) - SHOWN} more"
+    return shown

@@ -51,9 +51,10 @@ class MeasuredFigures:
     build_s: float
 
     def in_words(self) -> str:
-        took = ", ".join(
+        times = [
             f"{row.what.replace('+', ' and ')} {row.median_s * 1000:.3g} ms" for row in self.rows
-        )
+        ]
+        took = ", ".join(times)
         row = self.rows[-1]
         return (
             f"{took} (median of {row.runs:,} runs on {row.device}){self._caution()}; building "
@@ -124,7 +125,7 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
     since = [
         option
         for option in stepper.settings.changes.settings
-        if any(option not in one for one in variant.all_settings())
+        if any(option not in settings for settings in variant.all_settings())
     ]
     if since:
         raise UsageError(
@@ -248,4 +249,6 @@ def _device(inputs: list[Any]) -> str:
     devices = [leaf.device for leaf in _tensors(inputs) if leaf.device.type != "cpu"]
     if not devices:
         return "cpu"
-    return torch.cuda.get_device_name(devices[0]) if devices[0].type == "cuda" else str(devices[0])
+    if devices[0].type != "cuda":
+        return str(devices[0])
+    return torch.cuda.get_device_name(devices[0])

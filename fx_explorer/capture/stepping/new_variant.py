@@ -153,9 +153,9 @@ def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
                 "the post-grad passes."
             )
         if GATES.index(pass_file.gate) < GATES.index(start):
-            words = GATE_WORDS[pass_file.gate]
+            gate = GATE_WORDS[pass_file.gate]
             raise UsageError(
-                f"{pass_file.path} is for {words}, which comes before {GATE_WORDS[start]}: go "
-                f"again from {words}."
+                f"{pass_file.path} is for {gate}, which comes before {GATE_WORDS[start]}: go "
+                f"again from {gate}."
             )
         load_pass(pass_file.path)

@@ -56,15 +56,16 @@ class OptionsAndModes:
     @classmethod
     def now(cls) -> OptionsAndModes:
         """Return all of them as they are now, which takes some 2 ms."""
-        return cls(
-            {(group, name): value_of(group, name) for group in MODULES for name in names(group)},
-            tuple(asked() for asked, _ in _MODES),
-            {
-                device: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-                for device in _AUTOCAST
-            },
-            torch.is_inference_mode_enabled(),
-        )
+        options = {}
+        for group in MODULES:
+            for name in names(group):
+                options[group, name] = value_of(group, name)
+        autocast = {}
+        for device in _AUTOCAST:
+            is_on, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+            autocast[device] = (is_on, dtype)
+        modes = tuple(asked() for asked, _ in _MODES)
+        return cls(options, modes, autocast, torch.is_inference_mode_enabled())
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
@@ -93,13 +94,14 @@ class OptionsAndModes:
         """Return whether an option is a function of the program's, which is called when a graph is
         compiled: a custom pass.
         """
-        return any(
-            callable(value) and value_set_by_user(*option) for option, value in self.options.items()
-        )
+        functions = [option for option, value in self.options.items() if callable(value)]
+        return any(value_set_by_user(*option) for option in functions)
 
 
-def _differs(one: object, other: object) -> bool:
+def _differs(value: object, other: object) -> bool:
+    if value is other:
+        return False
     # Only plain values are compared: others may answer ``==`` with anything, an array for one.
-    return one is not other and not (
-        type(one) in _PLAIN and type(one) is type(other) and one == other
-    )
+    if type(value) not in _PLAIN or type(value) is not type(other):
+        return True
+    return bool(value != other)

@@ -101,8 +101,11 @@ class SteppedBoundary:
         after the edits there.
         """
         gate, direction = key
-        edited = self.stepper.replay(("pre_fusion", direction)) if gate == "post_grad" else None
-        return self.stepper.replay(key) if edited is None else edited
+        if gate == "post_grad":
+            edited = self.stepper.replay(("pre_fusion", direction))
+            if edited is not None:
+                return edited
+        return self.stepper.replay(key)
 
     def lowered(
         self, direction: Direction, module: torch.fx.GraphModule, lower: Callable[[], Any]
@@ -171,7 +174,9 @@ def stepping_hook(recording: Recording) -> Iterator[None]:
 
 def stepper_of(recording: Recording) -> Stepper | None:
     """Return the stepper of a capture; None for one that nobody steps through."""
-    return recording.boundary.stepper if isinstance(recording.boundary, SteppedBoundary) else None
+    if not isinstance(recording.boundary, SteppedBoundary):
+        return None
+    return recording.boundary.stepper
 
 
 # A graph as it comes from Dynamo, which waits for the backend's answer.
@@ -359,19 +364,17 @@ def _has_float_symbols(kept: CapturedSegment) -> bool:
     it no longer has may still have to be a constant.
     """
     shapes = kept.shape_env()
-    return shapes is not None and any(
-        symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range
-    )
+    if shapes is None:
+        return False
+    return any(symbol_is_type(symbol, SymT.FLOAT) for symbol in shapes.var_to_range)
 
 
 def _has_wrappers(kept: CapturedSegment) -> bool:
     """Return whether there is a tensor subclass among the inputs, or one made inside."""
-    made = (
-        leaf
-        for node in kept.dynamo.graph.nodes
-        for leaf in tree_leaves(node.meta.get("example_value"))
-    )
-    return any(map(_is_wrapper, kept.inputs)) or any(map(_is_wrapper, made))
+    if any(map(_is_wrapper, kept.inputs)):
+        return True
+    values = [node.meta.get("example_value") for node in kept.dynamo.graph.nodes]
+    return any(map(_is_wrapper, tree_leaves(values)))
 
 
 def _is_wrapper(value: object) -> bool:

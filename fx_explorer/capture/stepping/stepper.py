@@ -66,7 +66,9 @@ class Stepper:
         it must be made.
         """
         variant = self.variant
-        return variant.kept.get(key) if variant and key in variant.replays else None
+        if variant is None or key not in variant.replays:
+            return None
+        return variant.kept.get(key)
 
     def is_deferred(self, name: str) -> bool:
         """Return whether this compilation's graph still waits for its turn."""
@@ -209,14 +211,12 @@ class Stepper:
             raise UsageError("Nothing was captured that could be compiled again.")
         if not name:
             return next(iter(self.kept.values()))
-        kept = next(
-            (kept for kept in self.kept.values() if kept.variant(name) or kept.name == name), None
+        for kept in self.kept.values():
+            if kept.variant(name) or kept.name == name:
+                return kept
+        raise UsageError(
+            f"There is no [{name}] to go again from; there are {', '.join(self.kept)}."
         )
-        if kept is None:
-            raise UsageError(
-                f"There is no [{name}] to go again from; there are {', '.join(self.kept)}."
-            )
-        return kept
 
     def current_kept(self) -> CapturedSegment:
         """Return the graph being compiled."""

@@ -141,18 +141,20 @@ class Variant:
         """Return what an earlier variant made of a region that need not be made again; None for a
         region that has changed.
         """
-        known = self.regions.get(key) if self.region and name != self.region else None
-        return known if known is not None and known.signature == signature else None
+        if not self.region or name == self.region:
+            return None
+        known = self.regions.get(key)
+        if known is None or known.signature != signature:
+            return None
+        return known
 
     def region_names(self, direction: Direction) -> list[str]:
         """Return the regions that were compiled in this direction; an empty one stands for both."""
-        return list(
-            dict.fromkeys(
-                region.name
-                for (of, _), region in self.regions.items()
-                if region.name and direction in ("", of)
-            )
-        )
+        names: dict[str, None] = {}
+        for (of_direction, _), region in self.regions.items():
+            if region.name and direction in ("", of_direction):
+                names[region.name] = None
+        return list(names)
 
     def all_settings(self) -> list[Settings]:
         """Return the settings of everything that runs when this variant does."""
@@ -165,8 +167,9 @@ class Variant:
         own, and nothing else is lowered.
         """
         name, direction = key
-        has_regions = name == "lowered" and any(of == direction for of, _ in self.regions)
-        return {} if has_regions else self.lowered_with.get(key, {})
+        if name == "lowered" and any(of == direction for of, _ in self.regions):
+            return {}
+        return self.lowered_with.get(key, {})
 
     def rebuilt(self) -> Variant:
         """Return a variant that makes again what this one made; only lowering is done again."""
@@ -249,7 +252,10 @@ class CapturedSegment:
 
     def variant(self, name: str) -> Variant | None:
         """Return the variant whose row is called ``name``; None if there is none."""
-        return next((variant for variant in self.variants if variant.row.name == name), None)
+        for variant in self.variants:
+            if variant.row.name == name:
+                return variant
+        return None
 
     def shape_env(self) -> Any:
         """Return what is known of symbolic sizes; None without fake tensors."""
@@ -281,12 +287,14 @@ def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direct
     """
 
     def is_shared(key: Key) -> bool:
-        name, of = key
-        return GATES.index(name) < GATES.index(gate) or bool(direction and of and of != direction)
+        name, of_direction = key
+        if GATES.index(name) < GATES.index(gate):
+            return True
+        return bool(direction and of_direction and of_direction != direction)
 
-    variant.reached, variant.passed, variant.edited = (
-        set(filter(is_shared, of)) for of in (origin.reached, origin.passed, origin.edited)
-    )
+    variant.reached = set(filter(is_shared, origin.reached))
+    variant.passed = set(filter(is_shared, origin.passed))
+    variant.edited = set(filter(is_shared, origin.edited))
 
 
 def shared_keys(variant: Variant, gate: Gate, direction: Direction) -> frozenset[Key]:
@@ -314,9 +322,9 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         return last >= GATES.index(name)
 
     post_grad = {
-        d: g
-        for d, g in segment.post_grad.items()
-        if reached("post_grad") or (direction and d != direction)
+        of_direction: recorded
+        for of_direction, recorded in segment.post_grad.items()
+        if reached("post_grad") or (direction and of_direction != direction)
     }
     shared = replace(
         segment,
@@ -331,13 +339,12 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         regions=list(segment.regions) if reached("joint") else [],
         saved=dict(segment.saved) if reached("partition") else {},
     )
-    for (of_gate, of), graph in segment.unedited.items():
-        if of_gate == gate and (
-            not direction or of in ("", direction)
-        ):  # it begins with the graph before the edits there
-            shared.put(stage_at(of_gate, of), of, graph)
+    for (of_gate, edited), graph in segment.unedited.items():
+        # It begins with the graph before the edits at its gate.
+        if of_gate == gate and (not direction or edited in ("", direction)):
+            shared.put(stage_at(of_gate, edited), edited, graph)
         elif reached(of_gate):
-            shared.unedited[(of_gate, of)] = graph
+            shared.unedited[(of_gate, edited)] = graph
     return shared
 
 

@@ -103,12 +103,11 @@ class VariantRows:
     def set_aside(self, kept: CapturedSegment, aside: str) -> None:
         """Rename this attempt to ``aside``, and with it the variants that set out from it."""
         for variant in kept.variants[1:]:
-            names = {
-                field: getattr(variant.row, field).replace(kept.name, aside, 1)
-                for field in ("name", "variant_of")
-            }
+            row = variant.row
+            status = "restarted" if row.status == "running" else row.status
             self.change(
                 variant,
-                **names,
-                status="restarted" if variant.row.status == "running" else variant.row.status,
+                name=row.name.replace(kept.name, aside, 1),
+                variant_of=row.variant_of.replace(kept.name, aside, 1),
+                status=status,
             )

@@ -12,14 +12,14 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 
 @contextlib.contextmanager
-def told_by_selector(
+def watching_selector(
     *,
     candidates: Callable[[list[Any]], list[Any]] | None = None,
     times: Callable[..., None] | None = None,
 ) -> Iterator[None]:
-    """Let the selector tell what it does inside the block. ``candidates`` is given the candidates
-    for an operation and returns those to be timed, ``times`` is given their times. Raises
-    AttributeError in a release without the selector.
+    """Call these functions of ours, inside the block, when the selector chooses. ``candidates`` is
+    given the candidates for an operation and returns those to be timed, ``times`` is given their
+    times. Raises AttributeError in a release without the selector.
 
     There is one selector for the process. Making it takes 0.4 s on a GPU, because Triton then
     hashes itself, and is left to whoever has something to choose from.
@@ -29,16 +29,17 @@ def told_by_selector(
     selectors: list[Any] = []
 
     def added_to(selector: Any) -> list[tuple[list[Any], Any]]:
+        """Return our functions, each with the list of the selector's that it belongs to."""
         lists = (selector.preprocessing_fns, candidates), (selector.feedback_saver_fns, times)
-        return [(functions, own) for functions, own in lists if own is not None]
+        return [(functions, ours) for functions, ours in lists if ours is not None]
 
     def make(original: Callable[[], Any]) -> Callable[[], Any]:
         def get_algorithm_selector_cache() -> Any:
             selector = original()
-            for functions, own in added_to(selector):
-                if own not in functions:
-                    functions.append(own)
-            if not any(selector is one for one in selectors):
+            for functions, ours in added_to(selector):
+                if ours not in functions:
+                    functions.append(ours)
+            if not any(selector is known for known in selectors):
                 selectors.append(selector)
             return selector
 
@@ -48,6 +49,7 @@ def told_by_selector(
         try:
             yield
         finally:
-            for functions, own in (added for selector in selectors for added in added_to(selector)):
-                if own in functions:  # the program may have cleared them
-                    functions.remove(own)
+            for selector in selectors:
+                for functions, ours in added_to(selector):
+                    if ours in functions:  # the program may have cleared them
+                        functions.remove(ours)

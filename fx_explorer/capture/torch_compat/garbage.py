@@ -250,7 +250,8 @@ def _clear(frame: FrameType) -> None:
         return
     with contextlib.suppress(RuntimeError):  # it runs
         frame.clear()
-        frame.f_locals  # noqa: B018 - until Python 3.12 a frame keeps a copy of its variables, which this makes again
+        # Until Python 3.12 a frame keeps a copy of its variables, which this makes again.
+        frame.f_locals  # noqa: B018
 
 
 def _nobody_holds(frames: list[FrameType]) -> bool:

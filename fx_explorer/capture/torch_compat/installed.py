@@ -68,4 +68,6 @@ def _written_version(module: str) -> str:
 def _distributed_version(module: str) -> str:
     """Return the version of the first distribution that has the module. Looks at all of them."""
     distributions = metadata.packages_distributions().get(module, ())
-    return next((metadata.version(distribution) for distribution in distributions), "")
+    if not distributions:
+        return ""
+    return metadata.version(distributions[0])

@@ -41,7 +41,9 @@ class TraceCall:
         """Name of the compilation the record is about, ``0/0``; empty for none."""
         trace_id = torch._guards.CompileContext.current_trace_id()
         compile_id = trace_id.compile_id if trace_id else self.compile_id
-        return "" if compile_id is None else str(compile_id)
+        if compile_id is None:
+            return ""
+        return str(compile_id)
 
     @property
     def attempt(self) -> int:
@@ -52,7 +54,9 @@ class TraceCall:
     @property
     def kind(self) -> str:
         """Return the kind of record: its name; for an artifact ``artifact:NAME``."""
-        return f"{ARTIFACT}:{self.content()['name']}" if self.name == ARTIFACT else self.name
+        if self.name != ARTIFACT:
+            return self.name
+        return f"{ARTIFACT}:{self.content()['name']}"
 
 
 Hear = Callable[[TraceCall], object]

@@ -78,7 +78,8 @@ def is_cached() -> bool:
     """Return whether what is compiled now becomes an entry of a cache: the program may have
     switched one on.
     """
-    return any(getattr(config, name, False) for config, values in _OFF for name in values)
+    switches = [(config, name) for config, values in _OFF for name in values]
+    return any(getattr(config, name, False) for config, name in switches)
 
 
 def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
@@ -118,7 +119,9 @@ def no_function_names_for_logs(_: object) -> Iterator[None]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def get_funcname(*args: Any) -> Any:
-            return original(*args) if any(log.isEnabledFor(logging.DEBUG) for log in logs) else None
+            if not any(log.isEnabledFor(logging.DEBUG) for log in logs):
+                return None
+            return original(*args)
 
         return get_funcname
 

@@ -104,16 +104,13 @@ GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
 
 def known_filters() -> dict[str, GuardFilter]:
     """Return the guard filters that this torch has, by their names in ``torch.compiler``."""
-    functions = (
-        (name, function)
-        for name, function in vars(torch.compiler).items()
-        if inspect.isfunction(function)
-    )
-    return {
-        name: function
-        for name, function in functions
-        if next(iter(inspect.signature(function).parameters), "") == "guard_entries"
-    }
+    filters: dict[str, GuardFilter] = {}
+    for name, function in vars(torch.compiler).items():
+        if not inspect.isfunction(function):
+            continue
+        if next(iter(inspect.signature(function).parameters), "") == "guard_entries":
+            filters[name] = function
+    return filters
 
 
 @contextlib.contextmanager
@@ -126,7 +123,8 @@ def every_guard_checked() -> Iterator[None]:
     config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
     options = dict.fromkeys(options_there(config, *names), False)
-    with config.patch(options) if options else contextlib.nullcontext():
+    in_force = config.patch(options) if options else contextlib.nullcontext()
+    with in_force:
         yield
 
 
@@ -176,22 +174,19 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def regions_told_apart() -> Iterator[None]:
+def regions_kept_apart() -> Iterator[None]:
     """Let ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
     does by itself from 2.12 on.
 
     2.11 takes all annotated nodes for one region: it gives them to
     ``_partition_by_supported_nodes``, which 2.12 does not have.
     """
-    module, name = (
-        importlib.import_module("torch.fx.passes.regional_inductor"),
-        "_partition_by_supported_nodes",
-    )
-    with (
-        patched(module, name, lambda _: _cut_by_region)
-        if hasattr(module, name)
-        else contextlib.nullcontext()
-    ):
+    module = importlib.import_module("torch.fx.passes.regional_inductor")
+    name = "_partition_by_supported_nodes"
+    if not hasattr(module, name):
+        yield
+        return
+    with patched(module, name, lambda _: _cut_by_region):
         yield
 
 
@@ -246,7 +241,9 @@ def override_of(entry: Any) -> object:
     releases a context variable.
     """
     override = entry.user_override
-    return override.get() if isinstance(override, contextvars.ContextVar) else override
+    if isinstance(override, contextvars.ContextVar):
+        return override.get()
+    return override
 
 
 def compile_parameters() -> dict[str, object]:
@@ -259,12 +256,9 @@ def compile_parameters() -> dict[str, object]:
         for name, parameter in named
         if parameter.kind is parameter.KEYWORD_ONLY
     }
-    if defaults.get("backend") is None and has(
-        "torch._dynamo.backends.registry", "get_default_backend"
-    ):
-        defaults["backend"] = str(
-            require("torch._dynamo.backends.registry", "get_default_backend")()
-        )
+    registry = "torch._dynamo.backends.registry"
+    if defaults.get("backend") is None and has(registry, "get_default_backend"):
+        defaults["backend"] = str(require(registry, "get_default_backend")())
     return defaults
 
 
@@ -304,4 +298,6 @@ def name_of(named: Any) -> str:
     """Return ``L['x']``, the name of a source or of a guard; it was a method before it was an
     attribute.
     """
-    return named.name if isinstance(named.name, str) else str(named.name())
+    if isinstance(named.name, str):
+        return named.name
+    return str(named.name())

@@ -27,7 +27,7 @@ from fx_explorer.capture.inductor.built_texts import (
     TEXT_LEVELS,
     file_named_in,
     spilled_bytes,
-    spills_told,
+    spills_in_log,
 )
 from fx_explorer.capture.virtual_gpu.cache_directories import (
     cache_home,
@@ -60,7 +60,7 @@ def used_on_nvidia(cubin: bytes, log: str, ptx: str) -> UsedResources:
         usage = _run("cuobjdump", "-res-usage", path)
     return UsedResources(
         _number(r"REG:(\d+)", usage),
-        spills_told(log) if log else spilled_bytes(ptx),
+        spills_in_log(log) if log else spilled_bytes(ptx),
         _number(r"STACK:(\d+)", usage),
     )
 
@@ -133,10 +133,9 @@ def _ptxas(gpu: Gpu) -> str:
 
 
 def ptxas_version(gpu: Gpu) -> str:
-    said = subprocess.run(
-        [_ptxas(gpu), "--version"], capture_output=True, text=True, check=True
-    ).stdout
-    match = re.search(r"release ([\d.]+)", said)
+    command = [_ptxas(gpu), "--version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = re.search(r"release ([\d.]+)", printed)
     return match[1] if match else "?"
 
 
@@ -203,9 +202,9 @@ class Toolchain:
 
         _set_triton_ptxas_path()  # a CUDA build of torch has a ptxas of its own, which it would use
 
-        self.name = f"triton {triton.__version__}" + (
-            f", ptxas {ptxas_version(gpu)}" if gpu.vendor == "nvidia" else ""
-        )
+        self.name = f"triton {triton.__version__}"
+        if gpu.vendor == "nvidia":
+            self.name += f", ptxas {ptxas_version(gpu)}"
 
         self._warm_up()
 
@@ -263,7 +262,9 @@ class Toolchain:
         """
         with contextlib.redirect_stdout(io.StringIO()):
             cubin = self._compile(kernel, kernel.configs[position]).asm.get("cubin", b"")
-        return disassembled(cubin) if cubin else ""
+        if not cubin:
+            return ""
+        return disassembled(cubin)
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
         """Return what MLIR prints before each pass. This compiles again, whatever is in the cache.

@@ -62,9 +62,9 @@ def not_written(error: BaseException) -> str:
     """Return what to say when a compiler could not write into our directories; empty for another
     error, or a file of the user's.
     """
-    for one in chain(error):
-        if isinstance(one, OSError) and one.errno in NOT_WRITTEN and _is_compilers(one):
-            return str(cannot_write(cache_home(), one))
+    for cause in chain(error):
+        if isinstance(cause, OSError) and cause.errno in NOT_WRITTEN and _is_compilers(cause):
+            return str(cannot_write(cache_home(), cause))
     return ""
 
 
@@ -115,36 +115,36 @@ def _make(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
-        found = directory.lstat()
-        refuse_untrusted(directory, found)
+        status = directory.lstat()
+        refuse_untrusted(directory, status)
         # One of root's is trusted as it is, and not ours to change.
-        if found.st_mode & _ALL_OF_OTHERS and found.st_uid == os.geteuid():
+        if status.st_mode & _ALL_OF_OTHERS and status.st_uid == os.geteuid():
             directory.chmod(0o700)
 
 
-def refuse_untrusted(path: Path, found: os.stat_result | None = None) -> None:
+def refuse_untrusted(path: Path, status: os.stat_result | None = None) -> None:
     """Raise WorkerError for a path that somebody else could have made. It says who, and what to
     do.
     """
-    found = found or path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = status or path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise _not_ours(path, f"it is a symbolic link to {path.readlink()}")
-    if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+    if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         raise _not_ours(path, "it is neither a file nor a directory")
-    if found.st_uid not in (os.geteuid(), 0):
-        raise _not_ours(path, f"it belongs to user {found.st_uid}, and you are user {os.geteuid()}")
-    if found.st_mode & _OTHERS_WRITE:
-        raise _not_ours(path, f"others can write to it (mode {stat.S_IMODE(found.st_mode):04o})")
+    if status.st_uid not in (os.geteuid(), 0):
+        owner = f"it belongs to user {status.st_uid}, and you are user {os.geteuid()}"
+        raise _not_ours(path, owner)
+    if status.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(status.st_mode)
+        raise _not_ours(path, f"others can write to it (mode {mode:04o})")
 
 
 def _refuse_shared_parents(directory: Path) -> None:
     for path in (directory, *directory.parents):
-        found = path.stat()
-        is_shared = bool(found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+        mode = path.stat().st_mode
+        is_shared = bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
         if is_shared:
-            raise _not_ours(
-                path, f"others can write to it (mode {stat.S_IMODE(found.st_mode):04o})"
-            )
+            raise _not_ours(path, f"others can write to it (mode {stat.S_IMODE(mode):04o})")
 
 
 def _not_ours(path: Path, why: str) -> WorkerError:

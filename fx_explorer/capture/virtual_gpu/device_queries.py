@@ -166,7 +166,9 @@ def users_place() -> tuple[str, int] | None:
     frame = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    if frame is None:
+        return None
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def is_users(file: str) -> bool:
@@ -250,10 +252,12 @@ def conditions(file: str) -> tuple[DeviceQuestion, ...]:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ()
-    found = {(node.lineno, what) for test in _tests(tree) for node, what in _asked(test)}
+    questions: set[tuple[int, str]] = set()
+    for test in _tests(tree):
+        questions.update((node.lineno, what) for node, what in _asked(test))
     # ``x.device.type`` contains ``x.device``, which is no second question.
-    found -= {(line, ".device") for line, what in found if what == ".device.type"}
-    return tuple(DeviceQuestion(what, file, line) for line, what in sorted(found))
+    questions -= {(line, ".device") for line, what in questions if what == ".device.type"}
+    return tuple(DeviceQuestion(what, file, line) for line, what in sorted(questions))
 
 
 def _tests(tree: ast.AST) -> Iterator[ast.expr]:
@@ -273,10 +277,12 @@ def _asked(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
     if not any(word in ast.unparse(test).lower() for word in _TYPES):
         return
     for node in ast.walk(test):
-        if isinstance(node, ast.Attribute | ast.Call):
-            text = ast.unparse(node)
-            if what := next((one for one in ASKS if _ends_with(text, one)), None):
-                yield node, what
+        if not isinstance(node, ast.Attribute | ast.Call):
+            continue
+        text = ast.unparse(node)
+        what = next((ending for ending in ASKS if _ends_with(text, ending)), None)
+        if what:
+            yield node, what
 
 
 def _ends_with(text: str, what: str) -> bool:

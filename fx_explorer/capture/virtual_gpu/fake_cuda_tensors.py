@@ -97,7 +97,8 @@ def _stepping_always(original: Callable[..., Any]) -> Callable[..., Any]:
     def _maybe_opt_step(
         scaler: Any, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        if any(one.is_cuda for one in state["found_inf_per_device"].values()):
+        overflows = state["found_inf_per_device"].values()
+        if any(overflow.is_cuda for overflow in overflows):
             return optimizer.step(*args, **kwargs)
         return original(scaler, optimizer, state, *args, **kwargs)
 
@@ -216,7 +217,9 @@ def _fake_mode_in_force() -> bool:
 def users_line() -> str:
     """Return `` (model.py:12)``: the innermost line of the user's own code that is running."""
     place = users_place()
-    return f" ({place[0]}:{place[1]})" if place else ""
+    if not place:
+        return ""
+    return f" ({place[0]}:{place[1]})"
 
 
 def without_weights(emulation: Emulation, reason: str) -> None:

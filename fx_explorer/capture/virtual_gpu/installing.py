@@ -151,13 +151,13 @@ def other_triton() -> str:
     """
     from fx_explorer.capture.torch_compat.versions import fitting_triton
 
-    found, wanted = version_of("triton"), fitting_triton()
+    installed, wanted = version_of("triton"), fitting_triton()
     # With the dot behind, 3.10 is no 3.1.
-    if not wanted or f"{found}.".startswith(f"{wanted}."):
+    if not wanted or f"{installed}.".startswith(f"{wanted}."):
         return ""
     torch = version_of("torch")
     return (
-        f"triton {found} is here, and torch {torch} goes with {wanted}: the code may differ "
+        f"triton {installed} is here, and torch {torch} goes with {wanted}: the code may differ "
         "from what the GPU would run"
     )
 

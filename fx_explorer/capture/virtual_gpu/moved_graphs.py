@@ -120,16 +120,16 @@ def moved(
     if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
         return module, list(inputs)
     move = _GraphMover(_fake_mode(inputs))
-    graph_there = move.graph(module)
-    there = graph_there.graph.find_nodes(op="placeholder")
+    graph_on_gpu = move.graph(module)
+    placeholders_on_gpu = graph_on_gpu.graph.find_nodes(op="placeholder")
     moved_inputs = []
-    for old, new, given in zip(placeholders, there, inputs, strict=True):
+    for old, new, given in zip(placeholders, placeholders_on_gpu, inputs, strict=True):
         if _is_number(old) or not isinstance(given, torch.Tensor):
             moved_inputs.append(given)
         else:
             example = _value(new)
             moved_inputs.append(move.tensor(given) if example is None else example)
-    return graph_there, moved_inputs
+    return graph_on_gpu, moved_inputs
 
 
 def moved_operators(
@@ -141,18 +141,18 @@ def moved_operators(
     if any(map(_is_on_gpu, inputs)):
         return module, list(inputs)
     move = _GraphMover(_fake_mode(inputs))
-    there = move.graph(module)
-    for node in there.graph.nodes:
+    graph_on_gpu = move.graph(module)
+    for node in graph_on_gpu.graph.nodes:
         for of_the_cpu in ("val", "tensor_meta"):
             node.meta.pop(of_the_cpu, None)
-        constant = getattr(there, node.target, None) if node.op == "get_attr" else None
+        constant = getattr(graph_on_gpu, node.target, None) if node.op == "get_attr" else None
         if isinstance(constant, torch.Tensor):
-            setattr(there, node.target, move.tensor(constant))
-    is_tensor = [isinstance(given, torch.Tensor) for given in inputs]
-    return there, [
-        move.tensor(given) if moves else given
-        for given, moves in zip(inputs, is_tensor, strict=True)
-    ]
+            setattr(graph_on_gpu, node.target, move.tensor(constant))
+    moved_inputs = []
+    for given in inputs:
+        is_tensor = isinstance(given, torch.Tensor)
+        moved_inputs.append(move.tensor(given) if is_tensor else given)
+    return graph_on_gpu, moved_inputs
 
 
 class _GraphMover:
@@ -171,20 +171,20 @@ class _GraphMover:
         # graph_copy leaves out the output, and returns what it is to be made of.
         output = graph.output(graph.graph_copy(module.graph, copies))
         output.meta = copy.copy(module.graph.output_node().meta)
-        there = torch.fx.GraphModule(module, graph)
-        there.meta.update(module.meta)
+        on_gpu = torch.fx.GraphModule(module, graph)
+        on_gpu.meta.update(module.meta)
         for name in ("_param_name_to_source",):  # it says which inputs are parameters
             if hasattr(module, name):
-                setattr(there, name, getattr(module, name))
+                setattr(on_gpu, name, getattr(module, name))
         for name, nested in module.named_children():
             if isinstance(nested, torch.fx.GraphModule):
-                setattr(there, name, self.graph(nested))
+                setattr(on_gpu, name, self.graph(nested))
         for old, new in copies.items():
-            self._node(old, new, there)
-        there.recompile()
-        return there
+            self._node(old, new, on_gpu)
+        on_gpu.recompile()
+        return on_gpu
 
-    def _node(self, old: torch.fx.Node, new: torch.fx.Node, there: torch.fx.GraphModule) -> None:
+    def _node(self, old: torch.fx.Node, new: torch.fx.Node, owner: torch.fx.GraphModule) -> None:
         """Move what a copied node holds to the GPU: its devices, its example value, or the
         parameter that it fetches.
         """
@@ -203,19 +203,17 @@ class _GraphMover:
         if new.op == "placeholder":
             new.meta["example_value"] = self.tensor(value)
         elif new.op == "get_attr":
-            for where in (there._parameters, there._buffers, there.__dict__):
+            for where in (owner._parameters, owner._buffers, owner.__dict__):
                 if new.target in where:
                     where[new.target] = self.tensor(value)
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor as it would be on the GPU, without content."""
         if id(tensor) not in self._moved:
-            there = self._made(tensor)
-            is_parameter = isinstance(tensor, torch.nn.Parameter)
-            self._moved[id(tensor)] = (
-                torch.nn.Parameter(there, tensor.requires_grad) if is_parameter else there,
-                tensor,
-            )
+            on_gpu = self._made(tensor)
+            if isinstance(tensor, torch.nn.Parameter):
+                on_gpu = torch.nn.Parameter(on_gpu, tensor.requires_grad)
+            self._moved[id(tensor)] = (on_gpu, tensor)
         return self._moved[id(tensor)][0]
 
     def _made(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -255,11 +253,15 @@ def _saving(options: dict[str, object]) -> dict[str, object]:
     """Make flex attention save tensors for a backward, which it does not do on the CPU
     (``_apply_kernel_options``, torch/nn/attention).
     """
-    return {**options, "OUTPUT_LOGSUMEXP": True} if "OUTPUT_LOGSUMEXP" in options else options
+    if "OUTPUT_LOGSUMEXP" not in options:
+        return options
+    return {**options, "OUTPUT_LOGSUMEXP": True}
 
 
 def _device_there(argument: Any) -> Any:
-    return GPU_DEVICE if isinstance(argument, torch.device) and argument.type == "cpu" else argument
+    if isinstance(argument, torch.device) and argument.type == "cpu":
+        return GPU_DEVICE
+    return argument
 
 
 def _fake_mode(inputs: Sequence[Any]) -> Any:

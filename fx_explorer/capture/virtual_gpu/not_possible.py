@@ -29,24 +29,26 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 NO_NCCL = (
     "NCCL sends data between GPUs, which are not there: nothing can be sent on a virtual GPU. "
-    'Choose the backend "gloo" for this run and keep the model on the CPU: its graphs are moved to the virtual GPU.'
+    'Choose the backend "gloo" for this run and keep the model on the CPU: its graphs are moved '
+    "to the virtual GPU."
 )
 
 
 def not_possible(error: BaseException) -> str:
     """Return the explanation; empty for another error."""
-    return NO_NCCL if any(_is_of_nccl(base_exception) for base_exception in chain(error)) else ""
+    if any(_is_of_nccl(cause) for cause in chain(error)):
+        return NO_NCCL
+    return ""
 
 
 def _is_of_nccl(error: BaseException) -> bool:
     """Return whether the error is about NCCL. A build without NCCL says so; one with it fails in
     making the group (torch/distributed/distributed_c10d.py).
     """
-    made_group = any(
-        frame.name == "_new_process_group_helper"
-        for frame in traceback.extract_tb(error.__traceback__)
-    )
-    return made_group and any(word in str(error) for word in ("NCCL", "CUDA"))
+    if not any(word in str(error) for word in ("NCCL", "CUDA")):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(frame.name == "_new_process_group_helper" for frame in frames)
 
 
 MOST_FILES = 200
@@ -74,19 +76,22 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
 def insists_on_gpu(file: Path | None) -> str:
     """Return where the program stops if there is no GPU; empty when it does not."""
     tree = _parsed(file)
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and _gives_up(node.body)):
-            test = node.test
-        else:
-            test = None
-        if test is not None and "cuda.is_available()" in ast.unparse(test):
-            return f"the program stops without a GPU ({file.name if file else ''}:{test.lineno})"
+    if tree is None or file is None:
+        return ""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assert | ast.If):
+            continue
+        stops = isinstance(node, ast.Assert) or _gives_up(node.body)
+        if stops and "cuda.is_available()" in ast.unparse(node.test):
+            return f"the program stops without a GPU ({file.name}:{node.test.lineno})"
     return ""
 
 
 def _parsed(file: Path | None) -> ast.Module | None:
+    if not file:
+        return None
     try:
-        return ast.parse(file.read_bytes()) if file else None
+        return ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None  # running the file will report the error better
 
@@ -126,27 +131,26 @@ def _files_of_imports(tree: ast.Module, here: Path, folder: Path) -> Iterator[Pa
         elif isinstance(node, ast.ImportFrom):
             base = [here, *here.parents][node.level - 1] if node.level else folder
             module = f"{node.module}." if node.module else ""
-            names = [(base, module + alias.name) for alias in node.names] + [
-                (base, module.rstrip("."))
-            ] * bool(module)
+            names = [(base, module + alias.name) for alias in node.names]
+            if module:
+                names.append((base, module.rstrip(".")))
         else:
             continue
         for base, name in names:
             path = base.joinpath(*name.split("."))
-            yield from (
-                one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()
-            )
+            for file in (path.with_suffix(".py"), path / "__init__.py"):
+                if file.is_file():
+                    yield file
 
 
 def _imports(tree: ast.Module, package: str) -> bool:
-    names = (
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    )
-    modules = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    return any(name.partition(".")[0] == package for name in (*names, *modules))
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return any(name.partition(".")[0] == package for name in names)
 
 
 def _named(tree: ast.Module, name: str) -> Iterator[int]:
@@ -154,16 +158,19 @@ def _named(tree: ast.Module, name: str) -> Iterator[int]:
     An import alone does not count.
     """
     for node in ast.walk(tree):
-        said = (
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Constant):
+            continue
+        written = (
             getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "value", None)
         )
-        if isinstance(node, ast.Name | ast.Attribute | ast.Constant) and said == name:
+        if written == name:
             yield node.lineno
 
 
 def _gives_up(body: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(one, ast.Raise)
-        or (isinstance(one, ast.Expr) and "exit(" in ast.unparse(one.value))
-        for one in body
-    )
+    for statement in body:
+        if isinstance(statement, ast.Raise):
+            return True
+        if isinstance(statement, ast.Expr) and "exit(" in ast.unparse(statement.value):
+            return True
+    return False

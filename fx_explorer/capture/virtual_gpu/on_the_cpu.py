@@ -78,7 +78,9 @@ class OnCpu(TorchDispatchMode):
 
 def _cpu(argument: Any) -> Any:
     is_gpu = isinstance(argument, torch.device) and argument.type == "cuda"
-    return torch.device("cpu") if is_gpu else argument
+    if not is_gpu:
+        return argument
+    return torch.device("cpu")
 
 
 def fold_on_cpu() -> None:

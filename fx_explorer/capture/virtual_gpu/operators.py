@@ -19,9 +19,14 @@ from fx_explorer.capture.virtual_gpu import shim
 from fx_explorer.model import Gpu
 
 RECURRENT = [
-    f"{name}.{given}"
-    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
-    for given in ("input", "data")
+    "lstm.input",
+    "lstm.data",
+    "gru.input",
+    "gru.data",
+    "rnn_tanh.input",
+    "rnn_tanh.data",
+    "rnn_relu.input",
+    "rnn_relu.data",
 ]
 """On a GPU cuDNN runs these. Here they run as Python decomposes them: Dynamo leaves them to run
 between graphs, so only their shapes matter.
@@ -70,23 +75,21 @@ def _ask_the_cpu() -> None:
     def run_fallback_kernel(
         mode: Any, func: Any, flat_args: Sequence[Any], spec: Any, error: Exception
     ) -> Any:
-        if not any(
-            isinstance(flat_arg, torch.Tensor) and flat_arg.device.type == "cuda"
-            for flat_arg in flat_args
-        ):
+        tensors = [argument for argument in flat_args if isinstance(argument, torch.Tensor)]
+        if not any(tensor.device.type == "cuda" for tensor in tensors):
             return original(mode, func, flat_args, spec, error)
         with no_dispatch():
             zeros = [
-                _zeros(flat_arg) if mode.is_our_fake(flat_arg) else flat_arg
-                for flat_arg in flat_args
+                _zeros(argument) if mode.is_our_fake(argument) else argument
+                for argument in flat_args
             ]
             args, kwargs = _pytree.tree_unflatten(zeros, spec)
             output = func(*args, **kwargs)
         given = {zero.untyped_storage()._cdata for zero in zeros if isinstance(zero, torch.Tensor)}
-        made = [one for one in _pytree.tree_leaves(output) if isinstance(one, torch.Tensor)]
+        made = [leaf for leaf in _pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
         # What comes of zeros is no view of the fake input, so an operator that returns one is
         # refused, as torch does.
-        if any(one.untyped_storage()._cdata in given for one in made):
+        if any(tensor.untyped_storage()._cdata in given for tensor in made):
             raise error
         with mode:
             return _pytree.tree_map_only(torch.Tensor, _like_on_gpu, output)
@@ -95,9 +98,10 @@ def _ask_the_cpu() -> None:
 
 
 def _zeros(fake: Any) -> torch.Tensor:
-    return torch.zeros_like(
-        fake, device="cpu" if fake.fake_device.type == "cuda" else fake.fake_device
-    )
+    device = fake.fake_device
+    if device.type == "cuda":
+        device = "cpu"
+    return torch.zeros_like(fake, device=device)
 
 
 def _like_on_gpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -211,7 +215,7 @@ class AttentionArguments:
 
     @property
     def needs_gradient(self) -> bool:
-        return any(one.requires_grad for one in self.inputs)
+        return any(tensor.requires_grad for tensor in self.inputs)
 
     @property
     def is_half(self) -> bool:
@@ -220,15 +224,17 @@ class AttentionArguments:
 
 def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
     """Return what ``_fused_sdp_choice`` of a build with CUDA would answer there."""
-    if any(one.dim() != 4 for one in asked.inputs) or any(
-        one.shape[2] == 0 for one in asked.inputs
-    ):
+    if any(tensor.dim() != 4 for tensor in asked.inputs):
+        return "math"
+    if any(tensor.shape[2] == 0 for tensor in asked.inputs):
         return "math"
     if _cudnn(asked, gpu):
         return "cudnn"
     if _flash_takes(asked, gpu):
         return "flash"
-    return "efficient" if _efficient_takes(asked, gpu) else "math"
+    if _efficient_takes(asked, gpu):
+        return "efficient"
+    return "math"
 
 
 def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
@@ -258,7 +264,7 @@ def _cudnn(asked: AttentionArguments, gpu: Gpu) -> bool:
 def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Return whether flash attention takes the inputs (``can_use_flash_attention``)."""
     head = asked.query.shape[-1]
-    same_heads = all(one.shape[-1] == head for one in asked.inputs)
+    same_heads = all(tensor.shape[-1] == head for tensor in asked.inputs)
     is_square = asked.query.shape[2] == asked.key.shape[2]
     return (
         torch._C._get_flash_sdp_enabled()
@@ -276,10 +282,12 @@ def _flash_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
 
 def _efficient_takes(asked: AttentionArguments, gpu: Gpu) -> bool:
     """Return whether efficient attention takes the inputs (``can_use_mem_efficient_attention``)."""
-    dtypes = [torch.float16, torch.float32] + [torch.bfloat16] * (
-        gpu.vendor != "nvidia" or gpu.capability >= (8, 0)
-    )
-    alignment = 1 if gpu.vendor != "nvidia" else 8 if asked.is_half else 4
+    dtypes = [torch.float16, torch.float32]
+    if gpu.vendor != "nvidia" or gpu.capability >= (8, 0):
+        dtypes.append(torch.bfloat16)
+    alignment = 1
+    if gpu.vendor == "nvidia":
+        alignment = 8 if asked.is_half else 4
     heads = asked.query.shape[-1], asked.value.shape[-1]
     return (
         torch._C._get_mem_efficient_sdp_enabled()
@@ -308,13 +316,14 @@ def _mask_can_be_spread(asked: AttentionArguments) -> bool:
     if mask is None:
         return True
     wanted = (*asked.query.shape[:3], asked.key.shape[2])[-mask.dim() :]
-    fits = all(size in (1, there) for size, there in zip(mask.shape, wanted, strict=False))
+    sizes = zip(mask.shape, wanted, strict=False)
+    fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
     return not mask.requires_grad and mask.dim() in (2, 4) and fits
 
 
 def _heads_match(asked: AttentionArguments, *, may_be_grouped: bool) -> bool:
     """Follow ``check_batch_size_and_num_heads_dense``."""
-    (batch, heads), *others = [one.shape[:2] for one in asked.inputs]
+    (batch, heads), *others = [tensor.shape[:2] for tensor in asked.inputs]
     if asked.grouped and may_be_grouped:
         return all(heads % other[1] == 0 for other in others)
     return all(other[0] == batch and other[1] == heads for other in others)
@@ -322,7 +331,8 @@ def _heads_match(asked: AttentionArguments, *, may_be_grouped: bool) -> bool:
 
 def _rows_are_dense(asked: AttentionArguments) -> bool:
     """Follow ``check_last_dim_stride_equals_1_dense``."""
-    return all(one is None or one.stride(-1) == 1 for one in (*asked.inputs, asked.mask))
+    tensors = (*asked.inputs, asked.mask)
+    return all(tensor is None or tensor.stride(-1) == 1 for tensor in tensors)
 
 
 def _additive(mask: torch.Tensor | None, dtype: torch.dtype, lowest: float) -> torch.Tensor | None:
@@ -338,7 +348,9 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
     size = mask.shape[-1]
     # Padded and cut again, so that the rows are aligned and as long as before.
     padded = torch.nn.functional.pad(mask, (0, -size % _ALIGNMENT))
-    return padded if padded is mask else torch.ops.aten.slice.Tensor(padded, -1, 0, size)
+    if padded is mask:
+        return padded
+    return torch.ops.aten.slice.Tensor(padded, -1, 0, size)
 
 
 def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
@@ -347,9 +359,11 @@ def _flash(asked: AttentionArguments, scale: float | None) -> torch.Tensor:
     # Of the size before padding: the kernel would take the other.
     scale = 1.0 / head**0.5 if scale is None else scale
     missing = -head % _ALIGNMENT
-    inputs = [
-        torch.nn.functional.pad(one, (0, missing)) if missing else one for one in asked.inputs
-    ]
+    inputs = list(asked.inputs)
+    if missing:
+        inputs = [torch.nn.functional.pad(tensor, (0, missing)) for tensor in inputs]
     fused = torch.ops.aten._scaled_dot_product_flash_attention
     output: torch.Tensor = fused(*inputs, asked.dropout, asked.is_causal, False, scale=scale)[0]
-    return torch.ops.aten.slice.Tensor(output, -1, 0, head) if missing else output
+    if not missing:
+        return output
+    return torch.ops.aten.slice.Tensor(output, -1, 0, head)

@@ -87,7 +87,9 @@ class Placeholders:
             return getattr(tensor, "_fx_explorer_truth", False)
         if tensor.dtype.is_complex:
             return 1 + 0j
-        return 1.0 if tensor.dtype.is_floating_point else 1
+        if tensor.dtype.is_floating_point:
+            return 1.0
+        return 1
 
     def follow(self, func: Any, args: tuple[Any, ...], result: object) -> None:
         """Keep what is known of a truth, whatever the content: ``isfinite`` and ``isnan`` come here
@@ -126,7 +128,9 @@ class Placeholders:
         torch.save, torch.load = self._saving(torch.save), self._loading(torch.load)
 
     def _saving(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Write nothing where tensors have no content, as the file may be that of an earlier run."""
+        """Write nothing where tensors have no content, as the file may be that of an earlier
+        run.
+        """
 
         @functools.wraps(original)
         def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
@@ -164,7 +168,8 @@ class Placeholders:
         @functools.wraps(original)
         def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             is_ours = TracingContext.try_get() is None and self.is_empty(tensor)
-            return (answer if is_ours else original)(tensor, *args, **kwargs)
+            called = answer if is_ours else original
+            return called(tensor, *args, **kwargs)
 
         return method
 
@@ -203,7 +208,9 @@ def _truth(func: Any, args: tuple[Any, ...]) -> bool | None:
     (truth,) = known
     if func in _KEEPS:
         return truth
-    return not truth if func in _NEGATES and truth is not None else None
+    if func in _NEGATES and truth is not None:
+        return not truth
+    return None
 
 
 def _is_truth(value: object) -> bool:

@@ -115,9 +115,11 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     called by.
     """
     wanted = environ.get("CXX", "")
-    for name, *arguments in [_words(wanted)] if wanted.strip() else [[one] for one in COMPILERS]:
-        if found := shutil.which(name):
-            return str(Path(found).absolute()), *arguments
+    commands = [_words(wanted)] if wanted.strip() else [[name] for name in COMPILERS]
+    for name, *arguments in commands:
+        path = shutil.which(name)
+        if path:
+            return str(Path(path).absolute()), *arguments
     if wanted.strip():
         missing = f"CXX is {wanted}, which is not there"
     else:
@@ -217,9 +219,9 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         )
 
 
-def _errors(said: str) -> str:
+def _errors(printed: str) -> str:
     """Return the lines with errors, or the first lines, as the end of a sentence."""
-    lines = said.strip().splitlines()
+    lines = printed.strip().splitlines()
     if not lines:
         return " nothing."
     errors = [line for line in lines if "error" in line.lower() or "No space left" in line]

@@ -68,10 +68,8 @@ def answer(emulation: Emulation) -> None:
     for name in ("_record_memory_history", "_dump_snapshot"):
         setattr(torch.cuda.memory, name, _always(require("torch.cuda.memory", name), None))
     torch.Generator = _Generator
-    for name, there, absent in (("is_available", True, False), ("device_count", 1, 0)):
-        setattr(
-            torch.cuda, name, _by_who_asks(emulation, require("torch.cuda", name), there, absent)
-        )
+    _set_by_who_asks(emulation, "is_available", for_torch=True, for_program=False)
+    _set_by_who_asks(emulation, "device_count", for_torch=1, for_program=0)
     _set_versions(gpu)
 
 
@@ -99,8 +97,11 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
     """A generator of the CPU, also for ``cuda``: what is drawn with it there has no content."""
 
     def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
-        of = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-        return super().__new__(cls, "cpu" if of.type == "cuda" else of)
+        if isinstance(device, int):
+            asked = torch.device("cuda", device)
+        else:
+            asked = torch.device(device)
+        return super().__new__(cls, "cpu" if asked.type == "cuda" else asked)
 
     def __init__(self, device: torch.device | str | int = "cpu") -> None: ...
 
@@ -141,18 +142,21 @@ def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
     return function
 
 
-def _by_who_asks(
-    emulation: Emulation, original: Callable[..., Any], there: Any, absent: Any
-) -> Callable[..., Any]:
-    """Return a function that tells the program, which runs on the CPU, that there is no GPU, and
-    torch that there is one.
+def _set_by_who_asks(
+    emulation: Emulation, name: str, *, for_torch: object, for_program: object
+) -> None:
+    """Let a function of ``torch.cuda`` answer the program, which runs on the CPU, as without a GPU,
+    and torch as with one.
     """
+    original = require("torch.cuda", name)
 
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return absent if asked_by_program(emulation, f"torch.cuda.{original.__name__}()") else there
+        if asked_by_program(emulation, f"torch.cuda.{original.__name__}()"):
+            return for_program
+        return for_torch
 
-    return function
+    setattr(torch.cuda, name, function)
 
 
 def _set_versions(gpu: Gpu) -> None:

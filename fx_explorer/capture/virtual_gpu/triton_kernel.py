@@ -34,15 +34,15 @@ def why(error: BaseException) -> str:
     """
     text = str(error).partition("Repro command:")[0].strip()
     if isinstance(error, SyntaxError):
-        text = f"line {error.lineno}: {error.msg}" + (
-            f"\n{error.text.rstrip()}" if error.text else ""
-        )
+        text = f"line {error.lineno}: {error.msg}"
+        if error.text:
+            text += f"\n{error.text.rstrip()}"
+    cause = ""
     if error.__cause__ is not None and str(error.__cause__) not in text:
         cause = f"\n{error.__cause__}"
-    else:
-        cause = ""
-    name = type(error).__name__
-    return (text + cause) if "ptxas" in text else f"{name}: {text}{cause}"
+    if "ptxas" in text:
+        return text + cause
+    return f"{type(error).__name__}: {text}{cause}"
 
 
 @dataclass
@@ -60,13 +60,12 @@ class TritonKernel:
         sizes in the source, not in the configs.
         """
         written = self.autotuner.inductor_meta.get("config_args") or {}
-        return [
-            {
-                **{name: _plain(value) for name, value in {**written, **config.kwargs}.items()},
-                **_sizes(config),
-            }
-            for config in self.configs
-        ]
+        options = []
+        for config in self.configs:
+            values = {**written, **config.kwargs}
+            plain = {name: _plain(value) for name, value in values.items()}
+            options.append({**plain, **_sizes(config)})
+        return options
 
     def add_smaller_blocks(self, registers: Sequence[int]) -> None:
         """Add the configurations that Inductor would try once it knows how many ``registers`` each
@@ -81,9 +80,8 @@ class TritonKernel:
             "_make_launchers": _nothing,
             "_ensure_kernel_loaded": _nothing,
         }
-        vars(autotuner).update(
-            instead
-        )  # nothing is compiled or launched: only the configurations are wanted
+        # Nothing is compiled or launched: only the configurations are wanted.
+        vars(autotuner).update(instead)
         try:
             autotuner._dynamic_scale_rblock()
         finally:
@@ -124,8 +122,9 @@ def _autotuner(module: dict[str, Any], name: str) -> Any:
     """Return the autotuner called ``name``, or else the only one: a kernel of the user's own has
     the name of the user's file in the module, and another one in the wrapper.
     """
-    kinds = (value for value in module.values() if hasattr(value, "_create_compile_meta"))
-    return module[name] if name in module else next(kinds)
+    if name in module:
+        return module[name]
+    return next(value for value in module.values() if hasattr(value, "_create_compile_meta"))
 
 
 def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
@@ -138,16 +137,18 @@ def _nothing() -> None:
 
 
 def _plain(value: object) -> object:
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
 
 
 def _sizes(config: Any) -> dict[str, object]:
-    found: dict[str, object] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    sizes: dict[str, object] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     if getattr(config, "num_ctas", 1) not in (None, 1):
-        found["num_ctas"] = config.num_ctas
+        sizes["num_ctas"] = config.num_ctas
     if getattr(config, "maxnreg", None):
-        found["maxnreg"] = config.maxnreg
-    return found
+        sizes["maxnreg"] = config.maxnreg
+    return sizes
 
 
 OF_THE_LANGUAGE = {
@@ -207,9 +208,9 @@ def _defined_in(module: Any) -> frozenset[str]:
     """Return the names of the plain functions that the module defines. The stubs of ``libdevice``
     are such; a backend's functions take their places.
     """
-    own = (
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__
-    )
-    return frozenset(name for name in own if not name.startswith("_")) - READS_FILES
+    names = set()
+    for name, value in vars(module).items():
+        is_own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+        if is_own and not name.startswith("_"):
+            names.add(name)
+    return frozenset(names) - READS_FILES

@@ -1,1 +1,3 @@
-"""Tables, trees and charts as data, and flame charts as text and SVG: what views and reports draw."""
+"""Tables, trees and charts as data, and flame charts as text and SVG: what views and reports
+draw.
+"""

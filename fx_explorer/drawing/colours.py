@@ -40,7 +40,9 @@ def kernel_numbers(kernels: Sequence[int]) -> NumberPiece:
     if not kernels:
         return "", "muted"
     number, kind = kernel_number(kernels[0])
-    return (number if len(kernels) == 1 else number + MORE), kind
+    if len(kernels) > 1:
+        number += MORE
+    return number, kind
 
 
 REGION_COLOURS = 10
@@ -84,6 +86,7 @@ def _own(name: str) -> int:
 
 def colours_of(reader: SessionReader) -> RegionColours:
     """Return the colours of the regions that are annotated in a session."""
-    return RegionColours(
-        name for annotated in every_annotation(reader) for _, name in named_annotations(annotated)
-    )
+    regions: list[str] = []
+    for annotated in every_annotation(reader):
+        regions += [name for _, name in named_annotations(annotated)]
+    return RegionColours(regions)

@@ -58,18 +58,16 @@ def marked_chart(
     blocks.
     """
     steps = in_order(steps)
-    found = marked_blocks(rows, steps)
-    window = _levels(found, len(rows), height)
+    placed = marked_blocks(rows, steps)
+    window = _levels(placed, len(rows), height)
+    levels = ""
     if len(window) < len(rows):
         levels = f"levels {window[0] + 1} to {window[-1] + 1} of {len(rows)}"
-    else:
-        levels = ""
-    marked = [block for _, block in found]
+    marked = [block for _, block in placed]
     lit = [block for block in marked if not block.is_open or _is_meant(block.main, steps)]
-    return [
-        *(row_of_blocks(rows[number], lit) for number in window),
-        [FlamePiece(_pointers(marked, steps, width, levels))],
-    ]
+    chart = [row_of_blocks(rows[number], lit) for number in window]
+    pointers = FlamePiece(_pointers(marked, steps, width, levels))
+    return [*chart, [pointers]]
 
 
 def shown_levels(
@@ -92,19 +90,20 @@ def row_of_blocks(
     """Return a row of the chart. ``lit`` are marked; ``fill`` is what blocks are filled with beside
     their names.
     """
-    found, cell = FlameRow(), 0
+    row, cell = FlameRow(), 0
     for block in blocks:
         if block.first > cell:
-            found.append(FlamePiece(" " * (block.first - cell)))
-        found.append(
-            FlamePiece(EDGE + _inside(block, block.cells - 1, fill), block.kind, block in lit)
-        )
+            row.append(FlamePiece(" " * (block.first - cell)))
+        text = EDGE + _inside(block, block.cells - 1, fill)
+        row.append(FlamePiece(text, block.kind, block in lit))
         cell = block.first + block.cells
-    return found
+    return row
 
 
 def _inside(block: FlameBlock, room: int, fill: str) -> str:
-    """Return what stands in a block: the longest of its names that fits, or the beginning of one."""
+    """Return what stands in a block: the longest of its names that fits, or the beginning of
+    one.
+    """
     names = [printable(name) for name in block.names]
     name = next((name for name in names if cell_len(name) <= room), "")
     if not name and room >= LEAST_CUT:
@@ -134,7 +133,8 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
     text = set_cell_size(text, room)
     if not taken:
         return text
-    return f"{levels}{' ' * GAP}{text}" if before else f"{text}{' ' * GAP}{levels}"
+    gap = " " * GAP
+    return f"{levels}{gap}{text}" if before else f"{text}{gap}{levels}"
 
 
 def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
@@ -143,7 +143,9 @@ def _middle(block: FlameBlock, steps: Sequence[int]) -> int:
     """
     if block.main is None or _is_meant(block.main, steps) or not block.is_open:
         return block.first + (block.cells - 1) // 2
-    return block.first if steps[0] < block.main.steps.start else block.first + block.cells - 1
+    if steps[0] < block.main.steps.start:
+        return block.first
+    return block.first + block.cells - 1
 
 
 def _pointed(cell: int, names: Sequence[str], room: int) -> str:
@@ -161,29 +163,33 @@ def _pointed(cell: int, names: Sequence[str], room: int) -> str:
 def _cut(text: str, room: int) -> str:
     if cell_len(text) <= room:
         return text
-    return set_cell_size(text, room - 1) + "…" if room > 1 else ""
+    if room <= 1:
+        return ""
+    return set_cell_size(text, room - 1) + "…"
 
 
 def _names(block: FlameBlock, steps: Sequence[int]) -> list[str]:
     """Return what may be said of a marked block, the longest first: of merged steps, of the one
     that is meant.
     """
-    within = [frame for one in block.frames for frame in one.frames() if _is_meant(frame, steps)]
+    within: list[FlameFrame] = []
+    for frame in block.frames:
+        within += [inner for inner in frame.frames() if _is_meant(inner, steps)]
     if not within:
         return [block.steps_in_words]
-    flame_frame = within[-1]
-    took = run_time(flame_frame.duration_s) + _company(block, flame_frame)
-    return [
-        printable(text)
-        for text in (f"{flame_frame.name}, {took}", f"{short_name(flame_frame.name)}, {took}", took)
-    ]
+    name = within[-1].name
+    took = run_time(within[-1].duration_s) + _company(block, within[-1])
+    texts = (f"{name}, {took}", f"{short_name(name)}, {took}", took)
+    return [printable(text) for text in texts]
 
 
 def _company(block: FlameBlock, frame: FlameFrame) -> str:
     """Say what a frame shares its block with; empty where the block is its own."""
     if block.main is None:
         return f", one of {block.steps_in_words}"
-    return "" if block.main is frame else f", beside {block.main.name}"
+    if block.main is frame:
+        return ""
+    return f", beside {block.main.name}"
 
 
 class FlameChart:
@@ -212,15 +218,18 @@ class FlameChart:
         return screen // self._part_of_screen
 
     def height(self, width: int) -> int:
-        """Return the rows that all of it takes: its levels, and what points at the marked blocks."""
+        """Return the rows that all of it takes: its levels, and what points at the marked
+        blocks.
+        """
         return len(self._blocks(width)) + 1
 
     def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
-        drawn = marked_chart(self._blocks(width), width, height, self._of(row))
-        return [
-            [ChartPiece(text, self._tones.get(kind, ""), lit) for text, kind, lit in line]
-            for line in drawn
-        ]
+        """Return the chart in pieces with their tones, with the steps of a row marked."""
+        chart = marked_chart(self._blocks(width), width, height, self._of(row))
+        return [self._pieces(line) for line in chart]
+
+    def _pieces(self, line: FlameRow) -> list[ChartPiece]:
+        return [ChartPiece(text, self._tones.get(kind, ""), lit) for text, kind, lit in line]
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
         """Return the row of the table that the block at a cell stands for; None where there is
@@ -230,13 +239,15 @@ class FlameChart:
         levels = shown_levels(blocks, height, self._of(row))
         if y >= len(levels):
             return None
-        found = [
-            block for block in blocks[levels[y]] if block.first <= x < block.first + block.cells
-        ]
-        return self._row_of(found[0]) if found else None
+        for block in blocks[levels[y]]:
+            if block.first <= x < block.first + block.cells:
+                return self._row_of(block)
+        return None
 
     def _of(self, row: int) -> Collection[int]:
-        return self._steps[row] if row < len(self._steps) else ()
+        if row >= len(self._steps):
+            return ()
+        return self._steps[row]
 
     def _row_of(self, block: FlameBlock) -> int | None:
         """Return the row of exactly its steps, else the row of its first step."""
@@ -244,16 +255,14 @@ class FlameChart:
         for wanted in (frozenset(steps), frozenset(steps[:1])):
             rows = [
                 row
-                for row, own in enumerate(self._steps)
-                if len(own) == len(wanted) and wanted.issuperset(own)
+                for row, of_row in enumerate(self._steps)
+                if len(of_row) == len(wanted) and wanted.issuperset(of_row)
             ]
             if rows:
                 return rows[-1]
-        return next(
-            (
-                row
-                for row, own in enumerate(self._steps)
-                if steps and steps[0] in own and min(own) == steps[0]
-            ),
-            None,
-        )
+        if not steps:
+            return None
+        for row, of_row in enumerate(self._steps):
+            if steps[0] in of_row and min(of_row) == steps[0]:
+                return row
+        return None

@@ -72,23 +72,20 @@ def flame_picture_svg(picture: FlamePicture) -> str:
     titles = textwrap.wrap(sentences, int((WIDTH - 2 * MARGIN) / LETTER))
     chart = _Chart(picture, top=MARGIN + LINE * len(titles))
     legend = list(_legend(picture, chart.bottom + 3 * LINE))
-    height = (
-        chart.bottom + 2 * LINE + MARGIN + LINE * (1 + max((row for row, _ in legend), default=0))
-    )
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
-            f"<style>{STYLE}</style>",
-            *(
-                _text(MARGIN, MARGIN + LINE * number + 7, line, "beside title")
-                for number, line in enumerate(titles)
-            ),
-            *chart.blocks(),
-            *chart.axis(),
-            *(drawn for _, drawn in legend),
-            "</svg>\n",
-        ]
-    )
+    legend_rows = 1 + max((row for row, _ in legend), default=0)
+    height = chart.bottom + 2 * LINE + MARGIN + LINE * legend_rows
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}">',
+        f"<style>{STYLE}</style>",
+    ]
+    for number, title in enumerate(titles):
+        lines.append(_text(MARGIN, MARGIN + LINE * number + 7, title, "beside title"))
+    lines += chart.blocks()
+    lines += chart.axis()
+    lines += [drawn for _, drawn in legend]
+    lines.append("</svg>\n")
+    return "\n".join(lines)
 
 
 class _Chart:
@@ -109,31 +106,32 @@ class _Chart:
         while waiting:
             frame = waiting.pop()
             yield self._block(frame)
-            waiting += [
-                flame_frame
-                for flame_frame in reversed(frame.children)
-                if self._width(flame_frame) >= self._least
-            ]
+            inner = reversed(frame.children)
+            waiting += [child for child in inner if self._width(child) >= self._least]
 
     def _block(self, frame: FlameFrame) -> str:
         left, width = self._x(frame.began_s), self._width(frame)
         top = self._top + ROW * (frame.depth - self._root.depth)
         name = _fitting(_safe(frame.name), int((width - 6) / LETTER))
-        parts = [
-            f"<title>{escape(_safe_lines(self._picture.about(frame)))}</title>",
-            f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{ROW}" fill="{self._picture.colours[frame.kind]}"/>',
-            *([_text(left + 3, top + 14, name)] if name else []),
-        ]
-        return f"<g>{''.join(parts)}</g>"
+        colour = self._picture.colours[frame.kind]
+        drawn = (
+            f"<title>{escape(_safe_lines(self._picture.about(frame)))}</title>"
+            f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{ROW}" fill="{colour}"/>'
+        )
+        if name:
+            drawn += _text(left + 3, top + 14, name)
+        return f"<g>{drawn}</g>"
 
     def axis(self) -> Iterator[str]:
         """Yield times, each below the place where it is in the chart."""
         for tick in range(TICKS + 1):
             time_s = self._root.duration_s * tick / TICKS
-            left, anchor = (
-                MARGIN + time_s * self._scale,
-                "start" if tick == 0 else "end" if tick == TICKS else "middle",
-            )
+            left = MARGIN + time_s * self._scale
+            anchor = "middle"
+            if tick == 0:
+                anchor = "start"
+            elif tick == TICKS:
+                anchor = "end"
             yield f'<path d="M{left:.2f} {self.bottom} v5" stroke="{GREY}"/>'
             yield _text(left, self.bottom + 17, run_time(time_s), "beside", anchor)
 
@@ -147,13 +145,14 @@ class _Chart:
 def _legend(picture: FlamePicture, top: int) -> Iterator[tuple[int, str]]:
     """Yield a coloured square and its words for each kind, with the row that it stands in."""
     row, left = 0, float(MARGIN)
-    for kind, words in picture.legend.items():
-        width = LINE + (len(words) + 2) * LETTER
+    for kind, text in picture.legend.items():
+        width = LINE + (len(text) + 2) * LETTER
         if left + width > WIDTH - MARGIN and left > MARGIN:
             row, left = row + 1, float(MARGIN)
         y = top + LINE * row
-        square = f'<rect x="{left:.2f}" y="{y - 9}" width="10" height="10" fill="{picture.colours[kind]}"/>'
-        yield row, square + _text(left + LINE, y, words, "beside")
+        colour = picture.colours[kind]
+        square = f'<rect x="{left:.2f}" y="{y - 9}" width="10" height="10" fill="{colour}"/>'
+        yield row, square + _text(left + LINE, y, text, "beside")
         left += width
 
 
@@ -167,10 +166,10 @@ def _fitting(name: str, letters: int) -> str:
     return ""
 
 
-def _text(x: float, y: float, words: str, style: str = "", anchor: str = "start") -> str:
+def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
     styled = f' class="{style}"' if style else ""
-    placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{x:.2f}" y="{y}"{styled}{placed}>{escape(_safe(words))}</text>'
+    anchored = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    return f'<text x="{x:.2f}" y="{y}"{styled}{anchored}>{escape(_safe(text))}</text>'
 
 
 def _safe(text: str) -> str:

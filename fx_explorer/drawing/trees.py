@@ -35,10 +35,10 @@ class Tree:
     def end(self, at: int) -> int:
         """Return where the rows in this one end."""
         depth = self.depths[at]
-        return next(
-            (i for i in range(at + 1, len(self.depths)) if self.depths[i] <= depth),
-            len(self.depths),
-        )
+        for following in range(at + 1, len(self.depths)):
+            if self.depths[following] <= depth:
+                return following
+        return len(self.depths)
 
     def outermost(self, shown: Sequence[int]) -> list[int]:
         """Return the rows that lie in no other one of those shown."""
@@ -54,26 +54,27 @@ def in_tree(tree: Tree, order: Sequence[int]) -> list[int]:
     wanted = set(order)
     parts: dict[int, list[int]] = {}
     for at in order:
-        parts.setdefault(around[at] if around[at] in wanted else -1, []).append(at)
-    found: list[int] = []
+        outer = around[at] if around[at] in wanted else -1
+        parts.setdefault(outer, []).append(at)
+    rows: list[int] = []
     pending = list(reversed(parts.get(-1, [])))
     while pending:
         at = pending.pop()
-        found.append(at)
+        rows.append(at)
         pending += reversed(parts.get(at, []))
-    return found
+    return rows
 
 
 def _rows_around(tree: Tree) -> list[int]:
     """Return for each row the one it lies in; -1 for none."""
-    found: list[int] = []
+    around: list[int] = []
     open_rows: list[int] = []
     for at, depth in enumerate(tree.depths):
         while open_rows and tree.depths[open_rows[-1]] >= depth:
             open_rows.pop()
-        found.append(open_rows[-1] if open_rows else -1)
+        around.append(open_rows[-1] if open_rows else -1)
         open_rows.append(at)
-    return found
+    return around
 
 
 class Folding:
@@ -104,14 +105,19 @@ class Folding:
 
     def name(self, tree: Tree, at: int, least_depth: int) -> str:
         """Return a row's name in the tree: indented, with an arrow where it can be folded."""
-        arrow = LEAF if not tree.has_parts(at) else FOLDED if self.is_folded(tree, at) else UNFOLDED
+        if not tree.has_parts(at):
+            arrow = LEAF
+        else:
+            arrow = FOLDED if self.is_folded(tree, at) else UNFOLDED
         return INDENT * (tree.depths[at] - least_depth) + arrow + tree.names[at]
 
 
 def row_around(tree: Tree, order: Sequence[int], at: int) -> int:
     """Return the row that a shown one lies in; itself where that is not shown."""
     around = _rows_around(tree)[at]
-    return around if around in order else at
+    if around not in order:
+        return at
+    return around
 
 
 def folded_to_fit(depths: Sequence[int], always: frozenset[int], rows: int) -> frozenset[int]:
@@ -120,10 +126,14 @@ def folded_to_fit(depths: Sequence[int], always: frozenset[int], rows: int) -> f
     """
     deepest = max(depths, default=0)
     for depth in range(1, deepest + 1):
-        folded = always | {at for at, one in enumerate(depths) if one >= depth}
-        if _count(depths, folded) > rows:
-            return always | {at for at, one in enumerate(depths) if one >= max(1, depth - 1)}
+        if _count(depths, always | _from_depth(depths, depth)) > rows:
+            return always | _from_depth(depths, max(1, depth - 1))
     return always
+
+
+def _from_depth(depths: Sequence[int], least: int) -> frozenset[int]:
+    """Return the rows at this depth and deeper."""
+    return frozenset(at for at, depth in enumerate(depths) if depth >= least)
 
 
 def _count(depths: Sequence[int], folded: frozenset[int]) -> int:

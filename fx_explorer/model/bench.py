@@ -140,16 +140,17 @@ class InputSize:
 
     @property
     def name(self) -> str:
-        return str(self.dims[0]) if self.dims else "batch"
+        if not self.dims:
+            return "batch"
+        return str(self.dims[0])
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:,}"
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> InputSize:
-        return checked(
-            cls(fields["value"], tuple(checked(InputDim(**one)) for one in fields["dims"]))
-        )
+        dims = tuple(checked(InputDim(**dim)) for dim in fields["dims"])
+        return checked(cls(fields["value"], dims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,5 @@ class BenchNews:
     def from_json(cls, text: str) -> BenchNews:
         """Read a line. Raises ValueError or TypeError for anything else."""
         fields = json.loads(text)
-        return checked(
-            cls(**{**fields, "held": tuple(HeldLine(**one) for one in fields.get("held", ()))})
-        )
+        held = tuple(HeldLine(**line) for line in fields.get("held", ()))
+        return checked(cls(**{**fields, "held": held}))

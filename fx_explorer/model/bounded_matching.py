@@ -55,36 +55,46 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
     searched, since most edits are small.
     """
     shorter = min(len(before), len(after))
-    first = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    first = 0
+    while first < shorter and before[first] == after[first]:
+        first += 1
     rest = shorter - first
-    last = next((at for at in range(rest) if before[-1 - at] != after[-1 - at]), rest)
+    last = 0
+    while last < rest and before[-1 - last] == after[-1 - last]:
+        last += 1
     end, new_end = len(before) - last, len(after) - last
-    inner = BoundedMatcher(before[first:end], after[first:new_end], autojunk=False).get_opcodes()
-    moved = [
-        (kind, i + first, i_end + first, j + first, j_end + first)
-        for kind, i, i_end, j, j_end in inner
-    ]
-    head = [("equal", 0, first, 0, first)] if first else []
-    tail = [("equal", end, len(before), new_end, len(after))] if last else []
-    return [*head, *moved, *tail]
+    opcodes: list[Opcode] = []
+    if first:
+        opcodes.append(("equal", 0, first, 0, first))
+    matcher = BoundedMatcher(before[first:end], after[first:new_end], autojunk=False)
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        opcodes.append((kind, i + first, i_end + first, j + first, j_end + first))
+    if last:
+        opcodes.append(("equal", end, len(before), new_end, len(after)))
+    return opcodes
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], path: str) -> str:
     """Write the changes as ``difflib.unified_diff`` does, for ``patch -p1`` and ``git apply``.
     Lines have their ends.
     """
+    if list(before) == list(after):
+        return ""
     # Two empty texts, as nothing is compared here: get_grouped_opcodes groups the opcodes that the
     # matcher has already.
     matcher = BoundedMatcher((), ())
     matcher.opcodes = changed_lines(before, after)
-    groups = list(matcher.get_grouped_opcodes()) if list(before) != list(after) else []
-    lines = [f"--- a/{path}\n", f"+++ b/{path}\n"] if groups else []
-    for group in groups:
+    lines = [f"--- a/{path}\n", f"+++ b/{path}\n"]
+    for group in matcher.get_grouped_opcodes():
         (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
         lines += [f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@\n", *_hunk(group, before, after)]
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
+    return "".join(map(_with_its_end, lines))
+
+
+def _with_its_end(line: str) -> str:
+    if line.endswith("\n"):
+        return line
+    return f"{line}\n\\ No newline at end of file\n"
 
 
 def _hunk(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
@@ -101,4 +111,6 @@ def _range(first: int, end: int) -> str:
     line before where it is nothing.
     """
     count = end - first
-    return f"{first + 1}" if count == 1 else f"{first + bool(count)},{count}"
+    if count == 1:
+        return f"{first + 1}"
+    return f"{first + bool(count)},{count}"

@@ -26,11 +26,11 @@ def _fits(value: object, declared: Any) -> bool:
     origin, arguments = get_origin(declared), get_args(declared)
     if origin is Literal:
         # Only a text can be one of ours, and the message of another is made below.
-        return value in arguments if isinstance(value, str) else False
+        return isinstance(value, str) and value in arguments
     if origin in (Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+        return isinstance(value, tuple) and all(_fits(item, arguments[0]) for item in value)
     if origin in (dict, Mapping):
         return isinstance(value, dict)
     if declared is None:
@@ -40,5 +40,7 @@ def _fits(value: object, declared: Any) -> bool:
 
 def _choices(declared: Any) -> str:
     """Say which values there are, for a closed set: ``; it is one of go, step``."""
-    closed = [one for one in (declared, *get_args(declared)) if get_origin(one) is Literal]
-    return f"; it is one of {', '.join(filter(None, get_args(closed[0])))}" if closed else ""
+    for part in (declared, *get_args(declared)):
+        if get_origin(part) is Literal:
+            return f"; it is one of {', '.join(filter(None, get_args(part)))}"
+    return ""

@@ -78,12 +78,14 @@ class Gpu:
         if len(gpu.capability) != 2:
             raise ValueError("capability is two numbers, such as [9, 0]")
         for name in NUMBERS:
-            if not (0 if name in MAY_BE_ZERO else 1) <= getattr(gpu, name) <= MOST:
+            least = 0 if name in MAY_BE_ZERO else 1
+            if not least <= getattr(gpu, name) <= MOST:
                 raise ValueError(f"{name} cannot be {getattr(gpu, name)}")
         for kind, flops in gpu.peak_flops.items():
             if not 0 < flops < math.inf:
                 raise ValueError(f"peak_flops.{kind} cannot be {flops}")
-        if contradictions := list(_contradictions(gpu)):
+        contradictions = list(_contradictions(gpu))
+        if contradictions:
             raise ValueError("; ".join(contradictions))
         return gpu
 
@@ -125,4 +127,6 @@ def _archs(gpu: Gpu) -> str:
     0]; ``gfx942`` for [9, 4], whose last digit is in no capability.
     """
     major, minor = gpu.capability
-    return f"sm_{major}{minor}[af]?" if gpu.vendor == "nvidia" else f"gfx{major}{minor:x}[0-9a-f]"
+    if gpu.vendor == "nvidia":
+        return f"sm_{major}{minor}[af]?"
+    return f"gfx{major}{minor:x}[0-9a-f]"

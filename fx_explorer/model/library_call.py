@@ -44,27 +44,30 @@ class LibraryCall:
     @property
     def device(self) -> str:
         """Return the GPU that it works on; empty where it works on none."""
-        return next(
-            (layout.device for _, layout in self.tensors if layout.device.startswith("cuda")), ""
-        )
+        for _, layout in self.tensors:
+            if layout.device.startswith("cuda"):
+                return layout.device
+        return ""
 
     @property
     def with_indices_on_the_host(self) -> LibraryCall:
-        found = tuple(
-            (name, replace(layout, device="cpu") if layout.is_index else layout)
-            for name, layout in self.tensors
-        )
-        return replace(self, tensors=found)
+        tensors = []
+        for name, layout in self.tensors:
+            if layout.is_index:
+                layout = replace(layout, device="cpu")
+            tensors.append((name, layout))
+        return replace(self, tensors=tuple(tensors))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> LibraryCall:
-        told = json.loads(text)
-        layouts = ((name, Layout(**one)) for name, one in told["tensors"])
-        tensors = tuple(
-            (name, replace(layout, shape=tuple(layout.shape), stride=tuple(layout.stride)))
-            for name, layout in layouts
-        )
-        return cls(told["text"], tensors, tuple((name, value) for name, value in told["numbers"]))
+        fields = json.loads(text)
+        tensors = []
+        for name, of_tensor in fields["tensors"]:
+            layout = Layout(**of_tensor)
+            layout = replace(layout, shape=tuple(layout.shape), stride=tuple(layout.stride))
+            tensors.append((name, layout))
+        numbers = tuple((name, value) for name, value in fields["numbers"])
+        return cls(fields["text"], tuple(tensors), numbers)

@@ -39,7 +39,8 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME = re.compile(r"-{0,2}[A-Za-z][\w.+/\-]{0,200}")
 
 _KNOWN_FORMS = re.compile(
-    r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|sk_live_|rk_live_|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dckr_pat_)"
+    r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|sk_live_|rk_live_|xox[abprs]-|AKIA|ASIA|AIza"
+    r"|ya29\.|npm_|pypi-|dckr_pat_)"
     r"[A-Za-z0-9_\-.]{12,}"
     r"|\beyJ[A-Za-z0-9_\-]{10,2000}\.[A-Za-z0-9_\-]{10,4000}\.[A-Za-z0-9_\-]*"
 )

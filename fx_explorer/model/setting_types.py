@@ -43,10 +43,12 @@ def plain_type(annotation: str) -> str:
     is no type expression.
     """
     try:
-        found = _members(ast.parse(annotation, mode="eval").body)
+        members = _members(ast.parse(annotation, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    return "" if set(found) <= {"None"} else _union(found)
+    if set(members) <= {"None"}:
+        return ""
+    return _union(members)
 
 
 def _union(texts: Sequence[str]) -> str:
@@ -67,24 +69,25 @@ def _members(node: ast.expr) -> list[str]:
 
 def _generic(name: str, arguments: Sequence[ast.expr]) -> list[str]:
     if name in ("Optional", "Union"):
-        found = list(itertools.chain.from_iterable(map(_members, arguments)))
-        return [*found, "None"] if name == "Optional" else found
+        members = list(itertools.chain.from_iterable(map(_members, arguments)))
+        if name == "Optional":
+            members.append("None")
+        return members
     if name == "Literal":
         return [f"Literal[{', '.join(ast.unparse(argument) for argument in arguments)}]"]
     name = _NAMES.get(name, "")
     inner = [_argument(argument) for argument in arguments]
-    if (
-        name not in ("list", "tuple", "dict")
-        or not all(inner)
-        or (name == "dict" and inner[0] != "str")
-    ):
+    if name not in ("list", "tuple", "dict") or not all(inner):
+        return []
+    if name == "dict" and inner[0] != "str":
         return []
     return [f"{name}[{', '.join(inner)}]"]
 
 
 def _argument(node: ast.expr) -> str:
-    is_ellipsis = isinstance(node, ast.Constant) and node.value is ...
-    return "..." if is_ellipsis else _union(_members(node))
+    if isinstance(node, ast.Constant) and node.value is ...:
+        return "..."
+    return _union(_members(node))
 
 
 # what a type allows
@@ -93,12 +96,14 @@ def _argument(node: ast.expr) -> str:
 @lru_cache(maxsize=1024)
 def choices_of(type_text: str) -> tuple[str, ...]:
     """Return JSON of every value that a type allows; empty when there are too many to list."""
+    if not type_text:
+        return ()
     choices: list[str] = []
-    for member in _union_of(_tree(type_text)) if type_text else ():
-        found = _closed(member)
-        if not found:
+    for member in _union_of(_tree(type_text)):
+        values = _closed(member)
+        if not values:
             return ()
-        choices += found
+        choices += values
     return tuple(dict.fromkeys(choices))
 
 
@@ -107,7 +112,9 @@ def _closed(member: ast.expr) -> list[str]:
         return ["null"]
     if isinstance(member, ast.Subscript) and _last_name(member.value) == "Literal":
         return [json.dumps(value) for value in _literals(member)]
-    return ["true", "false"] if _last_name(member) == "bool" else []
+    if _last_name(member) == "bool":
+        return ["true", "false"]
+    return []
 
 
 def _literals(node: ast.Subscript) -> list[object]:
@@ -137,16 +144,17 @@ def _fits(node: ast.expr, value: object) -> bool:
 
 
 def _fits_name(name: str, value: object) -> bool:
-    if name in ("bool", "str"):
-        return isinstance(value, bool if name == "bool" else str)
+    if name == "bool":
+        return isinstance(value, bool)
+    if name == "str":
+        return isinstance(value, str)
     if name in ("int", "float"):
         # A bool is an int to Python, and torch would take True for 1 without a word.
-        numbers = int if name == "int" else (int, float)
-        return (
-            isinstance(value, numbers)
-            and not isinstance(value, bool)
-            and (isinstance(value, int) or math.isfinite(value))
-        )
+        if isinstance(value, bool):
+            return False
+        if isinstance(value, int):
+            return True
+        return name == "float" and isinstance(value, float) and math.isfinite(value)
     return isinstance(value, _CONTAINERS[name]) and is_plain(value)
 
 
@@ -155,17 +163,17 @@ def _fits_generic(node: ast.Subscript, value: object) -> bool:
     if name == "Literal":
         return any(is_same(value, allowed) for allowed in _literals(node))
     if name == "dict":
-        return isinstance(value, dict) and all(
-            isinstance(k, str) and _fits(arguments[1], v) for k, v in value.items()
-        )
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            return False
+        return all(_fits(arguments[1], item) for item in value.values())
     if name == "list":
-        return isinstance(value, list) and all(_fits(arguments[0], v) for v in value)
+        return isinstance(value, list) and all(_fits(arguments[0], item) for item in value)
     if not isinstance(value, list | tuple):
         return False
     wanted = _tuple_arguments(arguments, len(value))
-    return len(wanted) == len(value) and all(
-        _fits(expression, v) for expression, v in zip(wanted, value, strict=True)
-    )
+    if len(wanted) != len(value):
+        return False
+    return all(_fits(expression, item) for expression, item in zip(wanted, value, strict=True))
 
 
 def _tuple_arguments(arguments: list[ast.expr], length: int) -> list[ast.expr]:
@@ -184,7 +192,7 @@ def is_same(value: object, allowed: object) -> bool:
 def is_plain(value: object) -> bool:
     """Return whether JSON can carry ``value`` (a tuple as a list)."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and is_plain(one) for key, one in value.items())
+        return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     return (
@@ -207,20 +215,23 @@ def declared(type_text: str, value: object) -> object:
 def _declared(node: ast.expr, value: object) -> object:
     if isinstance(node, ast.BinOp):
         # The first member that fits decides, since a value says nothing of which one was meant.
-        return _declared(node.left if _fits(node.left, value) else node.right, value)
+        member = node.left if _fits(node.left, value) else node.right
+        return _declared(member, value)
     if isinstance(node, ast.Subscript):
         return _declared_generic(_last_name(node.value), _arguments(node), value)
-    return tuple(value) if _last_name(node) == "tuple" and isinstance(value, list) else value
+    if _last_name(node) == "tuple" and isinstance(value, list):
+        return tuple(value)
+    return value
 
 
 def _declared_generic(name: str, arguments: list[ast.expr], value: object) -> object:
     if name == "dict" and isinstance(value, dict):
-        return {key: _declared(arguments[1], one) for key, one in value.items()}
+        return {key: _declared(arguments[1], item) for key, item in value.items()}
     if name == "list" and isinstance(value, list):
-        return [_declared(arguments[0], one) for one in value]
+        return [_declared(arguments[0], item) for item in value]
     if name == "tuple" and isinstance(value, list | tuple):
-        wanted = _tuple_arguments(arguments, len(value))
-        return tuple(_declared(expression, v) for expression, v in zip(wanted, value, strict=True))
+        pairs = zip(_tuple_arguments(arguments, len(value)), value, strict=True)
+        return tuple(_declared(expression, item) for expression, item in pairs)
     return value
 
 
@@ -250,4 +261,6 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _arguments(node: ast.Subscript) -> list[ast.expr]:
-    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not isinstance(node.slice, ast.Tuple):
+        return [node.slice]
+    return list(node.slice.elts)

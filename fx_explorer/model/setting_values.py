@@ -66,18 +66,23 @@ def _in_words(member: str) -> str:
 def one_of(texts: Sequence[str]) -> str:
     """Join texts as ``a, b or c``."""
     *most, last = texts
-    return f"{', '.join(most)} or {last}" if most else last
+    if not most:
+        return last
+    return f"{', '.join(most)} or {last}"
 
 
 def _shown(value: object) -> str:
     text = python_text(value)
-    text = text if len(text) <= 60 else text[:59] + "…"
+    if len(text) > 60:
+        text = text[:59] + "…"
     return f"the text {text}" if isinstance(value, str) else text
 
 
 def _hint(setting: Setting, value: object) -> str:
     near = difflib.get_close_matches(json.dumps(value, default=repr), setting.choices, n=2)
-    return f"; did you mean {one_of(as_python(near))}?" if near else ""
+    if not near:
+        return ""
+    return f"; did you mean {one_of(as_python(near))}?"
 
 
 def parse_value(setting: Setting, text: str) -> object:
@@ -160,8 +165,10 @@ def _python_readings(text: str) -> Iterator[object]:
 def _as_json(value: object) -> object:
     """Return a value with lists for tuples, as JSON has them."""
     if isinstance(value, dict):
-        return {key: _as_json(one) for key, one in value.items()}
-    return [_as_json(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value
 
 
 def python_text(value: object) -> str:
@@ -169,14 +176,19 @@ def python_text(value: object) -> str:
     ``parse_value`` gives it back.
     """
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{python_text(key)}: {python_text(one)}' for key, one in value.items())}}}"
+        pairs = [f"{python_text(key)}: {python_text(item)}" for key, item in value.items()]
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(python_text, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
 
 
 def as_python(values: Iterable[str]) -> list[str]:
-    """Return values that a session holds as JSON, as Python writes them; what is no JSON, as it is."""
+    """Return values that a session holds as JSON, as Python writes them; what is no JSON, as it
+    is.
+    """
     return [_as_python(value) for value in values]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 Stage = Literal[
-    "dynamo", "pre_grad", "joint", "forward", "backward", "backend", "post_grad", "schedule", "output_code", "kernel",
+    "dynamo", "pre_grad", "joint", "forward", "backward", "backend", "post_grad", "schedule",
+    "output_code", "kernel",
     "front_end",
 ]  # fmt: skip
 """``forward`` and ``backward`` are AOTAutograd's graphs; an inference graph has stage ``forward``,

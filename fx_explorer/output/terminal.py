@@ -33,7 +33,9 @@ def terminal_width(otherwise: int = 80) -> int:
 def width_for(out: object) -> int | None:
     """Return the columns of the terminal that ``out`` writes to; None where a program reads."""
     is_terminal = getattr(out, "isatty", lambda: False)()
-    return terminal_width() if is_terminal else None
+    if not is_terminal:
+        return None
+    return terminal_width()
 
 
 def is_read_in_colour(out: object) -> bool:
@@ -46,7 +48,9 @@ def is_read_in_colour(out: object) -> bool:
 
 def heading(text: str, out: object) -> str:
     """Return a heading, bold where a person reads it in colours."""
-    return f"\x1b[1m{text}\x1b[0m" if is_read_in_colour(out) else text
+    if not is_read_in_colour(out):
+        return text
+    return f"\x1b[1m{text}\x1b[0m"
 
 
 class Hanging(NamedTuple):
@@ -65,7 +69,9 @@ Line = str | Hanging
 
 
 def wrapped(line: Line, width: int | None) -> list[str]:
-    """Return the lines that a line takes in this width. A word that is longer, a path, stays whole."""
+    """Return the lines that a line takes in this width. A word that is longer, a path, stays
+    whole.
+    """
     if isinstance(line, str):
         indent = len(line) - len(line.lstrip())
         line = Hanging(line[:indent], line[indent:])
@@ -74,16 +80,19 @@ def wrapped(line: Line, width: int | None) -> list[str]:
     begins = len(line.head)
     furthest = max(0, width - LEAST_PROSE)
     if begins <= furthest:
-        first, *rest = _words(line.sentence, width - begins)
-        return [line.head + first, *(" " * begins + part for part in rest)]
+        first, *rest = _split_at_spaces(line.sentence, width - begins)
+        lines = [line.head + first]
+        lines += [" " * begins + part for part in rest]
+        return lines
     above = line.head.rstrip()
     indent = len(above) - len(above.lstrip())
     below = " " * min(indent + INDENT if above else begins, furthest)
-    parts = _words(line.sentence, width - len(below))
-    return [*([above] if above else []), *(below + part for part in parts)]
+    lines = [above] if above else []
+    lines += [below + part for part in _split_at_spaces(line.sentence, width - len(below))]
+    return lines
 
 
-def _words(text: str, room: int) -> list[str]:
+def _split_at_spaces(text: str, room: int) -> list[str]:
     parts = textwrap.wrap(text, max(1, room), break_long_words=False, break_on_hyphens=False)
     return parts or [""]
 
@@ -95,4 +104,7 @@ def tell(line: Line, out: TextIO | None = None) -> None:
     out = out or sys.stdout
     width = width_for(out)
     parts = [line] if isinstance(line, Hanging) else line.split("\n")
-    print("\n".join(one for part in parts for one in wrapped(part, width)), file=out, flush=True)
+    lines: list[str] = []
+    for part in parts:
+        lines += wrapped(part, width)
+    print("\n".join(lines), file=out, flush=True)

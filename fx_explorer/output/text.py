@@ -32,7 +32,10 @@ class TextTable:
     @property
     def lines(self) -> list[str]:
         """The titles and the rows, without what stands below."""
-        return [*self.titles, *(line for row in self.rows for line in row)]
+        lines = [*self.titles]
+        for row in self.rows:
+            lines += row
+        return lines
 
 
 def text_table(table: Table, room: int | None) -> TextTable:
@@ -46,7 +49,8 @@ def text_table(table: Table, room: int | None) -> TextTable:
         if column.is_always_shown or any(row[at] for row in rows)
     ]
     natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
-    room = None if room is None else room - table.indent
+    if room is not None:
+        room -= table.indent
     widths = _fitting(natural, table.columns, room)
     below_row = _without_room(widths, natural, table.columns)
     if below_row is not None:
@@ -67,9 +71,9 @@ def text_table(table: Table, room: int | None) -> TextTable:
         return [(before + line).rstrip() for line in lines]
 
     return TextTable(
-        lines_of(titles) if table.has_titles else [],
-        [lines_of(row) for row in rows],
-        [before + printable(line) for line in below],
+        titles=lines_of(titles) if table.has_titles else [],
+        rows=[lines_of(row) for row in rows],
+        below=[before + printable(line) for line in below],
     )
 
 
@@ -82,7 +86,9 @@ def _without_room(
     last = max(widths, default=None)
     if last is None or columns[last].narrowing != "wrapped" or len(widths) == 1:
         return None
-    return last if widths[last] < min(columns[last].least, natural[last]) else None
+    if widths[last] >= min(columns[last].least, natural[last]):
+        return None
+    return last
 
 
 def _left_out_in_words(titles: Sequence[str], elsewhere: str) -> str:
@@ -130,7 +136,9 @@ def _lines(row: Cells, widths: Mapping[int, int], columns: Sequence[Column]) -> 
 
 def _padded(text: str, width: int, is_right: bool) -> str:
     gap = " " * (width - cell_len(text))
-    return gap + text if is_right else text + gap
+    if is_right:
+        return gap + text
+    return text + gap
 
 
 def _parts(cell: str, width: int, narrowing: Narrowing) -> list[str]:

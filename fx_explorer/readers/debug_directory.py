@@ -87,9 +87,8 @@ def _add_folder(
             record = _record(folder, kind, _text(file), number)
             compilations.begun_by(record)
             handles[kind](record)
-            if (
-                kind == "inductor_aot_wrapper_code"
-            ):  # the trace has its kernels in a record after it
+            # The trace has its kernels in a record after it.
+            if kind == "inductor_aot_wrapper_code":
                 none = _record(folder, "inductor_aot_kernel_code", "", number)
                 handles[none.name](none)
             kinds[name] += 1
@@ -101,9 +100,9 @@ def _add_folder(
         if not file.exists():
             continue
         try:
-            words = in_words(read_provenance(_text(file)))
+            text = in_words(read_provenance(_text(file)))
             compilations.add_artifact(
-                about, "listing", "output_code", TITLE, "text", words, folder.direction
+                about, "listing", "output_code", TITLE, "text", text, folder.direction
             )
             kinds[name] += name not in _RECORDS  # which was counted
         except (ValueError, OSError):
@@ -164,14 +163,16 @@ def _add_meta(
     writer.set_meta("target", {**target, "parameters": 0})
     writer.set_meta("skipped_records", skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
-    told = {
-        "format": "debug_directory",
-        "records": kinds.total(),
-        "kinds": dict(kinds.most_common()),
-        "unknown": {},
-    }
-    beside = {"beside": [str(log) for log in logs_beside(directory)][:3]}
     writer.set_meta(
-        "log", {**told, **beside, "unread_graph_lines": unread_lines, "damaged_lines": []}
+        "log",
+        {
+            "format": "debug_directory",
+            "records": kinds.total(),
+            "kinds": dict(kinds.most_common()),
+            "unknown": {},
+            "beside": [str(log) for log in logs_beside(directory)][:3],
+            "unread_graph_lines": unread_lines,
+            "damaged_lines": [],
+        },
     )
     writer.set_meta("outcome", Outcome("finished").to_json())

@@ -56,13 +56,22 @@ def graph_folders(directory: Path) -> list[GraphFolder]:
     """Return the folders in the order Inductor compiled them. The directory may be one of them, or
     lie up to three above.
     """
-    paths = {path for below in _BELOW for path in directory.glob(f"{below}/*__*") if path.is_dir()}
-    folders = [folder for path in (directory.absolute(), *paths) if (folder := _folder(path))]
+    paths = {directory.absolute()}
+    for below in _BELOW:
+        paths.update(path for path in directory.glob(f"{below}/*__*") if path.is_dir())
+    folders = []
+    for path in paths:
+        folder = _folder(path)
+        if folder:
+            folders.append(folder)
     return sorted(folders, key=lambda folder: (folder.path.parent, folder.order))
 
 
 def logs_beside(directory: Path) -> list[Path]:
-    return sorted({log.resolve() for pattern in _LOGS for log in directory.glob(pattern)})
+    logs: set[Path] = set()
+    for pattern in _LOGS:
+        logs.update(log.resolve() for log in directory.glob(pattern))
+    return sorted(logs)
 
 
 def _folder(path: Path) -> GraphFolder | None:

@@ -160,13 +160,12 @@ class _Reading:
 
     def _thread(self, event: Event) -> int:
         key = (str(event.get("pid")), str(event.get("tid")))
-        found = self._threads.get(key)
-        if found is None:
-            found = self._threads[key] = len(self.trace.threads)
-            self.trace.threads.append(
-                CpuThread(self._processes.setdefault(key[0], len(self._processes)))
-            )
-        return found
+        number = self._threads.get(key)
+        if number is None:
+            number = self._threads[key] = len(self.trace.threads)
+            process = self._processes.setdefault(key[0], len(self._processes))
+            self.trace.threads.append(CpuThread(process))
+        return number
 
 
 def _is_time(value: object) -> TypeGuard[float]:
@@ -215,11 +214,11 @@ def _stack(args: Event) -> tuple[str, str] | None:
     ``map_recorded_events_to_aten_ops_with_stack_trace``).
     """
     stack, node = args.get("stack_trace"), args.get("node_name")
-    found = (
-        stack[:LONGEST_STACK] if isinstance(stack, str) else "",
-        node[:200] if isinstance(node, str) else "",
-    )
-    return found if any(found) else None
+    stack_text = stack[:LONGEST_STACK] if isinstance(stack, str) else ""
+    node_name = node[:200] if isinstance(node, str) else ""
+    if not stack_text and not node_name:
+        return None
+    return stack_text, node_name
 
 
 # The text of a trace, piece by piece, unpacked where it is gzip. A file that ends early, or is
@@ -284,7 +283,7 @@ class TraceText:
             packed = packed or self._heard(file.read(PIECE // 4))
         self.problem = "the packed file ends early"
 
-    def _heard(self, found: bytes) -> bytes:
-        self._digest.update(found)
-        self.packed_bytes += len(found)
-        return found
+    def _heard(self, packed: bytes) -> bytes:
+        self._digest.update(packed)
+        self.packed_bytes += len(packed)
+        return packed

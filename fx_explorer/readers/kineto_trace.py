@@ -41,15 +41,17 @@ class NameTable:
 
     def number(self, name: str) -> int:
         name = name[:LONGEST_NAME]
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = len(self.all)
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.all)
             self.all.append(name)
-        return found
+        return number
 
 
 class CpuThread:
-    """What one thread of the program did: operators and annotations, which lie within one another."""
+    """What one thread of the program did: operators and annotations, which lie within one
+    another.
+    """
 
     def __init__(self, process: int = 0) -> None:
         self.process = process
@@ -122,12 +124,12 @@ class CpuThread:
 
     def at(self, time: float) -> int:
         """Return the innermost event at a time; -1 for none."""
-        found = bisect_right(self.starts, time) - 1
-        while found != NONE and self.ends[found] < time:
-            jump = self._jumps[found]
+        event = bisect_right(self.starts, time) - 1
+        while event != NONE and self.ends[event] < time:
+            jump = self._jumps[event]
             is_over = jump == NONE or self.ends[jump] >= time
-            found = self.parents[found] if is_over else jump
-        return found
+            event = self.parents[event] if is_over else jump
+        return event
 
     def outwards(self, event: int) -> Iterator[int]:
         """Yield an event and those around it, the innermost first: no more than a program nests."""
@@ -237,10 +239,10 @@ class EventStream:
             if self._text[self._at] == "]":
                 self.is_whole = True
                 return
-            found = self._next()
-            if isinstance(found, dict):
-                yield found
-            elif found is not None:
+            event = self._next()
+            if isinstance(event, dict):
+                yield event
+            elif event is not None:
                 self.skipped += 1
 
     def _find_list(self) -> bool:
@@ -278,7 +280,7 @@ class EventStream:
         """Return what stands here; None where it is no JSON, or continues behind the end."""
         while True:
             try:
-                found, self._at = _DECODER.raw_decode(self._text, self._at)
+                event, self._at = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 is_cut = error.pos >= len(self._text) - 16 or error.msg.startswith(
                     ("Unterminated", "Invalid \\")
@@ -288,7 +290,7 @@ class EventStream:
             except (ValueError, RecursionError):
                 pass  # a number of thousands of digits, a depth that no event has
             else:
-                return found
+                return event
             if self._is_cut_off():
                 return None
             self.skipped += 1
@@ -322,8 +324,7 @@ def devices(head: str) -> list[str]:
         listed, _ = _DECODER.raw_decode(head, match.end())
     except (ValueError, RecursionError):
         return []
-    if isinstance(listed, list):
-        names = [one.get("name") for one in listed if isinstance(one, dict)]
-    else:
-        names = []
+    if not isinstance(listed, list):
+        return []
+    names = [device.get("name") for device in listed if isinstance(device, dict)]
     return [name for name in names if isinstance(name, str)]

@@ -43,7 +43,8 @@ def in_words(table: Provenance, called_in: Mapping[str, int] | None = None) -> s
 
 def _of_kernel(kernel: KernelOrigin, line: int) -> Iterator[str]:
     where = f", in line {line} of the wrapper" if line else ""
-    yield f"{kernel.name}" + (f", call {kernel.call}{where}" if kernel.call else where)
+    call = f", call {kernel.call}" if kernel.call else ""
+    yield f"{kernel.name}{call}{where}"
     yield from _listed("computes", kernel.computes or ("nothing that torch names",))
     if kernel.made_of:
         yield from _listed("made of", kernel.made_of)
@@ -53,9 +54,11 @@ def _of_kernel(kernel: KernelOrigin, line: int) -> Iterator[str]:
 
 def _stack(stack: tuple[Frame, ...]) -> Iterator[str]:
     """Yield the program's line, and below it those of libraries that it led to."""
-    own = next(
-        (i for i in reversed(range(len(stack))) if not is_torch(stack[i].file)), len(stack) - 1
-    )
+    own = len(stack) - 1
+    for i in reversed(range(len(stack))):
+        if not is_torch(stack[i].file):
+            own = i
+            break
     for i, frame in enumerate(stack[own:]):
         label = "your line" if i == 0 and not is_torch(frame.file) else "in"
         yield f"    {label:<{_WIDTH}}{frame.file}:{frame.line} in {frame.function}: {frame.code}"
@@ -74,15 +77,16 @@ def _listed(label: str, names: Iterable[str]) -> Iterator[str]:
 
 def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
     """Return for each node that AOTAutograd was given which calls compute it."""
-    found: dict[str, list[str]] = {}
+    handles_by_name: dict[str, list[str]] = {}
     for kernel in kernels:
         for name in kernel.made_of:
-            found.setdefault(name, []).append(kernel.handle)
-    if not found:
+            handles_by_name.setdefault(name, []).append(kernel.handle)
+    if not handles_by_name:
         return []
     lines = ["From the operations of the program to their kernels:"]
-    for name, handles in found.items():
-        lines += [f"    {name}", *(f"        {handle}" for handle in handles)]
+    for name, handles in handles_by_name.items():
+        lines.append(f"    {name}")
+        lines += [f"        {handle}" for handle in handles]
     return lines
 
 
@@ -147,13 +151,13 @@ def read_table(file: Path, session: Path) -> None:
             )
         writer.set_meta("skipped_records", table.left_out)
         writer.set_meta("build", True)  # torch built what it wrote of
-        told = {
+        log = {
             "format": "provenance",
             "records": len(table.kernels),
             "kinds": {"kernel": len(table.kernels)},
             "unknown": {},
         }
-        writer.set_meta("log", told)
+        writer.set_meta("log", log)
         writer.set_meta("outcome", Outcome("finished").to_json())
 
 

@@ -18,8 +18,10 @@ from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.records import Damage
 
 _LINE = re.compile(
-    r"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) \d+ (?P<where>[^\]]+)\] "
-    r"(?:\[(?P<compilation>!?[\d/]+)(?:_(?P<attempt>\d+))?\] ?)?(?:\[__(?P<artifact>\w+)\] ?)?(?P<text>.*)"
+    r"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC]\d{4} "
+    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) \d+ (?P<where>[^\]]+)\] "
+    r"(?:\[(?P<compilation>!?[\d/]+)(?:_(?P<attempt>\d+))?\] ?)?(?:\[__(?P<artifact>\w+)\] ?)?"
+    r"(?P<text>.*)"
 )
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -77,15 +79,18 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
     below: list[str] = []
     for number, raw in enumerate(lines, 1):
         line = _COLOURS.sub("", raw.rstrip("\r\n"))
-        match = _LINE.match(line.lstrip(" >") if line[:1] in (" ", ">") else line)
+        if line[:1] in (" ", ">"):
+            match = _LINE.match(line.lstrip(" >"))
+        else:
+            match = _LINE.match(line)
         if not match:
             if line.strip():
                 others.lines.append(line)
             continue
-        of = match.group(
+        head = match.group(
             "rank", "hour", "minute", "second", "where", "compilation", "attempt", "artifact"
         )
-        texts = tuple(one or "" for one in of)
+        texts = tuple(text or "" for text in head)
         if begun is not None and texts != key:
             yield _message(*begun, below)
             begun = None
@@ -98,9 +103,10 @@ def messages(lines: Iterable[str], others: Others) -> Iterator[Message]:
 
 def _message(line: int, first: re.Match[str], below: list[str]) -> Message:
     seconds = int(first["hour"]) * 3600 + int(first["minute"]) * 60 + float(first["second"])
+    compilation = first["compilation"] or ""
     return Message(
         first["artifact"] or "",
-        (first["compilation"] or "") if "/" in (first["compilation"] or "") else "",
+        compilation if "/" in compilation else "",
         int((first["attempt"] or "0")[:9]),
         int((first["rank"] or "-1")[:9]),
         seconds,

@@ -130,16 +130,19 @@ def _add_meta(
     writer.set_meta("target", {**target, "parameters": 0})
     writer.set_meta("skipped_records", damage.skipped)
     writer.set_meta("build", True)  # torch built what it wrote of
-    told = {
-        "format": "torch_logs",
-        "records": kinds.total(),
-        "kinds": dict(kinds.most_common()),
-        "unknown": {},
-    }
-    lost = {"wrong_hashes": 0, "unread_graph_lines": unread_lines, "is_cut_off": damage.is_cut_off}
     writer.set_meta(
         "log",
-        {**told, **lost, "damaged_lines": damage.first_lines, "ranks": sorted(ranks)[:MOST_RANKS]},
+        {
+            "format": "torch_logs",
+            "records": kinds.total(),
+            "kinds": dict(kinds.most_common()),
+            "unknown": {},
+            "wrong_hashes": 0,
+            "unread_graph_lines": unread_lines,
+            "is_cut_off": damage.is_cut_off,
+            "damaged_lines": damage.first_lines,
+            "ranks": sorted(ranks)[:MOST_RANKS],
+        },
     )
     writer.set_meta("outcome", Outcome("finished").to_json())
 
@@ -211,7 +214,9 @@ def as_records(message: Message, trained: set[str]) -> Iterator[Record]:
 def _recompile(
     message: Message, function: re.Match[str] | None, reasons: list[str]
 ) -> Iterator[Record]:
-    """Yield which function is compiled, where the message names it, and why it was compiled again."""
+    """Yield which function is compiled, where the message names it, and why it was compiled
+    again.
+    """
     if function:
         frame = {
             "name": function["function"],
@@ -233,8 +238,10 @@ def _metrics(message: Message, text: str) -> Record:
 
 def _graph(message: Message, trained: set[str]) -> Iterator[Record]:
     heading = _GRAPH_HEADING.search(message.text)
-    name = heading["name"] if heading else ""
-    code = _CLASS.sub("", message.text[heading.end() if heading else 0 :]).lstrip("\n")
+    name, code = "", message.text
+    if heading:
+        name, code = heading["name"], message.text[heading.end() :]
+    code = _CLASS.sub("", code).lstrip("\n")
     if message.artifact == "graph_code":
         yield _record(message, "dynamo_output_graph", code)
         return

@@ -58,5 +58,5 @@ def bounded(value: object) -> object:
     if isinstance(value, dict):
         return {bounded(key): bounded(content) for key, content in value.items()}
     if isinstance(value, list | tuple):
-        return [bounded(one) for one in value]
+        return [bounded(item) for item in value]
     return value

@@ -24,14 +24,15 @@ def why_unreadable(path: Path, error: Exception) -> NotASessionError | None:
     try:
         with SessionReader(path) as reader:
             if isinstance(error, NoRowError):
-                found = str(error.args[0])
+                what = str(error.args[0])
             else:
-                found = next(_damage(reader), "")
-            if not found and is_captured_here(reader):
+                what = next(_damage(reader), "")
+            if not what and is_captured_here(reader):
                 return None
     except SessionError as unreadable:
         return NotASessionError(str(unreadable))
-    what = found or f"what it holds does not fit together ({_place_of(error)})"
+    if not what:
+        what = f"what it holds does not fit together ({_place_of(error)})"
     return NotASessionError(f"{path} cannot be read: {what}. Capture its program again.")
 
 

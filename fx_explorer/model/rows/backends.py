@@ -1,4 +1,6 @@
-"""Rows about backends: the stages that they publish, what they support, and runs of what they made."""
+"""Rows about backends: the stages that they publish, what they support, and runs of what they
+made.
+"""
 
 from __future__ import annotations
 

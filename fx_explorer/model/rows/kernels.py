@@ -1,4 +1,6 @@
-"""Rows about kernels: generated, built in several configurations, launched and timed on a real GPU."""
+"""Rows about kernels: generated, built in several configurations, launched and timed on a real
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -237,26 +239,17 @@ class KernelBuild:
     @property
     def shown_options(self) -> str:
         """Return the options as text: ``XBLOCK 1024 · 4 warps · 1 stage``."""
-        own = [
-            f"{name} {value}"
-            for name, value in self.options.items()
-            if name not in ("num_warps", "num_stages")
-        ]
-        return " · ".join(
-            [
-                *own,
-                *(
-                    _counted(self.options, name)
-                    for name in ("num_warps", "num_stages")
-                    if name in self.options
-                ),
-            ]
-        )
+        counts = ("num_warps", "num_stages")
+        parts = [f"{name} {value}" for name, value in self.options.items() if name not in counts]
+        parts += [_counted(self.options, name) for name in counts if name in self.options]
+        return " · ".join(parts)
 
 
 def _counted(options: dict[str, object], name: str) -> str:
     noun = name.removeprefix("num_").removesuffix("s")
-    return f"{options[name]} {noun}" + ("" if options[name] == 1 else "s")
+    if options[name] != 1:
+        noun += "s"
+    return f"{options[name]} {noun}"
 
 
 BuildTask = Literal["candidates", "resources", "build", "passes", "quit"]

@@ -20,7 +20,8 @@ from fx_explorer.model.checked_json import checked
 from fx_explorer.model.stage import Direction, Stage
 
 Gate = Literal[
-    "dynamo", "pre_grad", "joint", "partition", "backend", "post_grad", "pre_fusion", "post_fusion", "output_code"
+    "dynamo", "pre_grad", "joint", "partition", "backend", "post_grad", "pre_fusion", "post_fusion",
+    "output_code"
 ]  # fmt: skip
 """A point where compilation can pause, named for what has just been finished. ``partition`` comes
 before each lowering, so once for the forward and once for the backward graph; what follows it too.
@@ -69,7 +70,9 @@ GATE_STAGES: dict[Gate, Stage] = {
 
 def stage_at(gate: Gate, direction: Direction) -> Stage:
     """Return the stage of the graph that is at a gate."""
-    return "backward" if gate == "partition" and direction == "backward" else GATE_STAGES[gate]
+    if gate == "partition" and direction == "backward":
+        return "backward"
+    return GATE_STAGES[gate]
 
 
 GRAPH_GATES: tuple[Gate, ...] = ("dynamo", "pre_grad", "joint", "partition", "post_grad")
@@ -142,14 +145,12 @@ class Changes:
         """
         if not isinstance(fields, dict):
             raise TypeError("changes are a JSON object")
-        return cls(
-            dict(fields.get("settings", {})),
-            tuple(
-                checked(Mark(**{**mark, "nodes": tuple(mark.get("nodes", ()))}))
-                for mark in fields.get("marks", ())
-            ),
-            tuple(checked(PassFile(**one)) for one in fields.get("passes", ())),
-        )
+        marks = []
+        for mark in fields.get("marks", ()):
+            nodes = tuple(mark.get("nodes", ()))
+            marks.append(checked(Mark(**{**mark, "nodes": nodes})))
+        passes = tuple(checked(PassFile(**pass_file)) for pass_file in fields.get("passes", ()))
+        return cls(dict(fields.get("settings", {})), tuple(marks), passes)
 
 
 SettingGroup = Literal["compile", "compiler", "inductor", "dynamo", "functorch"]

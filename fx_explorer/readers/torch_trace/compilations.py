@@ -142,7 +142,9 @@ class Compilations:
         """Return the compilation that a record is about. One of no frame belongs to what is
         compiled without Dynamo, once that has begun; before, it is about none.
         """
-        return self.of(record) if record.compilation else self._states.get("")
+        if record.compilation:
+            return self.of(record)
+        return self._states.get("")
 
     def id(self, record: Record) -> int:
         known = self.state(record)
@@ -170,9 +172,12 @@ class Compilations:
     def _begin(self, name: str, seconds: float) -> LogCompilation:
         times = self._begun[name] = self._begun.get(name, 0) + 1
         match = _NUMBERS.fullmatch(name)
+        row_name = name or WITHOUT_FRAME
+        if times > 1:
+            row_name += f"#{times}"
         row = Compilation(
             0,
-            (name or WITHOUT_FRAME) + (f"#{times}" if times > 1 else ""),
+            row_name,
             int(match["frame"]) if match else 0,
             int(match["recompile"]) if match else 0,
             "",
@@ -276,28 +281,27 @@ class Compilations:
 
     def _end(self, record: Record) -> None:
         self._metrics(record)
-        found = record.content if isinstance(record.content, dict) else {}
+        metrics = record.content if isinstance(record.content, dict) else {}
         state = self.state(record)
         if state is None:
             return
         state.has_ended = True
-        restarts = tuple(
-            sorted(_first_line(str(reason)) for reason in found.get("restart_reasons") or ())
-        )
-        if record.compilation or found.get("fail_type"):
-            status = _status(found, state.has_broken)
+        reasons = [_first_line(str(reason)) for reason in metrics.get("restart_reasons") or ()]
+        restarts = tuple(sorted(reasons))
+        if record.compilation or metrics.get("fail_type"):
+            status = _status(metrics, state.has_broken)
         else:
             status = "ok"
-        reason = " ".join(str(found.get("fail_reason") or "").split())
+        reason = " ".join(str(metrics.get("fail_reason") or "").split())
         if status == "failed":
-            reason = f"{found.get('fail_type')}: {reason}"
-            traceback = state.error_text or str(found.get("fail_reason") or "")
+            reason = f"{metrics.get('fail_type')}: {reason}"
+            traceback = state.error_text or str(metrics.get("fail_reason") or "")
             row = Failure(
                 0,
                 state.row.id,
                 "compiler",
                 failed_stage(traceback),
-                str(found.get("fail_type")),
+                str(metrics.get("fail_type")),
                 reason[:400],
                 self._writer.text(traceback),
             )
@@ -308,23 +312,24 @@ class Compilations:
             error=reason[:400],
             attempts=1 + len(restarts),
             restart_reasons=restarts,
-            duration_s=_seconds(found.get("entire_frame_compile_time_s")),
-            function=state.row.function or str(found.get("co_name") or ""),
-            file=state.row.file or str(found.get("co_filename") or ""),
-            line=state.row.line or int(_seconds(found.get("co_firstlineno"))),
+            duration_s=_seconds(metrics.get("entire_frame_compile_time_s")),
+            function=state.row.function or str(metrics.get("co_name") or ""),
+            file=state.row.file or str(metrics.get("co_filename") or ""),
+            line=state.row.line or int(_seconds(metrics.get("co_firstlineno"))),
         )
         for key, name in (("pytorch_version", "torch"), ("python_version", "python")):
-            if found.get(key):
-                self.environment[name] = str(found[key]).split()[0]
+            if metrics.get(key):
+                self.environment[name] = str(metrics[key]).split()[0]
 
     def _metrics(self, record: Record) -> None:
-        if isinstance(record.content, dict):
-            kept = {
-                key: value
-                for key, value in record.content.items()
-                if value not in (None, [], "", 0, 0.0)
-            }
-            self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
+        if not isinstance(record.content, dict):
+            return
+        kept = {
+            key: value
+            for key, value in record.content.items()
+            if value not in (None, [], "", 0, 0.0)
+        }
+        self._writer.add(Metric(0, self.id(record), record.kind, json.dumps(kept, default=str)))
 
     def _event(self, record: Record) -> None:
         event = json.loads(record.payload)
@@ -353,11 +358,11 @@ class Compilations:
         stats = arguments.get(AUTOTUNING) if isinstance(arguments, dict) else None
         if stats is None:
             return
-        found = json.loads(stats) if isinstance(stats, str) else stats
-        if not isinstance(found, dict):
+        choices = json.loads(stats) if isinstance(stats, str) else stats
+        if not isinstance(choices, dict):
             raise ValueError("choices of autotuning that are no object")
-        found["operation"] = event.removesuffix("_template_autotuning")
-        self._writer.add(Metric(0, self.id(record), AUTOTUNING, json.dumps(found, default=str)))
+        choices["operation"] = event.removesuffix("_template_autotuning")
+        self._writer.add(Metric(0, self.id(record), AUTOTUNING, json.dumps(choices, default=str)))
 
     def _error(self, record: Record) -> None:
         self.of(record).error_text = record.payload
@@ -380,7 +385,9 @@ class Compilations:
         self.finish(absent_because=absent_because)
 
     def name_after(self, record: Record, where: Frame | None) -> None:
-        """Name the function of a compilation that no record has named, after a line that is in it."""
+        """Name the function of a compilation that no record has named, after a line that is in
+        it.
+        """
         state = self.state(record)
         if state and where and not state.row.function:
             self.change(state, function=where.function, file=where.file, line=where.line)
@@ -411,10 +418,10 @@ def _why_missing(state: LogCompilation) -> str:
     return NOT_IN_LOG
 
 
-def _status(found: dict[str, Any], has_broken: bool) -> Status:
-    if found.get("fail_type"):
-        return "skipped" if found["fail_type"] in _RUNS_IN_EAGER else "failed"
-    if not found.get("has_guarded_code", True):
+def _status(metrics: dict[str, Any], has_broken: bool) -> Status:
+    if metrics.get("fail_type"):
+        return "skipped" if metrics["fail_type"] in _RUNS_IN_EAGER else "failed"
+    if not metrics.get("has_guarded_code", True):
         return "skipped"
     return "broke" if has_broken else "ok"
 
@@ -424,4 +431,6 @@ def _first_line(text: str) -> str:
 
 
 def _seconds(value: Any) -> float:
-    return max(0.0, float(value)) if isinstance(value, int | float) else 0.0
+    if not isinstance(value, int | float):
+        return 0.0
+    return max(0.0, float(value))

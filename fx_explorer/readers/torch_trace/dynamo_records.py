@@ -62,7 +62,7 @@ class DynamoRecords:
         self._causes: set[tuple[int, str, str, int]] = set()
         """Breaks that are recorded: what makes Dynamo give up a frame may be reported twice."""
         self._symbols: dict[int, set[str]] = {}
-        self._told: set[SymbolEvent] = set()
+        self._known_events: set[SymbolEvent] = set()
 
     def handles(self) -> dict[str, Callable[[Record], None]]:
         return {
@@ -86,9 +86,9 @@ class DynamoRecords:
             state.has_broken = True
         user = self._places.user_frame(report.frames)
         code = report.frames[-1].code if report.frames else ""
-        file, line = (
-            (user.file, user.line) if user and is_torch(report.file) else (report.file, report.line)
-        )
+        file, line = report.file, report.line
+        if user and is_torch(report.file):
+            file, line = user.file, user.line
         self._places.file(file)
         self._compilations.name_after(record, user)
         row = GraphBreak(
@@ -117,11 +117,10 @@ class DynamoRecords:
                 continue
             reason = parse_reason(text)
             user = self._places.user_frame(reason.frames)
-            file, line = (
-                (user.file, user.line)
-                if user
-                else (self._places.complete(reason.file), reason.line)
-            )
+            if user:
+                file, line = user.file, user.line
+            else:
+                file, line = self._places.complete(reason.file), reason.line
             rows[about] = Recompile(
                 0, self._compilations.id(record), reason.of, text, reason.guard, file, line
             )
@@ -139,7 +138,11 @@ class DynamoRecords:
     def _checks(self, compilation: int, text: str) -> Iterable[GuardCheck]:
         for position, check in enumerate(read_checks(text)):
             noted = _NOTED_LINE.search(bounded(check.note))
-            file = self._places.complete(noted["file"]) if noted else ""
+            file, line = "", 0
+            if noted:
+                path = self._places.complete(noted["file"])
+                if path.startswith("/"):
+                    file, line = path, int(noted["line"])
             yield GuardCheck(
                 0,
                 compilation,
@@ -151,19 +154,16 @@ class DynamoRecords:
                 check.code,
                 value_type=check.value_type,
                 note=check.note,
-                file=file if file.startswith("/") else "",
-                line=int(noted["line"]) if noted and file.startswith("/") else 0,
+                file=file,
+                line=line,
                 cost_ns=NOT_MEASURED,
             )
 
     def _symbol(self, record: Record) -> None:
         content = _fields(record)
         self._begin(record)
-        compilation, source, value = (
-            self._compilations.id(record),
-            str(content.get("source") or ""),
-            content.get("val"),
-        )
+        compilation = self._compilations.id(record)
+        source, value = str(content.get("source") or ""), content.get("val")
         name = str(content.get("symbol"))
         self._symbols.setdefault(compilation, set()).add(name)
         row = Symbol(
@@ -186,10 +186,9 @@ class DynamoRecords:
             expression, reason = str(content.get("value")), str(content.get("reason") or "")
         else:
             expression, reason = str(content.get("expr")), str(content.get("result") or "")
-        words = re.findall(r"\b[a-z]+\d+\b", str(content.get("symbol") or expression))
-        names = tuple(
-            dict.fromkeys(word for word in words if word in self._symbols.get(compilation, ()))
-        )
+        symbols = re.findall(r"\b[a-z]+\d+\b", str(content.get("symbol") or expression))
+        known = self._symbols.get(compilation, ())
+        names = tuple(dict.fromkeys(symbol for symbol in symbols if symbol in known))
         frames = self._user(content)
         user = self._places.user_frame(frames)
         place = (user.file, user.line) if user and not is_torch(user.file) else ("", 0)
@@ -203,8 +202,8 @@ class DynamoRecords:
             *place,
             attempt=record.attempt,
         )
-        if event not in self._told:  # the same is asked again and again, at the same line
-            self._told.add(event)
+        if event not in self._known_events:  # the same is asked again and again, at the same line
+            self._known_events.add(event)
             self._writer.add(replace(event, stack=self._places.stack(frames)))
 
     def _begin(self, record: Record) -> None:
@@ -225,17 +224,19 @@ def _inlined(state: LogCompilation | None, frames: Sequence[Frame]) -> Sequence[
     """Return the function that was compiled and what was inlined into it, outermost first: torch
     prints the callers, too. None where it is not among the frames.
     """
-    row = state.row if state else None
-    begins = [
-        i
-        for i, frame in enumerate(frames)
-        if row and (frame.file, frame.function) == (row.file, row.function)
-    ]
-    return frames[begins[-1] :] if begins else ()
+    if state is None:
+        return ()
+    compiled = (state.row.file, state.row.function)
+    for at in reversed(range(len(frames))):
+        if (frames[at].file, frames[at].function) == compiled:
+            return frames[at:]
+    return ()
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    return record.content if isinstance(record.content, dict) else {}
+    if not isinstance(record.content, dict):
+        return {}
+    return record.content
 
 
 def _reasons(payload: str) -> list[str]:
@@ -243,10 +244,12 @@ def _reasons(payload: str) -> list[str]:
     there is one.
     """
     try:
-        found = json.loads(payload)
+        reasons = json.loads(payload)
     except (ValueError, RecursionError):
         return [payload]
-    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+    if not isinstance(reasons, list):
+        return [str(reasons)]
+    return [str(reason) for reason in reasons]
 
 
 _AFTER_GRAPH = "\nGraph signature:"
@@ -309,7 +312,7 @@ class ProgramRecords:
     def _expression(self, record: Record) -> None:
         content = _fields(record)
         self._begin(record)
-        arguments = ", ".join(str(one) for one in content.get("arguments") or ())
+        arguments = ", ".join(str(argument) for argument in content.get("arguments") or ())
         user = self._places.user_frame(self._places.frames(content.get("user_stack")))
         where = f"   {user.file}:{user.line}: {user.code}" if user else ""
         text = f"{content.get('result')} = {content.get('method')}({arguments}){where}"

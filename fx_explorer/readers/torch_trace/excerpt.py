@@ -96,7 +96,9 @@ def write_excerpt(log: Path, excerpt: IO[bytes]) -> Excerpt | None:
                 return _Writing(excerpt).all_of(gzip.GzipFile(fileobj=raw))
             if start.startswith(_ZSTD):
                 return _Writing(excerpt).all_of(Unpacked(raw, log).as_file())
-            return _Writing(excerpt).all_of(raw) if _BEGINS.match(start) else None
+            if not _BEGINS.match(start):
+                return None
+            return _Writing(excerpt).all_of(raw)
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
 

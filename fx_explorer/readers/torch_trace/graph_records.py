@@ -87,15 +87,15 @@ class GraphsOfCompilation:
         is compiled when it first runs, and its record names no bucket.
         """
         waiting = [
-            one
-            for one, known in reversed(self.buckets.items())
+            name
+            for name, known in reversed(self.buckets.items())
             if ("post_grad", "backward") not in known.by_stage
         ]
-        self.bucket = min(
-            waiting or self.buckets,
-            key=lambda one: len(set(inputs) ^ set(self.buckets[one].inputs.get("backward", ()))),
-            default="",
-        )
+
+        def differing(name: str) -> int:
+            return len(set(inputs) ^ set(self.buckets[name].inputs.get("backward", ())))
+
+        self.bucket = min(waiting or self.buckets, key=differing, default="")
 
     @property
     def at_hand(self) -> GraphsOfCompilation:
@@ -286,19 +286,21 @@ class GraphRecords:
             earlier = (("dynamo", ""),)
         elif stage in ("forward", "backward") and direction != "inference":
             earlier = (("joint", ""),)
+        elif stage == "post_grad" and direction == "backward":
+            earlier = (("backward", direction),)
         elif stage == "post_grad":
-            earlier = (("backward" if direction == "backward" else "forward", direction),)
+            earlier = (("forward", direction),)
         for key in earlier:
             parents = known.by_stage.get(key, {})
-            yield from (
-                Link(node, parents[name], "name")
-                for name, node in ids.items()
-                if name in parents and name != "output"
-            )
+            for name, node in ids.items():
+                if name in parents and name != "output":
+                    yield Link(node, parents[name], "name")
 
 
 def _links_of_inputs(text: str, traced: Sequence[int], ids: dict[str, int]) -> Iterator[Link]:
-    """Yield the links that torch's comments make: which input of the graph it traced an input is."""
+    """Yield the links that torch's comments make: which input of the graph it traced an input
+    is.
+    """
     for match in _AOT_INPUT.finditer(text):
         index, node = int(match["index"]), ids.get(match["name"])
         if node is not None and index < len(traced):

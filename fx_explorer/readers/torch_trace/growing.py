@@ -79,11 +79,11 @@ class GrowingLog:
 
         Raises SessionError when the log was cut: what comes then is no continuation.
         """
-        told = time.monotonic()
+        last_told_at = time.monotonic()
         while not (has_grown := self._has_grown()) and self._is_named_still:
             time.sleep(LOOKED_AFTER_S)
-            if time.monotonic() - told >= TOLD_AFTER_S:
-                told = time.monotonic()
+            if time.monotonic() - last_told_at >= TOLD_AFTER_S:
+                last_told_at = time.monotonic()
                 tell()
         self._grew_at = time.monotonic()
         return has_grown
@@ -140,12 +140,15 @@ def log_to_follow(directory: Path) -> Path | None:
         entries = list(directory.iterdir())
     except OSError as error:
         raise SessionError(f"{directory} cannot be read: {error.strerror or error}") from error
-    found = [
-        (_rank(entry), -changed, entry)
-        for entry in entries
-        if (changed := _changed_at(entry)) is not None
-    ]
-    return next((entry for _, _, entry in sorted(found) if kind_of_file(entry).kind == "log"), None)
+    files = []
+    for entry in entries:
+        changed = _changed_at(entry)
+        if changed is not None:
+            files.append((_rank(entry), -changed, entry))
+    for _, _, entry in sorted(files):
+        if kind_of_file(entry).kind == "log":
+            return entry
+    return None
 
 
 def _changed_at(entry: Path) -> float | None:
@@ -156,7 +159,9 @@ def _changed_at(entry: Path) -> float | None:
         status = entry.stat()
     except OSError:
         return None
-    return status.st_mtime if stat.S_ISREG(status.st_mode) and status.st_size else None
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return None
+    return status.st_mtime
 
 
 def _rank(log: Path) -> int:
@@ -189,17 +194,14 @@ def in_words(progress: Progress) -> str:
     """Return ``finding records ▰▰▰▱▱▱▱▱▱▱▱▱ 25 %, 812 compilations``; without a bar where nobody
     knows how long the log is.
     """
-    compilations = (
-        f"{progress.compilations:,} compilation{'' if progress.compilations == 1 else 's'}"
-    )
+    number = progress.compilations
+    compilations = f"{number:,} compilation" if number == 1 else f"{number:,} compilations"
     if progress.idle_s is not None:
         return f"following the log, {compilations}, {_since(progress.idle_s)}"
     if progress.share_found < 1:
         how_far = f"{bar(progress.share_found)}, " if progress.share_found else ""
         return f"finding records {how_far}{compilations}"
-    return (
-        f"decoding graphs {bar(progress.decoded / max(1, progress.compilations))} of {compilations}"
-    )
+    return f"decoding graphs {bar(progress.decoded / max(1, number))} of {compilations}"
 
 
 def _since(idle_s: float) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link
+from fx_explorer.model.rows.graph import How
 from fx_explorer.readers.torch_trace.compilations import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.records import Record
@@ -38,7 +39,9 @@ class _CommentedCall:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An output code whose calls are not linked yet: torch traces what they compute after the code."""
+    """An output code whose calls are not linked yet: torch traces what they compute after the
+    code.
+    """
 
     artifact: int
     direction: Direction
@@ -120,7 +123,8 @@ class InductorRecords:
     ) -> None:
         compilation = self._compilations.id(record)
         bucket = self._graphs.bucket(compilation)
-        record = replace(record, subgraph=bucket) if bucket else record
+        if bucket:
+            record = replace(record, subgraph=bucket)
         code = self._compilations.add_artifact(
             record, "output_code", "output_code", "output code", language, record.payload, direction
         )
@@ -170,24 +174,21 @@ class InductorRecords:
         """Link what torch says: the calls of the code before it to post-grad nodes, and these to
         Dynamo's.
         """
-        waiting = self._written.get(self._compilations.id(record), [])
-        if (
-            not record.payload.strip()
-        ):  # torch keeps no table with code that it takes from its cache
-            self._without_table.setdefault(self._compilations.id(record), []).extend(waiting[-1:])
+        compilation = self._compilations.id(record)
+        waiting = self._written.get(compilation, [])
+        # torch keeps no table with code that it takes from its cache.
+        if not record.payload.strip():
+            self._without_table.setdefault(compilation, []).extend(waiting[-1:])
             del waiting[-1:]
             return
-        found: dict[str, Any] = json.loads(record.payload)
+        table: dict[str, Any] = json.loads(record.payload)
         if waiting:
             written = waiting.pop()
-            self._writer.add_all(
-                self._line_nodes(record, written, _table(found.get("cppCodeToPost")))
-            )
-            self._writer.add_all(
-                self._links(record, written.direction, _table(found.get("postToPre")))
-            )
+            computed, made_of = _table(table.get("cppCodeToPost")), _table(table.get("postToPre"))
+            self._writer.add_all(self._line_nodes(record, written, computed))
+            self._writer.add_all(self._links(record, written.direction, made_of))
         elif not record.compilation:
-            self._early[self._compilations.id(record)] = record
+            self._early[compilation] = record
 
     def _line_nodes(
         self, record: Record, written: _Written, computed: dict[str, list[str]]
@@ -198,15 +199,13 @@ class InductorRecords:
         known = self._graphs.of(self._compilations.id(record))
         nodes = known.by_stage.get(("post_grad", written.direction), {})
         for artifact, line, handle, called in written.calls:
-            is_of_call = handle in computed
-            for name in computed[handle] if is_of_call else computed.get(called, ()):
+            how: How = "origins"
+            names: Sequence[str] = computed.get(called, ())
+            if handle in computed:
+                how, names = "call_site", computed[handle]
+            for name in names:
                 if name in nodes:
-                    yield LineNode(
-                        written.artifact,
-                        line,
-                        nodes[name],
-                        "call_site" if is_of_call else "origins",
-                    )
+                    yield LineNode(written.artifact, line, nodes[name], how)
                     if artifact:
                         yield LineNode(artifact, 0, nodes[name], "origins")
 
@@ -240,10 +239,11 @@ class InductorRecords:
         passed = known.get(("post_grad", direction), {})
         for name, origins in made_of.items():
             child = traced.get(name) or passed.get(name)
-            if child:
-                yield from (
-                    Link(child, given[origin], "from_node") for origin in origins if origin in given
-                )
+            if not child:
+                continue
+            for origin in origins:
+                if origin in given:
+                    yield Link(child, given[origin], "from_node")
 
 
 def _table(value: Any) -> dict[str, list[str]]:

@@ -41,25 +41,26 @@ class Unpacked:
 
     def __init__(self, raw: BinaryIO, log: Path) -> None:
         """Raises SessionError where nothing unpacks it."""
-        found = unpacker()
-        if found is None:
+        zstd = unpacker()
+        if zstd is None:
             raise SessionError(
                 f"{log} is packed with zstd, which needs the package zstandard: pip "
                 "install 'fx-explorer[zstd]'. Or unpack it "
                 f"first: unzstd {log}"
             )
         self._raw = raw
-        self._begin_frame = found.begin_frame
-        self._frame = found.begin_frame()
-        self._error = found.error
+        self._begin_frame = zstd.begin_frame
+        self._frame = zstd.begin_frame()
+        self._error = zstd.error
         self._is_within = False
         """Whether the present frame has begun."""
 
     def read1(self, _size: int, /) -> bytes:
         """Return what comes next, empty at the end. Raises CutOffError."""
         while packed := self._raw.read(PACKED_AT_ONCE):
-            if found := self._unpacked(packed):
-                return found
+            unpacked = self._unpacked(packed)
+            if unpacked:
+                return unpacked
         if self._is_within:
             raise CutOffError
         return b""
@@ -69,17 +70,17 @@ class Unpacked:
         return io.BufferedReader(_AsRaw(self))
 
     def _unpacked(self, packed: bytes) -> bytes:
-        found = []
+        parts = []
         while packed:
             try:
-                found.append(self._frame.decompress(packed))
+                parts.append(self._frame.decompress(packed))
             except self._error as error:
                 raise CutOffError from error
             self._is_within = not self._frame.eof
             packed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
                 self._frame = self._begin_frame()
-        return b"".join(found)
+        return b"".join(parts)
 
 
 class _AsRaw(io.RawIOBase):
@@ -129,7 +130,9 @@ class OpenedLog:
     @property
     def share_read(self) -> float:
         """Return how much of it was read, from 0 to 1; 0 where that cannot be known."""
-        return min(1.0, self.raw.tell() / self.size) if self.size else 0.0
+        if not self.size:
+            return 0.0
+        return min(1.0, self.raw.tell() / self.size)
 
 
 def is_packed(log: Path) -> bool:
@@ -147,26 +150,25 @@ def opened(log: Path, damage: Damage) -> Iterator[OpenedLog]:
     """
     try:
         with _raw(log) as raw:
-            found = os.fstat(raw.fileno())
+            status = os.fstat(raw.fileno())
             start = raw.peek(4)[:4]
-            is_file = stat.S_ISREG(found.st_mode)
-            size = found.st_size if is_file else 0
+            is_file = stat.S_ISREG(status.st_mode)
+            size = status.st_size if is_file else 0
             if start == _ZSTD:
-                yield OpenedLog(_blocks(Unpacked(raw, log), damage), raw, size, is_plain=False)
+                blocks, is_plain = _blocks(Unpacked(raw, log), damage), False
             elif start[:2] == _GZIP:
-                yield OpenedLog(
-                    _blocks(gzip.GzipFile(fileobj=raw), damage), raw, size, is_plain=False
-                )
+                blocks, is_plain = _blocks(gzip.GzipFile(fileobj=raw), damage), False
             else:
-                yield OpenedLog(
-                    _blocks(raw, damage), raw, size, is_plain=is_file and log != STANDARD_INPUT
-                )
+                blocks, is_plain = _blocks(raw, damage), is_file and log != STANDARD_INPUT
+            yield OpenedLog(blocks, raw, size, is_plain=is_plain)
     except OSError as error:
         raise SessionError(f"{log} cannot be read: {error.strerror or error}") from error
 
 
 def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a log that is text; one of more than ``MOST_OF_A_LINE`` comes in pieces."""
+    """Yield the lines of a log that is text; one of more than ``MOST_OF_A_LINE`` comes in
+    pieces.
+    """
     rest = b""
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
@@ -179,9 +181,10 @@ def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _raw(log: Path) -> io.BufferedReader:
-    if log == STANDARD_INPUT:
-        return os.fdopen(os.dup(sys.__stdin__.fileno() if sys.__stdin__ else 0), "rb")
-    return open_outside(log)
+    if log != STANDARD_INPUT:
+        return open_outside(log)
+    number = sys.__stdin__.fileno() if sys.__stdin__ else 0
+    return os.fdopen(os.dup(number), "rb")
 
 
 class _Readable(Protocol):

@@ -133,9 +133,10 @@ class LaunchCounter:
 def _count(groups: dict[str, _Group], launch: dict[str, Any]) -> None:
     given = table(launch.get("extracted_args"))
     arguments = tuple(_argument(name, table(value)) for name, value in given.items())
-    grid = tuple(
-        one for one in launch.get("grid") or () if isinstance(one, int) and 0 <= one < 1 << 40
-    )[:3]
+    numbers = [
+        size for size in launch.get("grid") or () if isinstance(size, int) and 0 <= size < 1 << 40
+    ]
+    grid = tuple(numbers[:3])
     key = repr((grid, arguments))
     if key not in groups and len(groups) >= MOST_GROUPS:
         key, grid, arguments = "others", (), ()
@@ -159,10 +160,11 @@ def _argument(name: str, given: dict[str, Any]) -> Argument:
 
 
 def _in_words(function: Function, of_kernel: _OfKernel) -> str:
-    tuned = (
-        f", and {of_kernel.tuning.total():,} more while it was tuned" if of_kernel.tuning else ""
-    )
-    lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches{tuned}.", ""]
+    lines = [f"{function.row.name}: {of_kernel.given.launches:,} launches"]
+    if of_kernel.tuning:
+        lines[0] += f", and {of_kernel.tuning.total():,} more while it was tuned"
+    lines[0] += "."
+    lines.append("")
     width = max(len(build.row.shown_options) for build in function.builds)
     lines += [f"{'configuration':<{width}}  launches  while tuned"]
     for build in function.builds:
@@ -173,7 +175,8 @@ def _in_words(function: Function, of_kernel: _OfKernel) -> str:
     if different:
         lines += ["", "Different from launch to launch:"]
         for name, values in different:
-            lines += [f"  {name}", *(f"      {value}" for value in values)]
+            lines.append(f"  {name}")
+            lines += [f"      {value}" for value in values]
     if same and of_kernel.given.launches > 1:
         lines += ["", f"The same in all {of_kernel.given.launches:,} launches:"]
     elif same:

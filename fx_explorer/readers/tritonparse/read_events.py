@@ -69,11 +69,11 @@ class EventReading:
         """Read every event. Raises SessionError for a log that cannot be read at all."""
         self._write_beginning()
         with opened(self._log, self._damage) as log:
-            found = events(lines_of(log.blocks), self._damage)
+            pending = events(lines_of(log.blocks), self._damage)
             is_over = False
             while not is_over:
                 with self._writer.transaction():
-                    is_over = self._take(found)
+                    is_over = self._take(pending)
                     self._write_counts()
                 self._share_found = log.share_read
                 self._tell(self._progress())
@@ -90,10 +90,10 @@ class EventReading:
             self._writer.set_meta("outcome", Outcome("finished").to_json())
         self._tell(self._progress())
 
-    def _take(self, found: Iterator[Event]) -> bool:
+    def _take(self, pending: Iterator[Event]) -> bool:
         """Handle events for a while. Return whether there are no more."""
         until = time.monotonic() + SEEN_AFTER_S
-        for event in found:
+        for event in pending:
             self._kinds[event.kind] += 1
             try:
                 self._handles.get(event.kind, self._other)(event)
@@ -113,28 +113,21 @@ class EventReading:
         self._documents += 1
         build = self._kernels.by_hash.get(str(event.fields.get("hash")))
         if build:
-            record = build.function.record
+            name, record = build.function.row.name, build.function.record
         else:
+            name = str(event.fields.get("name") or "")
             record = Record("event", None, "", 0, -1, event.seconds, "", event.line)
-        if build is None:
             self._compilations.begun_by(record)
             self._compilations.begin_without_frame(record, TRITON)
-        title = " · ".join(
-            filter(
-                None,
-                (
-                    event.kind,
-                    build.function.row.name if build else str(event.fields.get("name") or ""),
-                ),
-            )
-        )
+        title = " · ".join(filter(None, (event.kind, name)))
         self._compilations.add_artifact(
             record, "listing", "kernel", title, "json", as_text(event.fields)
         )
 
     def _progress(self) -> Progress:
         number = len(self._compilations.all)
-        return Progress(self._share_found, number, number if self._share_found == 1 else 0)
+        decoded = number if self._share_found == 1 else 0
+        return Progress(self._share_found, number, decoded)
 
     def _write_beginning(self) -> None:
         with self._writer.transaction():
@@ -153,16 +146,15 @@ class EventReading:
     def _write_counts(self) -> None:
         damage = self._damage
         self._writer.set_meta("skipped_records", damage.skipped)
-        kinds = dict(self._kinds.most_common(100))
-        told = {
+        log = {
             "format": "tritonparse",
             "records": self._kinds.total(),
-            "kinds": kinds,
+            "kinds": dict(self._kinds.most_common(100)),
             "unknown": dict(self._unknown),
+            "is_cut_off": damage.is_cut_off,
+            "damaged_lines": damage.first_lines,
         }
-        self._writer.set_meta(
-            "log", {**told, "is_cut_off": damage.is_cut_off, "damaged_lines": damage.first_lines}
-        )
+        self._writer.set_meta("log", log)
 
     def __enter__(self) -> EventReading:
         return self

@@ -121,7 +121,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
         chosen = app.run()
         if chosen is None:
             return app.return_code or 0
-        path = next(rank.path for rank in ranks.summaries if rank.rank == chosen)
+        path = next(summary.path for summary in ranks.summaries if summary.rank == chosen)
         with contextlib.ExitStack() as until:
             of_rank = argparse.Namespace(**{**vars(arguments), "target": path})
             resolve_files("explore", of_rank, until)
@@ -139,8 +139,8 @@ def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
     from fx_explorer.instruments.diff.report import text_of_both
     from fx_explorer.instruments.ranks.reading import opened
 
-    with opened(left) as one, opened(right) as two:
-        return "\n".join(text_of_both(one, two, names))
+    with opened(left) as left_reader, opened(right) as right_reader:
+        return "\n".join(text_of_both(left_reader, right_reader, names))
 
 
 def _show(arguments: argparse.Namespace, session: Path | None) -> int:
@@ -190,26 +190,25 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
 
     trial_worker = TrialWorker(arguments.python, arguments.timeout)
     if session:
-        SessionReader(
-            session
-        ).close()  # what cannot be read is explained here, not in an app that closes at once
+        # What cannot be read is explained here, not in an app that closes at once.
+        SessionReader(session).close()
         return ExplorerApp(
             session=session,
             config=config,
             trial_worker=trial_worker,
             trusts_sessions=arguments.trust,
         )
-    if log := getattr(arguments, "reads_log", None):
+    log = getattr(arguments, "reads_log", None)
+    if log:
         from fx_explorer.client.log_reading import LogReadingProcess
 
-        begun, standard_input = [arguments.reading], getattr(arguments, "standard_input", -1)
+        begun: list[LogReadingProcess] = [arguments.reading]
+        standard_input = getattr(arguments, "standard_input", -1)
 
         def read_log() -> LogReadingProcess:
-            return (
-                begun.pop()
-                if begun
-                else LogReadingProcess(log, standard_input, follows=arguments.follow)
-            )
+            if begun:
+                return begun.pop()
+            return LogReadingProcess(log, standard_input, follows=arguments.follow)
 
         return ExplorerApp(
             read_log=read_log, target=str(log), config=config, trial_worker=trial_worker
@@ -245,12 +244,12 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
             built, arguments.python, arguments.timeout, output=output, force=arguments.force
         )
 
+    can_be_built = not request.build and not request.gpu
+    can_be_without_weights = request.gpu and not request.no_weights
     return ExplorerApp(
         make_capture=make_capture,
-        make_built=None if request.build or request.gpu else make_built,
-        make_without_weights=make_without_weights
-        if request.gpu and not request.no_weights
-        else None,
+        make_built=make_built if can_be_built else None,
+        make_without_weights=make_without_weights if can_be_without_weights else None,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
@@ -266,7 +265,9 @@ def pause_wanted(arguments: argparse.Namespace) -> Pause:
     """
     if arguments.step:
         return "step"
-    return "" if arguments.run else "dynamo"
+    if arguments.run:
+        return ""
+    return "dynamo"
 
 
 def watched_files(target: str) -> list[Path]:
@@ -348,10 +349,12 @@ def made_app(
 
             answers = question.wait() if question else None
         if is_asked:
-            is_light = answers.background_is_light if answers else None
-            wish = "" if is_light is None else "light" if is_light else "dark"
+            wish = ""
+            if answers and answers.background_is_light is not None:
+                wish = "light" if answers.background_is_light else "dark"
         app = make_app(replace(config, theme=wish))
-        app.terminal_answers, app.typed_before = answers, question.typed if question else ""
+        app.terminal_answers = answers
+        app.typed_before = question.typed if question else ""
     return app
 
 

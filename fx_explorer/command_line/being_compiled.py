@@ -96,15 +96,15 @@ class BeingCompiled:
 
     def _hear_phase(self, stage: Stage, notice: Notice) -> None:
         # Kernels are built by threads, which know no compilation.
-        name = notice.compilation or (self._latest.compilation if self._latest else "")
+        name = notice.compilation
+        if not name and self._latest:
+            name = self._latest.compilation
         if notice.state == "begin":
             latest = self._latest
-            goes_on = latest is not None and (latest.compilation, latest.stage) == (name, stage)
-            if latest is not None and goes_on:
-                self._latest = latest
-            else:
-                self._latest = _Phase(name, stage, self._clock())
-            self._open.append(self._latest)
+            if latest is None or (latest.compilation, latest.stage) != (name, stage):
+                latest = _Phase(name, stage, self._clock())
+            self._latest = latest
+            self._open.append(latest)
             if name:
                 self._compilations.setdefault(name, None)
             return
@@ -121,18 +121,12 @@ class BeingCompiled:
         if phase is None and self._latest and self._clock() - self._ended_s < PHASES_FOLLOW_S:
             phase = self._latest
         if phase is not None:
-            drawn, name, doing, began_s = (
-                bar(phase.stage),
-                phase.compilation,
-                STAGE_WORDS[phase.stage],
-                phase.began_s,
-            )
+            name, began_s = phase.compilation, phase.began_s
+            drawn, doing = bar(phase.stage), STAGE_WORDS[phase.stage]
         elif self._running:
             name, began_s = list(self._running.items())[-1]
-            drawn, doing = (
-                bar(self._latest.stage) if self._latest else "." * len(STAGES),
-                "compiling",
-            )
+            drawn = bar(self._latest.stage) if self._latest else "." * len(STAGES)
+            doing = "compiling"
         else:
             return f"{self._program}{so_far}"
         function, why = self._what(name)
@@ -146,7 +140,9 @@ class BeingCompiled:
         known = self._compilations.get(name) or self._looked_up(name)
         if known:
             self._compilations[name] = known
-        return known or (f"[{name}]" if name else "kernels", "")
+        if known:
+            return known
+        return (f"[{name}]" if name else "kernels"), ""
 
     def _looked_up(self, name: str) -> tuple[str, str] | None:
         row = self._row(name)
@@ -161,7 +157,8 @@ class BeingCompiled:
             where = f" of {file_name(row.file)}"
         else:
             where = "" if " at " in function else f" {in_file(row.file, row.line)}"
-        return f"{function}{where}", f" · again: {cause.in_words}" if cause else ""
+        again = f" · again: {cause.in_words}" if cause else ""
+        return f"{function}{where}", again
 
     def _row(self, name: str) -> model.Compilation | None:
         """Return what the session says of a compilation; None where it says nothing yet."""

@@ -106,9 +106,8 @@ async def build_every(
         await builds.warm_up()
         for kernel in kernels:
             rows = await builds.candidates(session, kernel.id)
-            tell(
-                f"compiling {kernel.name}: {len(rows)} configuration{'' if len(rows) == 1 else 's'}"
-            )
+            configurations = "configuration" if len(rows) == 1 else "configurations"
+            tell(f"compiling {kernel.name}: {len(rows)} {configurations}")
             await builds.build_all(session, kernel.id)
 
 
@@ -124,7 +123,8 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
     def run() -> None:
         try:
             done.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the thread that asked
+        # Raised again below, in the thread that asked.
+        except BaseException as error:  # noqa: BLE001
             failed.append(error)
 
     thread = threading.Thread(target=run, name="kernel builds", daemon=True)

@@ -59,12 +59,14 @@ def add_front_end_arguments(parser: argparse.ArgumentParser) -> None:
 def front_ends(text: str) -> tuple[str, ...]:
     """Parse ``symbolic_trace,export``, or ``all``."""
     wanted = words(text)
-    unknown = [one for one in wanted if one not in (*FRONT_ENDS, "all")]
+    unknown = [name for name in wanted if name not in (*FRONT_ENDS, "all")]
     if unknown:
         raise argparse.ArgumentTypeError(
             f"{unknown[0]!r} is no front end; there are {', '.join(FRONT_ENDS)}, and all"
         )
-    return FRONT_ENDS if "all" in wanted else wanted
+    if "all" in wanted:
+        return FRONT_ENDS
+    return wanted
 
 
 def add_call_arguments(parser: argparse._ActionsContainer) -> None:
@@ -141,12 +143,12 @@ def add_compile_arguments(parser: argparse.ArgumentParser, *, build: bool) -> No
     )
     add_setting_argument(how)
     add_strictness_arguments(how)
+    built_by_default = "build" if build else "only generate"
     how.add_argument(
         "--build",
         action=argparse.BooleanOptionalAction,
         default=build,
-        help="build and run the kernels, or only generate them (default: "
-        f"{'build' if build else 'only generate'})",
+        help=f"build and run the kernels, or only generate them (default: {built_by_default})",
     )
     how.add_argument(
         "--use-caches",

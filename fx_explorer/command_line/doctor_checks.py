@@ -31,7 +31,8 @@ import json, platform, sys
 found = {"python": platform.python_version(), "version_info": sys.version_info[:2]}
 try:
     import torch
-    found["torch"], found["torch_cuda"], found["torch_hip"] = torch.__version__, torch.version.cuda, torch.version.hip
+    found["torch"] = torch.__version__
+    found["torch_cuda"], found["torch_hip"] = torch.version.cuda, torch.version.hip
     found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
 except Exception as error:
     found["error"] = f"{type(error).__name__}: {error}"
@@ -67,27 +68,18 @@ class DoctorCheck:
 
 def torch_checks(python: str) -> list[DoctorCheck]:
     """Return what the interpreter that will run the user's program has."""
-    found = probe(python)
-    if isinstance(found, str):
-        return [
-            DoctorCheck(
-                "python",
-                "problem",
-                f"{python}: {found}",
-                "Choose a Python interpreter that has torch with --python.",
-            )
-        ]
+    answers = probe(python)
+    if isinstance(answers, str):
+        return [_no_python(f"{python}: {answers}")]
     try:
-        return list(judge_torch(python, found))
+        return list(judge_torch(python, answers))
     except (LookupError, TypeError, ValueError, AttributeError):
-        return [
-            DoctorCheck(
-                "python",
-                "problem",
-                f"{python} answers as no Python does",
-                "Choose a Python interpreter that has torch with --python.",
-            )
-        ]
+        return [_no_python(f"{python} answers as no Python does")]
+
+
+def _no_python(why: str) -> DoctorCheck:
+    advice = "Choose a Python interpreter that has torch with --python."
+    return DoctorCheck("python", "problem", why, advice)
 
 
 def probe(python: str) -> dict[str, Any] | str:
@@ -98,8 +90,8 @@ def probe(python: str) -> dict[str, Any] | str:
         return str(error)
     answers = ended.objects()
     if not answers:
-        words = ended.last_words
-        return f"ended with status {ended.status} and no answer{': ' + words if words else ''}"
+        why = f": {ended.last_words}" if ended.last_words else ""
+        return f"ended with status {ended.status} and no answer{why}"
     return answers[-1]
 
 
@@ -107,13 +99,12 @@ def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     """Yield the checks of what an interpreter says about itself: its Python, torch, GPU, triton and
     torch's cache.
     """
-    old_python = tuple(found["version_info"]) < OLDEST_PYTHON
-    yield DoctorCheck(
-        "python",
-        "problem" if old_python else "ok",
-        f"{found['python']} ({python})",
-        f"Use Python {_dotted(OLDEST_PYTHON)} or newer with --python." if old_python else "",
-    )
+    version = f"{found['python']} ({python})"
+    if tuple(found["version_info"]) < OLDEST_PYTHON:
+        advice = f"Use Python {_dotted(OLDEST_PYTHON)} or newer with --python."
+        yield DoctorCheck("python", "problem", version, advice)
+    else:
+        yield DoctorCheck("python", "ok", version, "")
     yield _torch_check(python, found)
     if "error" in found:
         return
@@ -278,10 +269,9 @@ def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
             "Use a terminal that can move its cursor, or report.",
         )
     size = shutil.get_terminal_size()
-    text = (
-        f"{size.columns}×{size.lines}, "
-        f"TERM={environ['TERM']}{', in tmux' if 'TMUX' in environ else ''}"
-    )
+    text = f"{size.columns}×{size.lines}, TERM={environ['TERM']}"
+    if "TMUX" in environ:
+        text += ", in tmux"
     if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
         return DoctorCheck("terminal", "warning", text, "Make it at least 80×24.")
     return DoctorCheck("terminal", "ok", text)

@@ -80,7 +80,11 @@ def answer_from(
 
 def refuse_gpu(arguments: argparse.Namespace) -> None:
     """Raise UsageError: a session has the code of the GPU that it was captured for, or of none."""
-    given = "--gpu" if arguments.gpu is not None else "--no-weights" if arguments.no_weights else ""
+    given = ""
+    if arguments.gpu is not None:
+        given = "--gpu"
+    elif arguments.no_weights:
+        given = "--no-weights"
     if given:
         shown = shown_name(arguments)
         what = "is compiled already" if is_of_package(arguments) else "is captured already"
@@ -184,12 +188,14 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
     parser = argparse.ArgumentParser(add_help=False)
     add_capture_arguments(parser)
     add_allow_argument(parser)
+    given = getattr(arguments, "given", ())
     for action in parser._actions:
-        if action.dest not in getattr(arguments, "given", ()) or (
-            action.dest in ALSO_OF_SESSIONS and action.dest not in also
-        ):
+        if action.dest not in given:
             continue
-        option = action.option_strings[-1 if getattr(arguments, action.dest) is False else 0]
+        if action.dest in ALSO_OF_SESSIONS and action.dest not in also:
+            continue
+        is_negative = getattr(arguments, action.dest) is False
+        option = action.option_strings[-1 if is_negative else 0]
         what = "is compiled already" if is_of_package(arguments) else "is captured already"
         raise UsageError(
             f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "

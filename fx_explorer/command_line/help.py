@@ -58,8 +58,10 @@ class HelpParser(argparse.ArgumentParser):
         width = width_for(out)
         text = self.format_help()
         if width and width < SOURCE_COLUMNS:
-            lines = (wrapped(_written(line), width) for line in reflowed(text).split("\n"))
-            text = "\n".join(part for parts in lines for part in parts)
+            lines: list[str] = []
+            for line in reflowed(text).split("\n"):
+                lines += wrapped(_written(line), width)
+            text = "\n".join(lines)
         out.write(emphasised(text) if is_read_in_colour(out) else text)
 
 
@@ -72,7 +74,9 @@ def _written(line: str) -> Line:
     does beside it, or a sentence.
     """
     beside = _BESIDE.match(line)
-    return Hanging(beside[1], beside[2]) if beside else line
+    if not beside:
+        return line
+    return Hanging(beside[1], beside[2])
 
 
 def _shown(action: argparse.Action) -> str:
@@ -85,9 +89,8 @@ def split_examples(epilog: str) -> tuple[str, str]:
     """Return the paragraph of examples, and everything else."""
     paragraphs = epilog.strip("\n").split("\n\n")
     examples = [paragraph for paragraph in paragraphs if paragraph.startswith(EXAMPLES)]
-    return "\n\n".join(examples), "\n\n".join(
-        paragraph for paragraph in paragraphs if paragraph not in examples
-    )
+    others = [paragraph for paragraph in paragraphs if paragraph not in examples]
+    return "\n\n".join(examples), "\n\n".join(others)
 
 
 def reflowed(text: str) -> str:
@@ -95,13 +98,11 @@ def reflowed(text: str) -> str:
     columns.
     """
     lines = text.split("\n")
-    goes_on = (
-        line[:1] not in ("", " ") and _is_full(before, line) for before, line in pairwise(lines)
-    )
-    return lines[0] + "".join(
-        f"{' ' if joined else chr(10)}{line}"
-        for joined, line in zip(goes_on, lines[1:], strict=True)
-    )
+    joined = lines[0]
+    for before, line in pairwise(lines):
+        goes_on = line[:1] not in ("", " ") and _is_full(before, line)
+        joined += f" {line}" if goes_on else f"\n{line}"
+    return joined
 
 
 def _is_full(line: str, following: str) -> bool:

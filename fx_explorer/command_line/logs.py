@@ -44,46 +44,54 @@ def first_words(log: Path) -> list[str]:
             block = _first(beginning.blocks, BLOCK)
     except SessionError:
         return []
-    found = [record for record in records([block], Damage()) if record is not None]
+    beginning_records = [record for record in records([block], Damage()) if record is not None]
     is_whole = len(block) < BLOCK
     if not is_whole:
-        found = found[:-1]  # it may continue behind the block
-    return [
-        _about(found, beginning.size),
-        *(_held(found, "It has" if is_whole else "Its first megabyte has") if found else ()),
-    ]
+        beginning_records = beginning_records[:-1]  # it may continue behind the block
+    lines = [_about(beginning_records, beginning.size)]
+    if beginning_records:
+        lines += _held(beginning_records, "It has" if is_whole else "Its first megabyte has")
+    return lines
 
 
 def _first(blocks: Iterable[bytes], size_bytes: int) -> bytes:
     """Return the beginning of what comes in blocks of any size."""
-    found = bytearray()
+    beginning = bytearray()
     for block in blocks:
-        found += block
-        if len(found) >= size_bytes:
+        beginning += block
+        if len(beginning) >= size_bytes:
             break
-    return bytes(found[:size_bytes])
+    return bytes(beginning[:size_bytes])
 
 
-def _about(found: list[Record], size_bytes: int) -> str:
+def _about(log_records: list[Record], size_bytes: int) -> str:
     """Return ``42 MB, of rank 0, begins at 03:15:04``."""
     parts = [size(size_bytes)]
-    if found:
-        minutes, seconds = divmod(int(found[0].seconds), 60)
-        parts += [f"of rank {found[0].rank}"] if found[0].rank >= 0 else []
+    if log_records:
+        first = log_records[0]
+        minutes, seconds = divmod(int(first.seconds), 60)
+        if first.rank >= 0:
+            parts.append(f"of rank {first.rank}")
         parts.append(f"begins at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}")
     return ", ".join(parts)
 
 
-def _held(found: list[Record], what: str) -> Iterator[str]:
-    """Yield how many compilations, breaks and recompiles there are, and where the first breaks are."""
-    compilations = {record.compilation for record in found if record.kind == "dynamo_start"} - {""}
-    recompiled = {record.compilation for record in found if record.name == "recompile_reasons"}
-    reports = [
-        parse_break(record.payload)
-        for record in found
-        if record.name == "dynamo_graph_break_reason"
-    ]
-    breaks = [report for report in reports if not report.is_given_up]
+def _held(log_records: list[Record], what: str) -> Iterator[str]:
+    """Yield how many compilations, breaks and recompiles there are, and where the first breaks
+    are.
+    """
+    compilations: set[str] = set()
+    recompiled: set[str] = set()
+    breaks: list[BreakReport] = []
+    for record in log_records:
+        if record.kind == "dynamo_start" and record.compilation:
+            compilations.add(record.compilation)
+        if record.name == "recompile_reasons":
+            recompiled.add(record.compilation)
+        if record.name == "dynamo_graph_break_reason":
+            report = parse_break(record.payload)
+            if not report.is_given_up:
+                breaks.append(report)
     first: dict[str, BreakReport] = {}
     for report in breaks:
         first.setdefault(_place(report), report)
@@ -92,15 +100,14 @@ def _held(found: list[Record], what: str) -> Iterator[str]:
         f"{what} {counted(len(compilations), 'compilation')}, "
         f"{counted(len(recompiled), 'recompile')}, {text}"
     )
-    yield from (
-        f"  ✗ {place}  {first_line(report.reason)}"
-        for place, report in list(first.items())[:MOST_BREAKS]
-    )
+    for place, report in list(first.items())[:MOST_BREAKS]:
+        yield f"  ✗ {place}  {first_line(report.reason)}"
 
 
 def _place(report: BreakReport) -> str:
     """Return the user's line of a break: that which called torch, for one within it."""
     outside = [(frame.file, frame.line) for frame in report.frames if not is_torch(frame.file)]
-    return in_file(
-        *(outside[-1] if outside and is_torch(report.file) else (report.file, report.line))
-    )
+    file, line = report.file, report.line
+    if outside and is_torch(report.file):
+        file, line = outside[-1]
+    return in_file(file, line)

@@ -229,8 +229,10 @@ def support_words(session: Path) -> list[str]:
         from fx_explorer.instruments.backends.amounts import summaries
         from fx_explorer.instruments.backends.verdict import short_verdict
 
-        parts = [sentence for summary in summaries(reader) for sentence in short_verdict(summary)]
-        return [*parts, f"operators and segments: fx-explorer support {session}"]
+        lines: list[str] = []
+        for summary in summaries(reader):
+            lines += short_verdict(summary)
+        return [*lines, f"operators and segments: fx-explorer support {session}"]
 
 
 def amounts(session: Path, elapsed_s: float) -> str:
@@ -245,24 +247,27 @@ def amounts(session: Path, elapsed_s: float) -> str:
             row.name[:1].isalpha() and row.id in compiled_graphs for row in reader.rows(Compilation)
         )
         figures = totals(reader)
-        found = [
+        parts = [
             counted(figures.graphs + without_dynamo, "graph"),
             breaks_hit(figures.graph_breaks, figures.graph_break_hits),
             counted(figures.kernels, "kernel"),
         ]
-    return f"in {seconds(elapsed_s)}: {', '.join(found)}"
+    return f"in {seconds(elapsed_s)}: {', '.join(parts)}"
 
 
 def closing_words(outcome: Outcome, session: Path, found: str, *, is_complete: bool) -> str:
-    """Say in one or two lines how the capture ended, what was ``found``, and where the session is."""
+    """Say in one or two lines how the capture ended, what was ``found``, and where the session
+    is.
+    """
     if is_complete:
         where = f"session: {session} (look at it with: fx-explorer {session})"
     else:
         where = f"session kept in: {session}"
-    words = {
+    endings = {
         "finished": f"done {found}",
         "raised": "the program raised",
         "incomplete": "the session is not complete",
     }
-    said = ": ".join(part for part in (words.get(outcome.kind, ""), outcome.message) if part)
-    return f"{said}\n{where}"
+    parts = (endings.get(outcome.kind, ""), outcome.message)
+    sentence = ": ".join(part for part in parts if part)
+    return f"{sentence}\n{where}"

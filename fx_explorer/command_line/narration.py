@@ -103,8 +103,9 @@ class CaptureNarration:
         """Show no live line from here on."""
         self._clear()
         self._is_live = False
-        for line in (line for splitter in self._splitters.values() for line in splitter.end()):
-            self._out.write(f"  | {printable(line)}\n")
+        for splitter in self._splitters.values():
+            for line in splitter.end():
+                self._out.write(f"  | {printable(line)}\n")
 
     def tick(self) -> None:
         """Show in the live line that time has passed."""

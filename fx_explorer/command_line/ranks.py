@@ -53,7 +53,9 @@ def _time_left(took_s: float, done: int, of: int) -> str:
     if took_s < FIRST_LINE_S or not done:
         return ""
     minutes = took_s / done * (of - done) / 60
-    return f" · about {round(minutes):,} min left" if minutes >= 1 else ""
+    if minutes < 1:
+        return ""
+    return f" · about {round(minutes):,} min left"
 
 
 # A directory as TARGET: whether it holds the logs of a job's ranks.

@@ -55,7 +55,9 @@ def _writer(raw: _Output | _Narration, before: TextIO | None) -> io.TextIOWrappe
 
 
 class _Output(io.FileIO):
-    """Remembers why it could not be written: Python's buffers forget what they could not pass on."""
+    """Remembers why it could not be written: Python's buffers forget what they could not pass
+    on.
+    """
 
     reason = ""
 
@@ -89,7 +91,9 @@ def why_output_is_lost() -> str:
     except OSError as error:
         reason = error.strerror or str(error)
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return raw.reason if isinstance(raw, _Output) and raw.reason else reason
+    if isinstance(raw, _Output) and raw.reason:
+        return raw.reason
+    return reason
 
 
 def drop_output() -> None:

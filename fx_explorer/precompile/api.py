@@ -200,7 +200,9 @@ class Precompile:
             SaveError: the file is not of ``Precompile.save``, is for another torch or machine, or needs its model.
             GuardError: at a call, with inputs that the function was not compiled for.
         """
-        return saving.load(Path(path), None if model is None else _uncompiled(model))
+        if model is not None:
+            model = _uncompiled(model)
+        return saving.load(Path(path), model)
 
 
 def _uncompiled(model: Callable[..., Any]) -> Callable[..., Any]:
@@ -336,15 +338,15 @@ def _distinct(reports: list[str]) -> tuple[BreakReport, ...]:
     """Return each place and reason once: torch reports a break again when it gives up on the
     function around it.
     """
-    found: dict[tuple[str, int, str], BreakReport] = {}
+    breaks: dict[tuple[str, int, str], BreakReport] = {}
     causes: set[str] = set()
     for report in map(parse_break, reports):
         cause = report.registry_id or report.reason
         if not (report.is_given_up and cause in causes):
             hints = tuple(dict.fromkeys(report.hints))
-            found.setdefault((report.file, report.line, cause), replace(report, hints=hints))
+            breaks.setdefault((report.file, report.line, cause), replace(report, hints=hints))
         causes.add(cause)
-    return tuple(found.values())
+    return tuple(breaks.values())
 
 
 def _in_a_line(error: Exception) -> str:

@@ -127,7 +127,9 @@ def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[...
 
 
 def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        return value.detach()
+    return value
 
 
 class CompiledFunction:
@@ -165,14 +167,19 @@ class CompiledFunction:
     ) -> Any:
         args = as_arguments(example_inputs)
         given = {**self.captured.kwargs, **kwargs}
-        if mismatch := self.guards.mismatch(args, given):
+        mismatch = self.guards.mismatch(args, given)
+        if mismatch:
             raise GuardError(str(mismatch))
         owner = self.captured.owner
-        return self._run(*(args if owner is None else (owner, *args)), **given)
+        if owner is not None:
+            args = (owner, *args)
+        return self._run(*args, **given)
 
 
 def as_arguments(example_inputs: Sequence[object] | torch.Tensor) -> tuple[object, ...]:
     """Return the example inputs as arguments. A lone tensor is one input, not a sequence of its
     rows.
     """
-    return (example_inputs,) if isinstance(example_inputs, torch.Tensor) else tuple(example_inputs)
+    if isinstance(example_inputs, torch.Tensor):
+        return (example_inputs,)
+    return tuple(example_inputs)

@@ -56,36 +56,39 @@ def turns_gradients_on(gm: torch.fx.GraphModule) -> bool:
     """Return whether the code asks for gradients itself; asked of a graph that was traced without
     them.
     """
-    graphs = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
-    return any(
-        _is_switch(node) and node.args[0] is True for graph in graphs for node in graph.graph.nodes
-    )
+    for module in gm.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        if any(_is_switch(node) and node.args[0] is True for node in module.graph.nodes):
+            return True
+    return False
 
 
 def takes_fast_path(gm: torch.fx.GraphModule) -> bool:
     """Return whether attention of torch.nn is one fused kernel, as it is without gradients. With a
     mask it may compute less.
     """
-    found = [
+    calls = [
         node
         for node in gm.graph.nodes
         if getattr(node.target, "__name__", "") in _MASK_OF_FAST_PATH
     ]
-    return bool(found) and all(_mask_of(node) is None for node in found)
+    return bool(calls) and all(_mask_of(node) is None for node in calls)
 
 
 def _mask_of(node: torch.fx.Node) -> object:
     index = _MASK_OF_FAST_PATH[str(getattr(node.target, "__name__", ""))]
-    return node.args[index] if len(node.args) > index else node.kwargs.get("mask")
+    if len(node.args) > index:
+        return node.args[index]
+    return node.kwargs.get("mask")
 
 
 def computed_with_gradients(gm: torch.fx.GraphModule) -> bool:
     """Return whether something that the graph computes requires gradients."""
-    computed = (node for node in gm.graph.nodes if node.op.startswith("call"))
-    values = (
-        value for node in computed for value in pytree.tree_leaves(node.meta.get("example_value"))
-    )
-    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+    computed = [node for node in gm.graph.nodes if node.op.startswith("call")]
+    values = [node.meta.get("example_value") for node in computed]
+    leaves = pytree.tree_leaves(values)
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
 
 
 def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPrint, ...]) -> str:
@@ -119,21 +122,17 @@ class _Reader:
                 # The inputs of a body that is inlined have their names already.
                 names.setdefault(node, f"input {node.target}")
             elif node.op == "get_attr":
-                names[node] = (
-                    ""
-                    if all(map(_is_custom_function, node.users))
-                    else _constant(gm, str(node.target))
-                )
+                is_body = all(map(_is_custom_function, node.users))
+                names[node] = "" if is_body else _constant(gm, str(node.target))
             elif node.op == "output":
-                yield OperationPrint(
-                    f"return {map_arg(node.args[0], lambda arg: _Name(names[arg]))}"
-                )
+                returned = map_arg(node.args[0], lambda arg: _Name(names[arg]))
+                yield OperationPrint(f"return {returned}")
             elif _is_switch(node):
                 names[node] = "nothing"
             elif _only_lays_out(node, gm):
                 names[node] = names[node.args[0]]
-            elif (found := self._item(node, names)) is not None:
-                names[node] = found
+            elif (item := self._item(node, names)) is not None:
+                names[node] = item
             elif body := _forward_of_custom_function(gm, node):
                 yield from self._inlined(body, node, names)
             else:
@@ -144,11 +143,11 @@ class _Reader:
         names[node] = f"%{self._count}"
         args, kwargs = map_arg((node.args, node.kwargs), lambda arg: _Name(names[arg]))
         target = node.target if isinstance(node.target, str) else _name_of(node.target)
-        written = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
+        written = [repr(arg) for arg in args]
+        written += [f"{key}={value!r}" for key, value in kwargs.items()]
         result = _described(node.meta.get("example_value", node.meta.get("val")))
-        return OperationPrint(
-            f"{target}({', '.join(written)}) -> {result}", _line(node.meta.get("stack_trace") or "")
-        )
+        text = f"{target}({', '.join(written)}) -> {result}"
+        return OperationPrint(text, _line(node.meta.get("stack_trace") or ""))
 
     def _item(self, node: torch.fx.Node, names: dict[torch.fx.Node, object]) -> object | None:
         """Return the output of a custom function that ``node`` takes."""
@@ -165,21 +164,18 @@ class _Reader:
         self, body: torch.fx.GraphModule, node: torch.fx.Node, names: dict[torch.fx.Node, object]
     ) -> Iterator[OperationPrint]:
         inputs = [inner for inner in body.graph.nodes if inner.op == "placeholder"]
-        inner_names = {
-            inner: names[arg] if isinstance(arg, torch.fx.Node) else repr(arg)
-            # The first two arguments are the bodies of forward and backward.
-            for inner, arg in zip(inputs, node.args[2:], strict=True)
-        }
+        inner_names: dict[torch.fx.Node, object] = {}
+        # The first two arguments are the bodies of forward and backward.
+        for inner, arg in zip(inputs, node.args[2:], strict=True):
+            inner_names[inner] = _name_or_repr(arg, names)
         for operation in self.read(body, inner_names):
             if not operation.text.startswith("return "):
                 yield operation
         outputs = next(iter(reversed(body.graph.nodes))).args[0]
         results = outputs[0] if isinstance(outputs, tuple) else outputs
-        results = results if isinstance(results, (tuple, list)) else (results,)
-        names[node] = tuple(
-            inner_names[result] if isinstance(result, torch.fx.Node) else repr(result)
-            for result in results
-        )
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        names[node] = tuple(_name_or_repr(result, inner_names) for result in results)
 
 
 class _Name:
@@ -241,7 +237,9 @@ def _forward_of_custom_function(
         return None
     body: Any = gm.get_submodule(str(node.args[0].target))
     inputs = sum(inner.op == "placeholder" for inner in body.graph.nodes)
-    return body if inputs == len(node.args) - 2 else None
+    if inputs != len(node.args) - 2:
+        return None
+    return body
 
 
 def _constant(gm: torch.fx.GraphModule, target: str) -> str:
@@ -273,21 +271,27 @@ def _name_of(target: object) -> str:
     return f"{getattr(target, '__module__', None) or ''}.{named}"
 
 
+def _name_or_repr(value: object, names: dict[torch.fx.Node, object]) -> object:
+    if isinstance(value, torch.fx.Node):
+        return names[value]
+    return repr(value)
+
+
 def _described(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {value.device} {tuple(map(str, value.shape))}"
     if isinstance(value, (tuple, list)):
-        return str([_described(one) for one in value])
+        return str([_described(item) for item in value])
     return str(value)
 
 
 def _line(stack: str) -> str:
     """Return the innermost line of a stack as FX keeps it."""
-    lines = [
-        line.strip()
-        for line in stack.splitlines()
-        if line.strip() and not set(line.strip()) <= set("^~")
-    ]
+    lines = []
+    for line in map(str.strip, stack.splitlines()):
+        is_mark = set(line) <= set("^~")
+        if line and not is_mark:
+            lines.append(line)
     places = [(index, line) for index, line in enumerate(lines) if line.startswith('File "')]
     if not places:
         return ""
@@ -298,12 +302,13 @@ def _line(stack: str) -> str:
 
 
 def _apart(operation: OperationPrint, other: OperationPrint) -> str:
-    """Say what distinguishes an operation from another: the call, or what comes out of the same call."""
-    (call, _, result), (other_call, _, _) = (
-        each.text.partition(" -> ") for each in (operation, other)
-    )
-    return _short(call if call != other_call else result)
+    """Say what distinguishes two operations: the call, or what comes out of the same call."""
+    call, _, result = operation.text.partition(" -> ")
+    other_call = other.text.partition(" -> ")[0]
+    return _short(result if call == other_call else call)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:97]}..."
+    if len(text) <= 100:
+        return text
+    return f"{text[:97]}..."

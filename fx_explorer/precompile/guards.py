@@ -78,9 +78,11 @@ class Guards:
 
     def _locals(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         try:
-            found: dict[str, object] = convert_frame._get_frame(self._model, args, kwargs).locals
+            variables: dict[str, object] = convert_frame._get_frame(
+                self._model, args, kwargs
+            ).locals
         except TypeError as error:
             raise PrecompileError(
                 f"the model cannot be called with these inputs: {error}"
             ) from None
-        return found
+        return variables

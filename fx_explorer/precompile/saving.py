@@ -146,7 +146,9 @@ def _runtime_env(traced: Any, backend_id: str) -> Any:
     process lacks that.
     """
     env = runtime_env(traced)
-    named_by_user = {name for code in traced.traced_code for name in code.co_names}
+    named_by_user: set[str] = set()
+    for code in traced.traced_code:
+        named_by_user.update(code.co_names)
     for name in env.external_refs - named_by_user - env.import_sources.keys() - {backend_id}:
         if name in traced.f_globals:
             env.used_globals.setdefault(name, traced.f_globals[name])
@@ -194,16 +196,14 @@ class GuardsOfFile:
         """Kind and source of those that the file has not."""
 
     def __call__(self, entries: Sequence[Any]) -> Sequence[bool]:
-        unsaved = require(
-            "torch._dynamo.guards", "CheckFunctionManager"
-        ).UNSUPPORTED_SERIALIZATION_GUARD_TYPES
+        manager = require("torch._dynamo.guards", "CheckFunctionManager")
+        unsaved = manager.UNSUPPORTED_SERIALIZATION_GUARD_TYPES
         kept = [not (entry.is_global or entry.guard_type in unsaved) for entry in entries]
         self.count = len(kept)
-        self.dropped = [
-            (entry.guard_type, name_of(entry.orig_guard))
-            for entry, is_kept in zip(entries, kept, strict=True)
-            if not is_kept
-        ]
+        self.dropped = []
+        for entry, is_kept in zip(entries, kept, strict=True):
+            if not is_kept:
+                self.dropped.append((entry.guard_type, name_of(entry.orig_guard)))
         return kept
 
 

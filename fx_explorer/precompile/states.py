@@ -120,7 +120,8 @@ class States:
         name = next((name for name in telling if name in changes), changes[0])
         try:
             return self._compared(name, now, trace)
-        except Exception as error:  # noqa: BLE001 whatever tracing raises is told, and the code is not used
+        # Whatever tracing raises is in the mismatch, and the code is not used.
+        except Exception as error:  # noqa: BLE001
             return self._mismatch(
                 name, now, f"the model cannot be traced like that: {_in_a_line(error)}"
             )
@@ -129,13 +130,12 @@ class States:
         """Trace the model in the state that torch is in now, and return what it does otherwise than
         in the capture's; None when that is nothing.
         """
-        found = _trace(trace)
-        if self._then.has_gradients and fingerprint.takes_fast_path(
-            found.backend_input.graph_module
-        ):
+        traced = _trace(trace)
+        graph = traced.backend_input.graph_module
+        if self._then.has_gradients and fingerprint.takes_fast_path(graph):
             with _without_fast_path():
-                found = _trace(trace)
-        graph = found.backend_input.graph_module
+                traced = _trace(trace)
+            graph = traced.backend_input.graph_module
         if (
             name == torch_state.GRAD_MODE
             and now.has_gradients
@@ -148,11 +148,11 @@ class States:
                 now,
                 "the model turns gradients on itself, which are not in the compiled code then",
             )
-        difference = _difference(self._traced, found) if self._traced else "unknown"
+        difference = _difference(self._traced, traced) if self._traced else "unknown"
         if difference:  # what was captured may have been edited since, or be in a file
             with self._then.in_force():
                 before = _trace(trace)
-            difference = _difference(before, found)
+            difference = _difference(before, traced)
         if not difference and torch_state.DEFAULT_DTYPE in torch_state.changes(self._then, now):
             with self._then.in_force():
                 lowered = fingerprint.lowered(graph)
@@ -191,10 +191,10 @@ def _trace(trace: Trace) -> Any:
 
 
 def _difference(ours: Any, theirs: Any) -> str:
-    before, after = (
-        fingerprint.operations(each.backend_input.graph_module) for each in (ours, theirs)
-    )
-    if difference := fingerprint.first_difference(before, after):
+    before = fingerprint.operations(ours.backend_input.graph_module)
+    after = fingerprint.operations(theirs.backend_input.graph_module)
+    difference = fingerprint.first_difference(before, after)
+    if difference:
         return difference
     if frame_of(ours) == frame_of(theirs):
         return ""
@@ -223,18 +223,21 @@ def _gradients_are_asked_for(graph: torch.fx.GraphModule) -> Mismatch:
 def _of_guard(failed: str) -> Mismatch:
     if "requires_grad mismatch" not in failed:
         return Mismatch(failed, f"the model was compiled for other inputs: {failed}")
-    had = "expected requires_grad=1" in failed
-    without = "It was compiled with gradients for that tensor, which does not require them now."
-    asked = "It was compiled without gradients for that tensor, and they would be lost."
-    return Mismatch(
-        failed, f"the model was compiled for other inputs: {failed}. {without if had else asked}"
-    )
+    if "expected requires_grad=1" in failed:
+        why = "It was compiled with gradients for that tensor, which does not require them now."
+    else:
+        why = "It was compiled without gradients for that tensor, and they would be lost."
+    return Mismatch(failed, f"the model was compiled for other inputs: {failed}. {why}")
 
 
 def _case(inputs: object) -> str:
     """Return what a trace may depend on in its inputs; a tensor's content is left out."""
     leaves, structure = pytree.tree_flatten(inputs)
-    return f"{[(leaf.dtype, leaf.shape) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]} {structure}"
+    described = []
+    for leaf in leaves:
+        is_tensor = isinstance(leaf, torch.Tensor)
+        described.append((leaf.dtype, leaf.shape) if is_tensor else leaf)
+    return f"{described} {structure}"
 
 
 def first_failure(manager: Any, local_names: dict[str, object]) -> str:
@@ -252,15 +255,15 @@ def without_inference_tensors(values: _Tree) -> _Tree:
     tensor. Dynamo's guards tell the two apart by their dispatch keys, which decide nothing where
     there are no gradients.
     """
-    if not any(
-        isinstance(leaf, torch.Tensor) and leaf.is_inference()
-        for leaf in pytree.tree_leaves(values)
-    ):
+    leaves = pytree.tree_leaves(values)
+    if not any(isinstance(leaf, torch.Tensor) and leaf.is_inference() for leaf in leaves):
         return values
     stand_ins: dict[int, object] = {}
-    replaced: _Tree = pytree.tree_map(
-        lambda leaf: stand_ins.setdefault(id(leaf), _plain(leaf)), values
-    )
+
+    def stand_in(leaf: object) -> object:
+        return stand_ins.setdefault(id(leaf), _plain(leaf))
+
+    replaced: _Tree = pytree.tree_map(stand_in, values)
     return replaced
 
 

@@ -42,8 +42,8 @@ class TorchState:
 
     @property
     def values(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        values: dict[str, Any] = json.loads(self.text)
+        return values
 
     @property
     def has_gradients(self) -> bool:
@@ -105,8 +105,9 @@ def why_it_matters(name: str, then: TorchState, now: TorchState, is_on_gpu: bool
     if name in (GRAD_MODE, DEFAULT_DTYPE, _THREADS):
         return ""
     if name == _AUTOCAST:
-        is_on = any(before[name]["enabled"]) or any(after[name]["enabled"])
-        return "operations are cast otherwise" if is_on else ""
+        if any(before[name]["enabled"]) or any(after[name]["enabled"]):
+            return "operations are cast otherwise"
+        return ""
     if name in _DETERMINISTIC:
         return "the code was chosen without that" if after[_DETERMINISTIC[0]] else ""
     if name in _CUBLAS:
@@ -125,4 +126,6 @@ def _on(value: object) -> str:
 
 
 def _in_words(value: object) -> str:
-    return _on(value) if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return _on(value)
+    return str(value)

@@ -70,9 +70,10 @@ def file_name(path: str) -> str:
     ``logging/__init__.py``.
     """
     file = PurePath(path)
-    is_of_many = file.stem in _OF_MANY and file.parent.name
-    names = [f"{file.parent.name}/{file.name}" if is_of_many else file.name]
-    names += [session.name(path) for session in _open_sessions()]
+    name = file.name
+    if file.stem in _OF_MANY and file.parent.name:
+        name = f"{file.parent.name}/{file.name}"
+    names = [name, *(session.name(path) for session in _open_sessions())]
     return max(names, key=len)
 
 

@@ -16,6 +16,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fx_explorer.errors import SessionError
 from fx_explorer.session.reader import SessionReader
@@ -75,7 +76,9 @@ def _mark(reader: SessionReader, secret: bytes) -> str:
     with reader.snapshot():
         for key in ("request", "target"):
             _add(c, key, reader.stored_meta(key))
-        entries = {row for sql in _WHAT_CAN_RUN for row in reader.query(sql)}
+        entries: set[tuple[Any, ...]] = set()
+        for sql in _WHAT_CAN_RUN:
+            entries.update(reader.query(sql))
         for what, name, text in sorted(entries, key=repr):
             _add(c, str(what), str(name), reader.text(text))
     return c.hexdigest()

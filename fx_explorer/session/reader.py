@@ -119,8 +119,10 @@ class SessionReader:
         """Return the value under a key; ``default`` when there is none. Raises NotASessionError for
         a value that cannot stand under this key.
         """
-        found = self._query("SELECT value FROM meta WHERE key=?", (key,))
-        return self._checked(lambda: self._known_meta(key, found[0][0])) if found else default
+        rows = self._query("SELECT value FROM meta WHERE key=?", (key,))
+        if not rows:
+            return default
+        return self._checked(lambda: self._known_meta(key, rows[0][0]))
 
     def _known_meta(self, key: str, stored: object) -> object:
         """Decode a value. The request is asked for several times per kernel: a value that was
@@ -133,14 +135,16 @@ class SessionReader:
 
     def stored_meta(self, key: str) -> str:
         """Return the value as it is in the file, not decoded; empty when it is not there."""
-        found = self._query("SELECT value FROM meta WHERE key=?", (key,))
-        return str(found[0][0]) if found else ""
+        rows = self._query("SELECT value FROM meta WHERE key=?", (key,))
+        return str(rows[0][0]) if rows else ""
 
     def request(self) -> model.CaptureRequest | None:
         """Return what the session was captured with; None for one that no worker captured."""
         asked = self.meta("request")
+        if not asked:
+            return None
         try:
-            return model.CaptureRequest.from_json(json.dumps(asked)) if asked else None
+            return model.CaptureRequest.from_json(json.dumps(asked))
         except (TypeError, KeyError) as error:
             raise NotASessionError(
                 f"{self.path} was captured with a request that cannot be read: {reason(error)}"
@@ -157,10 +161,10 @@ class SessionReader:
         """Return the text with this id; empty for 0."""
         if not text_id:
             return ""
-        found = self._query("SELECT body, base, digest FROM text WHERE id=?", (text_id,))
-        if not found:
+        rows = self._query("SELECT body, base, digest FROM text WHERE id=?", (text_id,))
+        if not rows:
             return ""
-        body, base, digest = found[0]
+        body, base, digest = rows[0]
         text = self._checked(lambda: self._unpacked(body, base, digest))
         if base != BASE:
             self._count_inflated(text_id, len(text))
@@ -196,11 +200,14 @@ class SessionReader:
     def _unpacked(self, body: object, base: int, digest: object) -> str:
         if base == BASE:
             return read_elsewhere(self.path, body, digest)
-        return inflated(body, self._base(base).encode("utf-8", "surrogatepass") if base else b"")
+        base_text = self._base(base).encode("utf-8", "surrogatepass") if base else b""
+        return inflated(body, base_text)
 
     def _packed_alone(self, text_id: int) -> str:
-        found = self._query("SELECT body FROM text WHERE id=? AND base=0", (text_id,))
-        return inflated(found[0][0]) if found else ""
+        rows = self._query("SELECT body FROM text WHERE id=? AND base=0", (text_id,))
+        if not rows:
+            return ""
+        return inflated(rows[0][0])
 
     def data_version(self) -> int:
         """Return a number that changes whenever another process has committed something."""
@@ -217,10 +224,10 @@ class SessionReader:
         where, values = _where(equals)
         table = schema.TABLES[row_type]
         order = " ORDER BY id" if schema.has_id(row_type) else ""
-        found = self._query(
+        rows = self._query(
             f"SELECT * FROM {table}{where}{order} LIMIT ? OFFSET ?", (*values, limit, offset)
         )
-        return self._decoded(row_type, found)
+        return self._decoded(row_type, rows)
 
     def _with_texts(self, row: tuple[Any, ...], repeated: Container[int]) -> tuple[Any, ...]:
         """Return a row whose texts that many rows have alike are there, instead of their
@@ -232,12 +239,12 @@ class SessionReader:
 
     def get(self, row_type: type[RowT], row_id: int) -> RowT:
         """Return the row with this id. Raises NoRowError, a KeyError, when there is none."""
-        found = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
-        if not found:
+        rows = self._query(f"SELECT * FROM {schema.TABLES[row_type]} WHERE id=?", (row_id,))
+        if not rows:
             raise NoRowError(
                 f"there is no {schema.TABLES[row_type]} {row_id}, which something else in it names"
             )
-        return self._decoded(row_type, found)[0]
+        return self._decoded(row_type, rows)[0]
 
     def by_ids(self, row_type: type[RowT], ids: Iterable[int]) -> list[RowT]:
         """Return the rows with these ids, in the order of the ids in the file; unknown ids are left
@@ -268,11 +275,11 @@ class SessionReader:
         costs the same anywhere in it.
         """
         stop = graph.node_count if stop is None else min(stop, graph.node_count)
-        found = self._query(
+        rows = self._query(
             "SELECT * FROM node WHERE id >= ? AND id < ? ORDER BY id",
             (graph.first_node + start, graph.first_node + stop),
         )
-        return self._decoded(model.Node, found)
+        return self._decoded(model.Node, rows)
 
     # links
 
@@ -291,21 +298,13 @@ class SessionReader:
 
     def producers(self, node: int) -> list[int]:
         """Return the ids of the nodes that ``node`` takes as arguments."""
-        return [
-            row[0]
-            for row in self._query(
-                "SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,)
-            )
-        ]
+        rows = self._query("SELECT producer FROM edge WHERE consumer=? ORDER BY producer", (node,))
+        return [producer for (producer,) in rows]
 
     def users(self, node: int) -> list[int]:
         """Return the ids of the nodes that take ``node`` as an argument."""
-        return [
-            row[0]
-            for row in self._query(
-                "SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,)
-            )
-        ]
+        rows = self._query("SELECT consumer FROM edge WHERE producer=? ORDER BY consumer", (node,))
+        return [consumer for (consumer,) in rows]
 
     def lines_of_nodes(self, nodes: Iterable[int]) -> list[model.LineNode]:
         """Return the lines of artifacts (kernels, IR) that compute these nodes."""
@@ -334,7 +333,10 @@ class SessionReader:
                 f"{self.path} is damaged: line_source: there are more than {MOST_LINES:,} "
                 "lines of one artifact"
             )
-        return [replace(row, line=row.line + i, lines=1) for row in rows for i in range(row.lines)]
+        sources: list[model.LineSource] = []
+        for row in rows:
+            sources += [replace(row, line=row.line + i, lines=1) for i in range(row.lines)]
+        return sources
 
     def nodes_at_source(self, file: int, line: int, *, innermost: bool = False) -> list[int]:
         """Return the ids of nodes whose user stack passes through this line; ``innermost``: whose
@@ -342,15 +344,14 @@ class SessionReader:
         """
         # What other front ends made is found by line, too, where it is asked for.
         condition = " AND node.graph NOT IN (SELECT id FROM graph WHERE stage='front_end')"
-        condition += (
-            " AND node.file=stack_line.file AND node.line=stack_line.line" if innermost else ""
-        )
-        found = self._query(
+        if innermost:
+            condition += " AND node.file=stack_line.file AND node.line=stack_line.line"
+        rows = self._query(
             "SELECT node.id FROM stack_line JOIN node ON node.stack=stack_line.stack"
             f"{condition} WHERE stack_line.file=? AND stack_line.line=? ORDER BY node.id",
             (file, line),
         )
-        return [row[0] for row in found]
+        return [node for (node,) in rows]
 
     # plumbing
 
@@ -389,18 +390,17 @@ class SessionReader:
         known: type = row_type
         repeated = schema.repeated_columns(known)
         try:
-            found = schema.decoder(row_type)(
-                [self._with_texts(row, repeated) for row in rows] if repeated else list(rows)
-            )
+            values = [self._with_texts(row, repeated) for row in rows] if repeated else list(rows)
+            decoded = schema.decoder(row_type)(values)
         except ValueError as error:
             raise NotASessionError(
                 f"{self.path} is damaged: {schema.TABLES[row_type]}: {reason(error)}"
             ) from error
         if row_type is model.SourceFile:
-            self._file_names.add(file.path for file in cast("list[model.SourceFile]", found))
+            self._file_names.add(file.path for file in cast("list[model.SourceFile]", decoded))
         if row_type is model.Graph:
-            self._check_nodes(cast("list[model.Graph]", found))
-        return found
+            self._check_nodes(cast("list[model.Graph]", decoded))
+        return decoded
 
     def _check_nodes(self, graphs: Iterable[model.Graph]) -> None:
         """Check that a graph has as many rows of nodes as it says: who counts to them comes to an

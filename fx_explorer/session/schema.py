@@ -211,15 +211,14 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
     """Return a function that turns one row into its SQL values; an ``id`` of 0 becomes NULL, so
     that SQLite assigns one.
     """
-    there = columns(row_type)
-    values_of = operator.attrgetter(*(c.name for c in there))  # one call for a whole row
-    texts = [i for i, c in enumerate(there) if c.sql_type in ("TEXT", "") and not c.is_json]
-    jsons = [
-        (i, _json_of(field))
-        for i, field in enumerate(dataclasses.fields(row_type))
-        if there[i].is_json
-    ]
-    has_number = there[0].name == "id"
+    sql_columns = columns(row_type)
+    values_of = operator.attrgetter(*(c.name for c in sql_columns))  # one call for a whole row
+    texts = [i for i, c in enumerate(sql_columns) if c.sql_type in ("TEXT", "") and not c.is_json]
+    jsons = []
+    for i, field in enumerate(dataclasses.fields(row_type)):
+        if sql_columns[i].is_json:
+            jsons.append((i, _json_of(field)))
+    has_number = sql_columns[0].name == "id"
 
     def encode(row: Any) -> list[object]:
         values: list[Any] = list(values_of(row))
@@ -227,9 +226,9 @@ def encoder(row_type: type) -> Callable[[Any], list[object]]:
             value = values[i]
             # Nearly all are short and ASCII. A call for each would double the time.
             if isinstance(value, str) and not (len(value) <= MAX_FIELD and value.isascii()):
-                values[i] = storable(
-                    value if len(value) <= MAX_FIELD else shortened(value, MAX_FIELD)
-                )
+                if len(value) > MAX_FIELD:
+                    value = shortened(value, MAX_FIELD)
+                values[i] = storable(value)
         for i, to_json in jsons:
             if values[i] is not None:
                 values[i] = to_json(values[i])
@@ -244,7 +243,9 @@ def _json_of(field: dataclasses.Field[object]) -> Callable[[Any], str]:
     """Return what makes JSON of a field's values. Shapes and strides are the same few, again and
     again.
     """
-    return _texts_to_json if str(field.type).startswith("tuple[str, ...]") else _storable_json
+    if str(field.type).startswith("tuple[str, ...]"):
+        return _texts_to_json
+    return _storable_json
 
 
 @cache
@@ -265,10 +266,12 @@ that hundreds have.
 
 
 def storable(text: str) -> str:
-    """Return a text that SQLite takes, which is UTF-8 only: the bytes of a file name that is not (lone
-    surrogates) become ``\\udc80``.
+    """Return a text that SQLite takes, which is UTF-8 only: the bytes of a file name that is not
+    (lone surrogates) become ``\\udc80``.
     """
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def decoder(row_type: type[RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
@@ -301,4 +304,6 @@ def _texts_to_json(value: object) -> str:
 def _to_short_json(value: object) -> str:
     """Return the value as JSON, with every text in it shortened where the whole is long."""
     whole = _to_json(value)
-    return whole if len(whole) <= MAX_FIELD else _to_json(bounded(value))
+    if len(whole) <= MAX_FIELD:
+        return whole
+    return _to_json(bounded(value))

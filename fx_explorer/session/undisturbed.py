@@ -101,7 +101,9 @@ class Undisturbed:
 
 
 def frame_of_block() -> FrameType | None:
-    """Return the frame that has the ``with``: the next that is no generator, nor enters anything."""
+    """Return the frame that has the ``with``: the next that is no generator, nor enters
+    anything.
+    """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
@@ -137,12 +139,15 @@ class _Deferring:
 
 
 def defer_handlers() -> None:
-    """Defer the handlers that are installed now, and those that the program installs from now on."""
+    """Defer the handlers that are installed now, and those that the program installs from now
+    on.
+    """
     install, installed = signal.signal, signal.getsignal
 
     @functools.wraps(install)
     def install_deferring(number: Any, handler: Any) -> Any:
-        return _given(install(number, _Deferring(handler) if callable(handler) else handler))
+        deferring = _Deferring(handler) if callable(handler) else handler
+        return _given(install(number, deferring))
 
     @functools.wraps(installed)
     def installed_by_program(number: Any) -> Any:
@@ -157,7 +162,9 @@ def defer_handlers() -> None:
 
 def _given(handler: Any) -> Any:
     """Return a handler as the program gave it."""
-    return handler.handler if isinstance(handler, _Deferring) else handler
+    if isinstance(handler, _Deferring):
+        return handler.handler
+    return handler
 
 
 HIGHEST = 4096

@@ -46,4 +46,6 @@ def _why(path: Path, error: sqlite3.Error) -> str:
         free = shutil.disk_usage(path.parent).free
     except OSError:
         return str(error)
-    return "no room is left on the disk" if free < LITTLE_ROOM else str(error)
+    if free < LITTLE_ROOM:
+        return "no room is left on the disk"
+    return str(error)

@@ -222,8 +222,9 @@ class SessionWriter:
         """Return the transaction that this thread is in, or else a new one: to enter it once more
         takes as long as to add a row.
         """
-        is_within = getpid() == self._owner and self._is_within()
-        return self._explained("write") if is_within else self.transaction()
+        if getpid() == self._owner and self._is_within():
+            return self._explained("write")
+        return self.transaction()
 
     def _forget_texts(self) -> None:
         """Forget which texts are in the file: those of a transaction that failed are not."""
@@ -472,9 +473,10 @@ class SessionWriter:
         raw = shortened_text(body).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(raw, digest_size=16).digest()
         with self._within_transaction():
-            found = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,)).fetchone()
-            if found:
-                return int(found[0])
+            row_of_equal = self._db.execute("SELECT id FROM text WHERE digest=?", (digest,))
+            equal = row_of_equal.fetchone()
+            if equal:
+                return int(equal[0])
             packed = self._alike.packed(raw, like)
             row = (digest, len(raw), packed.body, packed.base)
             text_id = int(
@@ -486,11 +488,11 @@ class SessionWriter:
     def text_elsewhere(self, place: TextPlace) -> int:
         """Store where a text lies, and return its id, as ``text`` does (``elsewhere.py``)."""
         with self._within_transaction():
-            found = self._db.execute(
+            equal = self._db.execute(
                 "SELECT id FROM text WHERE digest=?", (place.stored_digest,)
             ).fetchone()
-            if found:
-                return int(found[0])
+            if equal:
+                return int(equal[0])
             row = (place.stored_digest, place.size, place.body, BASE)
             return int(
                 self._db.execute("INSERT INTO text VALUES (NULL, ?, ?, ?, ?)", row).lastrowid or 0
@@ -554,7 +556,9 @@ def _bounded_meta(key: str, value: object) -> object:
     """Return a value of ``meta`` with its texts shortened. The request is the user's own, and a
     capture is repeated from it: it is kept as it is.
     """
-    return value if key == "request" else bounded(value)
+    if key == "request":
+        return value
+    return bounded(value)
 
 
 def _abandon_in_child() -> None:

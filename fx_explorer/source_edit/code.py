@@ -68,7 +68,10 @@ def _check_depth(text: str) -> None:
     except (SyntaxError, ValueError, MemoryError) as error:
         raise RecursionError("no Python, or nested too deeply") from error
     for _ in range(DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        children: list[ast.AST] = []
+        for node in level:
+            children += ast.iter_child_nodes(node)
+        level = children
         if not level:
             return
     raise RecursionError("nested too deeply")
@@ -79,11 +82,15 @@ class Code:
         # The copy would keep a node that occurs twice from being taken for one. What was just
         # parsed has none, and is never changed.
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-        found = wrapper.resolve_many([PositionProvider, ParentNodeProvider])
+        metadata = wrapper.resolve_many([PositionProvider, ParentNodeProvider])
         self.text = text
         self.module = wrapper.module
-        self._ranges: dict[cst.CSTNode, CodeRange] = dict(found[PositionProvider])  # type: ignore[arg-type]
-        self._parents: dict[cst.CSTNode, cst.CSTNode] = dict(found[ParentNodeProvider])  # type: ignore[arg-type]
+        self._ranges: dict[cst.CSTNode, CodeRange] = dict(
+            metadata[PositionProvider]  # type: ignore[arg-type]
+        )
+        self._parents: dict[cst.CSTNode, cst.CSTNode] = dict(
+            metadata[ParentNodeProvider]  # type: ignore[arg-type]
+        )
         self._line_starts = [0]
         # Not splitlines(): form feeds and Unicode separators end no line of Python.
         for line in text.split("\n"):
@@ -98,8 +105,10 @@ class Code:
 
     def first_line(self, node: cst.CSTNode) -> int:
         """Return the first line, decorators included."""
-        decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
-        return min([self.lines(node)[0], *(self.lines(decorator)[0] for decorator in decorators)])
+        lines = [self.lines(node)[0]]
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            lines += [self.lines(decorator)[0] for decorator in node.decorators]
+        return min(lines)
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         where = self._ranges[node]
@@ -174,25 +183,25 @@ class Code:
         return None
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        return next(
-            (above for above in self.ancestors(node) if isinstance(above, cst.FunctionDef)), None
-        )
+        """Return the innermost function around the node; None where it is in none."""
+        for above in self.ancestors(node):
+            if isinstance(above, cst.FunctionDef):
+                return above
+        return None
 
     def top_statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the statement of the module that holds the node."""
-        *_, top = (
-            cstnode
-            for cstnode in (node, *self.ancestors(node))
-            if not isinstance(cstnode, cst.Module)
-        )
-        return top
+        around = (node, *self.ancestors(node))
+        return [above for above in around if not isinstance(above, cst.Module)][-1]
 
     def siblings(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """Return the lines of the block that the node, a line or a compound statement, is one
         of.
         """
         block = self.parent(node)
-        return block.body if isinstance(block, cst.IndentedBlock | cst.Module) else ()
+        if not isinstance(block, cst.IndentedBlock | cst.Module):
+            return ()
+        return block.body
 
     def line_of(self, statement: Statement) -> cst.CSTNode | None:
         """Return the line that is this statement in its block; None when it shares its line with
@@ -201,12 +210,9 @@ class Code:
         if isinstance(statement, cst.BaseCompoundStatement):
             return statement if self.siblings(statement) else None
         line = self.parent(statement)
-        alone = (
-            isinstance(line, cst.SimpleStatementLine)
-            and len(line.body) == 1
-            and self.siblings(line)
-        )
-        return line if alone else None
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            return None
+        return line if self.siblings(line) else None
 
     # names
 
@@ -229,8 +235,11 @@ class Code:
     @cached_property
     def imported_always(self) -> dict[str, str]:
         """Return what ``imported`` says, for imports at the level of the module only."""
-        lines = (line for line in self.module.body if isinstance(line, cst.SimpleStatementLine))
-        return self._names_imported(small for line in lines for small in line.body)
+        statements: list[cst.CSTNode] = []
+        for line in self.module.body:
+            if isinstance(line, cst.SimpleStatementLine):
+                statements += line.body
+        return self._names_imported(statements)
 
     def _names_imported(self, nodes: Iterable[cst.CSTNode]) -> dict[str, str]:
         """Return name in this file → what it was imported as, for the imports among these nodes."""
@@ -239,36 +248,33 @@ class Code:
             if isinstance(node, cst.Import):
                 for alias in node.names:
                     whole = get_full_name_for_node(alias.name) or ""
-                    names |= (
-                        {alias.evaluated_alias: whole}
-                        if alias.evaluated_alias
-                        else {whole.partition(".")[0]: whole.partition(".")[0]}
-                    )
+                    if alias.evaluated_alias:
+                        names[alias.evaluated_alias] = whole
+                    else:
+                        names[whole.partition(".")[0]] = whole.partition(".")[0]
             elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                module = "." * len(node.relative) + (
-                    get_full_name_for_node(node.module) or "" if node.module else ""
-                )
-                names |= {
-                    alias.evaluated_alias
-                    or alias.evaluated_name: f"{module}.{alias.evaluated_name}"
-                    for alias in node.names
-                }
+                module = "." * len(node.relative)
+                if node.module:
+                    module += get_full_name_for_node(node.module) or ""
+                for alias in node.names:
+                    name = alias.evaluated_alias or alias.evaluated_name
+                    names[name] = f"{module}.{alias.evaluated_name}"
         return names
 
     def find(self, node: cst.CSTNode, kind: type[NodeT]) -> list[NodeT]:
         """Return all of this kind in the node, outermost first, except what is in the body of a
         compound statement.
         """
-        found: list[NodeT] = []
-        self._find(node, kind, found)
-        return found
+        nodes: list[NodeT] = []
+        self._find(node, kind, nodes)
+        return nodes
 
-    def _find(self, node: cst.CSTNode, kind: type[NodeT], found: list[NodeT]) -> None:
+    def _find(self, node: cst.CSTNode, kind: type[NodeT], nodes: list[NodeT]) -> None:
         if isinstance(node, kind):
-            found.append(node)
+            nodes.append(node)
         for child in node.children:
             if not isinstance(child, cst.BaseSuite | cst.Else | cst.ExceptHandler | cst.Finally):
-                self._find(child, kind, found)
+                self._find(child, kind, nodes)
 
     def all(self, kind: type[NodeT]) -> list[NodeT]:
         return [node for node in self._ranges if isinstance(node, kind)]

@@ -46,23 +46,17 @@ def rewritten(code: Code, line: cst.CSTNode, text: str) -> Splice:
     """
     indent = code.indent(line)
     start, stop = _whole_lines(code, line)
-    return Splice(
-        start, stop, "".join(f"{indent}{one}\n" if one else "\n" for one in text.split("\n"))
-    )
+    lines = [f"{indent}{written}\n" if written else "\n" for written in text.split("\n")]
+    return Splice(start, stop, "".join(lines))
 
 
 def wrapped(code: Code, header: str, *lines: cst.CSTNode) -> list[Splice]:
     """Put statements that follow each other in a block one level deeper, under ``header``."""
     start = code.line_start(code.first_line(lines[0]))
-    above = Splice(start, start, f"{code.indent(lines[0])}{header}{code.newline}")
-    return [
-        above,
-        *(
-            splice
-            for line in lines
-            for splice in shifted(code, line, code.first_line(line), code.lines(line)[1])
-        ),
-    ]
+    splices = [Splice(start, start, f"{code.indent(lines[0])}{header}{code.newline}")]
+    for line in lines:
+        splices += shifted(code, line, code.first_line(line), code.lines(line)[1])
+    return splices
 
 
 def shifted(code: Code, node: cst.CSTNode, first: int, last: int) -> list[Splice]:
@@ -87,9 +81,9 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
     lines = []
     for line in range(first, last + 1):
         text = _text(code, line)
-        lines.append(
-            text if line in fixed or not text.startswith(inner) else outer + text[len(inner) :]
-        )
+        if line not in fixed and text.startswith(inner):
+            text = outer + text.removeprefix(inner)
+        lines.append(text)
     return "\n".join(lines) + "\n"
 
 
@@ -121,9 +115,9 @@ def imports(code: Code, *modules: str) -> list[Splice]:
 
 def imported_as(code: Code, module: str, name: str) -> list[Splice]:
     """Add ``import MODULE as NAME`` where that is missing."""
-    return _added_imports(
-        code, [f"import {module} as {name}"] if code.imported_always.get(name) != module else []
-    )
+    if code.imported_always.get(name) == module:
+        return _added_imports(code, [])
+    return _added_imports(code, [f"import {module} as {name}"])
 
 
 def _added_imports(code: Code, lines: list[str]) -> list[Splice]:
@@ -161,17 +155,16 @@ def _text(code: Code, line: int) -> str:
 
 
 def _lines_in_strings(code: Code, node: cst.CSTNode) -> set[int]:
-    strings = [
-        cstnode
-        for cstnode in _all_in(node)
-        if isinstance(cstnode, cst.SimpleString | cst.FormattedString)
-    ]
-    return {
-        line
-        for string in strings
-        for line in range(code.lines(string)[0] + 1, code.lines(string)[1] + 1)
-    }
+    lines: set[int] = set()
+    for inner in _all_in(node):
+        if isinstance(inner, cst.SimpleString | cst.FormattedString):
+            first, last = code.lines(inner)
+            lines.update(range(first + 1, last + 1))
+    return lines
 
 
 def _all_in(node: cst.CSTNode) -> list[cst.CSTNode]:
-    return [node, *(inner for child in node.children for inner in _all_in(child))]
+    nodes = [node]
+    for child in node.children:
+        nodes += _all_in(child)
+    return nodes

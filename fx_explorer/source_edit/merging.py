@@ -55,13 +55,13 @@ class MergedEdits:
             for hunk in _hunks(edit, title)
             if not any(hunk.is_as(other) for other in self._hunks)
         ]
-        clashes = (other for hunk in new for other in self._hunks if hunk.is_in_the_way_of(other))
-        clash = next(clashes, None)
-        if clash:
-            return (
-                f"edits line {clash.first + 1} as {clash.title!r} does: accept one, capture "
-                "again, and try the other"
-            )
+        for hunk in new:
+            for other in self._hunks:
+                if hunk.is_in_the_way_of(other):
+                    return (
+                        f"edits line {other.first + 1} as {other.title!r} does: accept one, "
+                        "capture again, and try the other"
+                    )
         try:
             # Each alone could be parsed. Together they may leave a block empty.
             cst.parse_module(self._with([*self._hunks, *new]))

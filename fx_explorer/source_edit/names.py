@@ -93,15 +93,12 @@ def read(node: cst.CSTNode) -> list[str]:
     """Return the names that the expression reads, each once, in order; not attributes, keywords,
     nor what it binds itself.
     """
-    bound = {
-        target
-        for one in walk(node)
-        if isinstance(one, cst.CompFor)
-        for target in bound_by(one.target)
-    }
-    for one in walk(node):
-        if isinstance(one, cst.Lambda):
-            bound |= {param.name.value for param in one.params.params}
+    bound: set[str] = set()
+    for inner in walk(node):
+        if isinstance(inner, cst.CompFor):
+            bound |= bound_by(inner.target)
+        if isinstance(inner, cst.Lambda):
+            bound |= {param.name.value for param in inner.params.params}
     return list(dict.fromkeys(name for name in _read(node) if name not in bound))
 
 
@@ -123,46 +120,55 @@ def bound_by(target: cst.CSTNode) -> set[str]:
     """Return the names that an assignment to ``target`` binds."""
     if isinstance(target, cst.Name):
         return {target.value}
+    names: set[str] = set()
     if isinstance(target, cst.Tuple | cst.List):
-        return {name for element in target.elements for name in bound_by(element.value)}
-    return set()
+        for element in target.elements:
+            names |= bound_by(element.value)
+    return names
 
 
 def locals_of(function: cst.FunctionDef) -> set[str]:
     """Return the parameters, and every name bound in the function's body."""
     names = set(parameters(function))
-    declared = {
-        item.name.value
-        for one in walk(function.body)
-        if isinstance(one, cst.Global)
-        for item in one.names
-    }
-    for one in walk(function.body):
-        names |= bound_by(one.target) if isinstance(one, cst.CompFor) else _bound_here(one)
+    declared: set[str] = set()
+    for inner in walk(function.body):
+        if isinstance(inner, cst.Global):
+            declared |= {item.name.value for item in inner.names}
+        if isinstance(inner, cst.CompFor):
+            names |= bound_by(inner.target)
+        else:
+            names |= _bound_here(inner)
     return names - declared
 
 
 def _bound_here(node: cst.CSTNode) -> set[str]:
+    """Return the names that this statement or expression itself binds."""
+    names: set[str] = set()
     if isinstance(node, cst.Assign):
-        return {name for target in node.targets for name in bound_by(target.target)}
+        for target in node.targets:
+            names |= bound_by(target.target)
+        return names
     if isinstance(node, cst.AugAssign | cst.AnnAssign | cst.For | cst.NamedExpr):
         return bound_by(node.target)
     if isinstance(node, cst.AsName):
         return bound_by(node.name)
     if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-        return {
-            alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in node.names
-        }
-    return {node.name.value} if isinstance(node, cst.FunctionDef | cst.ClassDef) else set()
+        for alias in node.names:
+            names.add(alias.evaluated_alias or alias.evaluated_name.partition(".")[0])
+        return names
+    if isinstance(node, cst.FunctionDef | cst.ClassDef):
+        return {node.name.value}
+    return names
 
 
 def bound_in(node: cst.CSTNode) -> list[str]:
     """Return the names that the statements inside bind, each once, in the order in which they first
     do.
     """
-    return list(
-        dict.fromkeys(name for cstnode in walk(node) for name in sorted(_bound_here(cstnode)))
-    )
+    names: dict[str, None] = {}
+    for inner in walk(node):
+        names |= dict.fromkeys(sorted(_bound_here(inner)))
+    return list(names)
 
 
 def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
@@ -171,14 +177,16 @@ def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
     """
     function = code.function(statement)
     first, last = code.lines(statement)
+    if function is None:
+        return set()
     around = code.around(statement, cst.For) or code.around(statement, cst.While)
     begin = code.lines(around)[0] if around else last
-    names = _names_read(function.body) if function else iter(())
-    return {
-        name.value
-        for name in names
-        if begin <= code.lines(name)[0] and not first <= code.lines(name)[0] <= last
-    }
+    names = set()
+    for name in _names_read(function.body):
+        line = code.lines(name)[0]
+        if line >= begin and not first <= line <= last:
+            names.add(name.value)
+    return names
 
 
 def locals_read(code: Code, expression: cst.CSTNode) -> list[str]:
@@ -195,12 +203,11 @@ def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
     function = code.function(expression)
     params = function.params.params if function else ()
     for param in params:
-        if (
-            param.name.value == name
-            and param.annotation
-            and isinstance(param.annotation.annotation, cst.Name)
-        ):
-            declared = param.annotation.annotation.value
+        if param.name.value != name or not param.annotation:
+            continue
+        annotation = param.annotation.annotation
+        if isinstance(annotation, cst.Name):
+            declared = annotation.value
             return declared if declared in ("int", "float", "bool", "str") else ""
     return ""
 
@@ -239,13 +246,11 @@ def bound_before(code: Code, statement: cst.CSTNode) -> set[str]:
     if function is None:
         return set()
     line = code.lines(statement)[0]
-    bound = {
-        name
-        for node in walk(function.body)
-        if _ends_before(code, node, line)
-        for name in _bound_here(node)
-    }
-    return bound | set(parameters(function))
+    bound = set(parameters(function))
+    for node in walk(function.body):
+        if _ends_before(code, node, line):
+            bound |= _bound_here(node)
+    return bound
 
 
 def _ends_before(code: Code, node: cst.CSTNode, line: int) -> bool:

@@ -39,7 +39,9 @@ def whole_statements(source: str, path: str, first: int, last: int) -> tuple[int
     code = code_of(source, path)
     function = _function(code, f"lines {first} to {last} of {path}", first, last)
     touched = _innermost(code, _statements(function.body), first, last)
-    return (code.first_line(touched[0]), code.lines(touched[-1])[1]) if touched else (first, last)
+    if not touched:
+        return first, last
+    return code.first_line(touched[0]), code.lines(touched[-1])[1]
 
 
 def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.CSTNode]:
@@ -53,12 +55,13 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
     touched = _innermost(code, _statements(function.body), first, last)
     if not touched:
         raise UsageError(f"{where} hold no statement: choose lines that compute something.")
-    cut = next((node for node in touched if not _holds(first, last, code, node)), None)
-    if cut:
-        raise UsageError(
-            f"{where} cut the statement on lines {code.first_line(cut)} to {code.lines(cut)[1]}. "
-            "Choose all its lines, or whole statements inside it."
-        )
+    for node in touched:
+        if not _holds(first, last, code, node):
+            begin, end = code.first_line(node), code.lines(node)[1]
+            raise UsageError(
+                f"{where} cut the statement on lines {begin} to {end}. "
+                "Choose all its lines, or whole statements inside it."
+            )
     return touched
 
 
@@ -89,9 +92,9 @@ def _innermost(
     touched = [node for node in block if _overlaps(code, node, first, last)]
     if len(touched) == 1 and not _holds(first, last, code, touched[0]):
         inner = [
-            one
-            for one in _blocks(touched[0])
-            if code.first_line(one[0]) <= last and first <= code.lines(one[-1])[1]
+            block
+            for block in _blocks(touched[0])
+            if code.first_line(block[0]) <= last and first <= code.lines(block[-1])[1]
         ]
         if len(inner) == 1 and code.first_line(inner[0][0]) <= first:
             return _innermost(code, inner[0], first, last)
@@ -104,17 +107,21 @@ def _blocks(statement: cst.CSTNode) -> list[Sequence[cst.CSTNode]]:
     """
     if isinstance(statement, cst.FunctionDef | cst.ClassDef):
         return []
-    found: list[Sequence[cst.CSTNode]] = []
+    blocks: list[Sequence[cst.CSTNode]] = []
     for child in statement.children:
         if isinstance(child, cst.BaseSuite):
-            found += [_statements(child)] if _statements(child) else []
+            statements = _statements(child)
+            if statements:
+                blocks.append(statements)
         elif isinstance(child, _Blocks):
-            found += _blocks(child)
-    return found
+            blocks += _blocks(child)
+    return blocks
 
 
 def _statements(body: cst.BaseSuite) -> Sequence[cst.CSTNode]:
-    return body.body if isinstance(body, cst.IndentedBlock) else ()
+    if not isinstance(body, cst.IndentedBlock):
+        return ()
+    return body.body
 
 
 def _overlaps(code: Code, node: cst.CSTNode, first: int, last: int) -> bool:

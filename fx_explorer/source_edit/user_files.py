@@ -40,7 +40,9 @@ def relative(path: str) -> Path:
     is.
     """
     file, here = Path(path), Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+    if not file.is_relative_to(here):
+        return file
+    return file.relative_to(here)
 
 
 # splitlines() would split at form feeds and Unicode separators, too, which end no line of Python.
@@ -104,11 +106,16 @@ def first_changed_line(path: str, captured: str) -> int:
     if now == then:
         return 0
     pairs = zip(then.split("\n"), now.split("\n"), strict=False)
-    return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 1)
+    for number, (before, after) in enumerate(pairs, 1):
+        if before != after:
+            return number
+    return 1
 
 
 def _ended(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"
+    if not text or text.endswith("\n"):
+        return text
+    return f"{text}\n"
 
 
 MOST_FILES = 300
@@ -155,7 +162,12 @@ class FilesNow:
         among them: a session may come from another machine, and some editors take a file away for a
         moment.
         """
-        return tuple(ChangedFile(file, line) for file in self.files if (line := self._line(file)))
+        changed = []
+        for file in self.files:
+            line = self._line(file)
+            if line:
+                changed.append(ChangedFile(file, line))
+        return tuple(changed)
 
     def _line(self, file: CapturedFile) -> int:
         try:

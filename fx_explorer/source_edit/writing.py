@@ -84,7 +84,8 @@ def _with_ends(edit: FileEdit, now: SourceOnDisk) -> list[str]:
     """Return the lines with their ends. Lines that stay keep the ends they have; a new one ends as
     the line before it does, the last one as the last one did.
     """
-    before, after = (text.removesuffix("\n").split("\n") for text in (edit.before, edit.after))
+    before = edit.before.removesuffix("\n").split("\n")
+    after = edit.after.removesuffix("\n").split("\n")
     end = next(filter(None, map(_end_of, now.lines)), "\n")
     lines: list[str] = []
     for kind, first, last, new_first, new_last in changed_lines(before, after):
@@ -190,7 +191,8 @@ def _back_up(content: NewContent) -> Path:
     """
     number = 1
     while True:
-        backup = content.file.with_name(f"{content.file.name}.orig{number if number > 1 else ''}")
+        suffix = str(number) if number > 1 else ""
+        backup = content.file.with_name(f"{content.file.name}.orig{suffix}")
         try:
             descriptor = os.open(backup, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
             break
@@ -199,9 +201,8 @@ def _back_up(content: NewContent) -> Path:
     try:
         _fill(descriptor, content.before)
         shutil.copystat(content.file, backup)
-        os.fchmod(
-            descriptor, os.fstat(descriptor).st_mode & 0o777
-        )  # a copy belongs to us: not setuid as the other's file was
+        # A copy belongs to us: not setuid as the other's file was.
+        os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o777)
     except BaseException:
         backup.unlink()
         raise

@@ -272,7 +272,9 @@ class Stages:
 
     def view(self, stage: StageName, variant: str = "") -> StageView:
         """Any stage again, of all compilations or of one variant (``0/0~1``)."""
-        return self._view(stage, self._row(variant)) if variant else self._view(stage)
+        if not variant:
+            return self._view(stage)
+        return self._view(stage, self._row(variant))
 
     def overview(self) -> str:
         """Tell what happened, in plain words: the first screen of the app."""
@@ -290,15 +292,11 @@ class Stages:
         _check_gate(stage)
         kept = self._stepper.kept_of(variant)
         chosen = kept.variant(variant) or kept.variants[0]
-        found = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
-        if found is None:
-            raise UsageError(
-                f"[{chosen.row.name}] has no {direction} graph of {GATE_WORDS[stage]}".replace(
-                    "  ", " "
-                )
-                + "."
-            )
-        return snapshot(found)
+        graph = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
+        if graph is None:
+            noun = f"{direction} graph" if direction else "graph"
+            raise UsageError(f"[{chosen.row.name}] has no {noun} of {GATE_WORDS[stage]}.")
+        return snapshot(graph)
 
     def close(self) -> None:
         """Complete the session, one plain file. Nothing can be compiled afterwards; what was
@@ -352,7 +350,8 @@ class Stages:
         )
         if is_past:
             raise UsageError(
-                f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in another variant.'
+                f'The graphs are past {GATE_WORDS[gate]}: use again("{gate}", …) to {what} in '
+                "another variant."
             )
 
     def _view(self, stage: StageName, *variants: Compilation) -> StageView:
@@ -399,14 +398,15 @@ class Stages:
 
     def describe(self, target: Target, train: bool) -> None:
         parameters = sum(p.numel() for p in target.parameters())
-        told = {
+        described = {
             "name": target.name,
             "kind": target.kind,
             "file": "",
             "object": target.name,
             "train": train,
+            "parameters": parameters,
         }
-        self._writer.set_meta("target", {**told, "parameters": parameters})
+        self._writer.set_meta("target", described)
 
 
 def _check_gate(gate: str, allowed: Collection[Gate] = GATES) -> None:
@@ -428,6 +428,8 @@ def _graph_at(variant: Variant, key: Key) -> torch.fx.GraphModule | None:
     gate, direction = key
     if gate == "partition":
         parts = variant.kept.get(("partition", ""))
-        return None if parts is None else parts[0 if direction != "backward" else 1]
-    found = variant.kept.get(key if gate == "post_grad" else (gate, ""))
-    return found[0] if isinstance(found, tuple) else found
+        if parts is None:
+            return None
+        return parts[1] if direction == "backward" else parts[0]
+    graph = variant.kept.get(key if gate == "post_grad" else (gate, ""))
+    return graph[0] if isinstance(graph, tuple) else graph

@@ -49,7 +49,9 @@ class Shown:
     @property
     def nodes(self) -> list[model.Node]:
         """The nodes in the order of the graph; empty for a text."""
-        return rows_of(self.reader, self.document) if self.document.kind == "graph" else []
+        if self.document.kind != "graph":
+            return []
+        return rows_of(self.reader, self.document)
 
     @property
     def text(self) -> str:
@@ -74,21 +76,20 @@ class StageView:
         """Graphs and texts in the order of the stages, those a variant shares with the one it set
         out from included.
         """
-        return [
-            Shown(self.reader, document)
-            for variant in self.variants
-            for document in documents_of_variant(self.reader, variant)
-            if document.stage in _SHOWN[self.stage]
-        ]
+        documents: list[Document] = []
+        for variant in self.variants:
+            documents += documents_of_variant(self.reader, variant)
+        of_stage = [document for document in documents if document.stage in _SHOWN[self.stage]]
+        return [Shown(self.reader, document) for document in of_stage]
 
     @property
     def graphs(self) -> list[Shown]:
-        return [one for one in self.shown if one.document.kind == "graph"]
+        return [shown for shown in self.shown if shown.document.kind == "graph"]
 
     @property
     def texts(self) -> list[Shown]:
         """Bytecode, guard tree, IR, output code, kernels."""
-        return [one for one in self.shown if one.document.kind == "artifact"]
+        return [shown for shown in self.shown if shown.document.kind == "artifact"]
 
     @property
     def graph_breaks(self) -> list[DistinctBreak]:
@@ -97,45 +98,51 @@ class StageView:
 
     @property
     def guards(self) -> list[model.Guard]:
-        return [guard for variant in self.variants for guard in guards_of(self.reader, variant.id)]
+        guards: list[model.Guard] = []
+        for variant in self.variants:
+            guards += guards_of(self.reader, variant.id)
+        return guards
 
     @property
     def saved_tensors(self) -> list[model.SavedTensor]:
         """What the forward keeps for the backward."""
-        saving = [saving_variant(self.reader, variant).id for variant in self.variants]
-        return [
-            row
-            for variant in saving
-            for row in self.reader.rows(model.SavedTensor, compilation=variant)
-        ]
+        saved: list[model.SavedTensor] = []
+        for variant in self.variants:
+            saving = saving_variant(self.reader, variant).id
+            saved += self.reader.rows(model.SavedTensor, compilation=saving)
+        return saved
 
     @property
     def kernels(self) -> list[model.Kernel]:
-        return [
-            kernel
-            for variant in self.variants
-            for kernel in kernels_of_variant(self.reader, variant)
-        ]
+        kernels: list[model.Kernel] = []
+        for variant in self.variants:
+            kernels += kernels_of_variant(self.reader, variant)
+        return kernels
 
     @property
     def missing(self) -> dict[str, str]:
         """Compilation or variant → why it has nothing of this stage."""
-        made = {one.variant for one in self.shown}
-        return {
-            variant.name: self._why_missing(variant)
-            for variant in self.variants
-            if variant.name not in made and not variant.variant_of
-        }
+        made = {shown.variant for shown in self.shown}
+        missing = {}
+        for variant in self.variants:
+            if variant.name not in made and not variant.variant_of:
+                missing[variant.name] = self._why_missing(variant)
+        return missing
 
     def _why_missing(self, variant: model.Compilation) -> str:
+        if variant.error:
+            return variant.error
         reasons = variant.missing_stages or {}
         stages = reversed(_SHOWN[self.stage]) if self.stage != "dynamo" else iter(reasons)
-        return variant.error or next(
-            (reasons[stage] for stage in stages if stage in reasons), "it made none"
-        )
+        for stage in stages:
+            if stage in reasons:
+                return reasons[stage]
+        return "it made none"
 
     def __str__(self) -> str:
-        lines = [f"[{one.variant}] {one.title:<32} {_size(one.document)}" for one in self.shown]
+        lines = [
+            f"[{shown.variant}] {shown.title:<32} {_size(shown.document)}" for shown in self.shown
+        ]
         lines += [f"[{name}] nothing: {reason}" for name, reason in self.missing.items()]
         if self.stage == "dynamo":
             lines += _breaks_in_words(self.graph_breaks)
@@ -143,7 +150,8 @@ class StageView:
 
 
 def _size(document: Document) -> str:
-    return counted(document.line_count, "node" if document.kind == "graph" else "line")
+    noun = "node" if document.kind == "graph" else "line"
+    return counted(document.line_count, noun)
 
 
 def _breaks_in_words(breaks: Sequence[DistinctBreak]) -> list[str]:

@@ -64,9 +64,10 @@ def parse_cache_record(name: str, text: str) -> CacheRecord | None:
     if named is None or not isinstance(content, dict):
         return None
     lines = content.get("components")
+    outcome = named["outcome"]
     return CacheRecord(
         "fx_graph" if named["cache"] == "fx_graph" else "aotautograd",
-        "hit" if named["outcome"] == "hit" else "miss" if named["outcome"] == "miss" else "bypass",
+        "hit" if outcome == "hit" else "miss" if outcome == "miss" else "bypass",
         str(content.get("key") or ""),
         tuple(_components(lines if isinstance(lines, list) else [])),
         " ".join(str(content.get("cache_bypass_reason") or "").split()),
@@ -75,9 +76,15 @@ def parse_cache_record(name: str, text: str) -> CacheRecord | None:
 
 
 def _components(lines: list[object]) -> list[Component]:
-    found = (_COMPONENT.match(str(line)) for line in lines)
-    return [Component(match["name"], match["hash"], match["value"]) for match in found if match]
+    components = []
+    for line in lines:
+        match = _COMPONENT.match(str(line))
+        if match:
+            components.append(Component(match["name"], match["hash"], match["value"]))
+    return components
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    if not isinstance(value, int | float):
+        return 0.0
+    return float(value)

@@ -83,29 +83,26 @@ def _lines(text: str) -> Iterator[PrintedCheck]:
         depth, kind, rest = len(match["depth"]) // 2, match["kind"], match["rest"] or ""
         while reached and reached[-1][0] >= depth:
             reached.pop()
-        said = bounded(rest)
-        source, value_type = _SOURCE.search(said), _TYPE.search(said)
+        about = bounded(rest)
+        source, value_type = _SOURCE.search(about), _TYPE.search(about)
         if "Manager" in kind:
-            reached.append(
-                (
-                    depth,
-                    source["source"] if source else "",
-                    value_type["type"] if value_type else "",
-                )
-            )
+            reached_source = source["source"] if source else ""
+            reached_type = value_type["type"] if value_type else ""
+            reached.append((depth, reached_source, reached_type))
             continue
-        if not rest:  # a check on several values is told at the first, and named at the others
+        if not rest:  # a check on several values stands at the first, and is named at the others
             continue
         _, looked_at, of_type = reached[-1] if reached else (0, "", "")
+        if looked_at in ("", "L", "G"):
+            looked_at = of_type = ""
         code, _, note = rest.partition("  # ")
-        is_of_value = looked_at not in ("", "L", "G")
+        if kind.endswith("_MATCH") and kind != "TENSOR_MATCH":
+            code = _CHECK_TYPE.sub("", code)
         yield PrintedCheck(
             kind,
-            looked_at if is_of_value else "",
-            of_type if is_of_value else "",
-            _CHECK_TYPE.sub("", code).strip()
-            if kind.endswith("_MATCH") and kind != "TENSOR_MATCH"
-            else code.strip(),
+            looked_at,
+            of_type,
+            code.strip(),
             note.strip(),
             is_of_sizes=kind == "SYMBOLIC_SHAPE_GUARD" or depth == 0,
         )
@@ -116,7 +113,9 @@ def latency_us(text: str) -> float | None:
     not say.
     """
     match = _LATENCY.search(text)
-    return float(match["microseconds"]) if match else None
+    if not match:
+        return None
+    return float(match["microseconds"])
 
 
 def origin_of(check: PrintedCheck) -> Origin:

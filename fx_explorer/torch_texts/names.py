@@ -35,15 +35,17 @@ analysis counts time once.
 VIEWS = frozenset(
     f"aten.{name}"
     for name in (
-        "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "alias", "as_strided", "chunk", "detach", "diagonal", "expand",
-        "imag", "lift_fresh", "lift_fresh_copy", "movedim", "narrow", "permute", "real", "reshape", "select", "slice", "split",
-        "split_with_sizes", "squeeze", "t", "tensor_split", "transpose", "unbind", "unfold", "unsafe_chunk", "unsafe_split",
-        "unsqueeze", "view", "view_as_complex", "view_as_real",
+        "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "alias", "as_strided", "chunk",
+        "detach", "diagonal", "expand", "imag", "lift_fresh", "lift_fresh_copy", "movedim",
+        "narrow", "permute", "real", "reshape", "select", "slice", "split", "split_with_sizes",
+        "squeeze", "t", "tensor_split", "transpose", "unbind", "unfold", "unsafe_chunk",
+        "unsafe_split", "unsqueeze", "view", "view_as_complex", "view_as_real",
     )
 )  # fmt: skip
 
 _NOT_COMPUTING = re.compile(
-    r"^(aten\.(sym_|_assert|_local_scalar)|prims\.(inductor_force|_make_token|_sink_tokens|broadcast_in_dim)|math\.|torch\.sym_"
+    r"^(aten\.(sym_|_assert|_local_scalar)"
+    r"|prims\.(inductor_force|_make_token|_sink_tokens|broadcast_in_dim)|math\.|torch\.sym_"
     r"|aten\.(new_)?empty(_like|_strided|_permuted)?\.|operator\.getitem$)"
 )
 

@@ -84,7 +84,8 @@ _RUNS = re.compile(r"^\s*(?:\w+ = )?(?P<name>\w+)(?:\.run)?\(")
 
 _LIBRARY = re.compile(
     r"^\s*(?:[\w,][\w, ]* = )?"
-    r"(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
+    r"(?P<name>extern_kernels\.\w+|torch\.ops\.(?!inductor\.)\w+\.\w+(?:\.\w+)?"
+    r"|aten\.\w+(?:\.\w+)?|_quantized\.\w+)\("
 )
 
 
@@ -96,7 +97,9 @@ def direction_of(code: str) -> Direction:
         "backward": "backward",
         "inference": "inference",
     }
-    return directions[match["direction"]] if match else ""
+    if not match:
+        return ""
+    return directions[match["direction"]]
 
 
 def read_kernels(code: str) -> list[PrintedKernel]:
@@ -113,9 +116,11 @@ def read_kernels(code: str) -> list[PrintedKernel]:
         if number in inside:
             continue
         handles, named = HANDLES.match(line), _SOURCES.match(line)
+        if handles:
+            handle = handles["handles"].strip()
+        if named:
+            sources = tuple(filter(None, named["names"].split(", ")))
         if handles or named:
-            handle = handles["handles"].strip() if handles else handle
-            sources = tuple(filter(None, named["names"].split(", "))) if named else sources
             continue
         library, runs = _LIBRARY.match(line), _RUNS.match(line)
         if library:
@@ -128,7 +133,7 @@ def read_kernels(code: str) -> list[PrintedKernel]:
                 called.append(kernel)
             kernel.calls.append(PrintedCall(number, handle, sources))
             handle, sources = "", ()
-    return [*called, *(kernel for kernel in generated.values() if not kernel.calls)]
+    return called + [kernel for kernel in generated.values() if not kernel.calls]
 
 
 def _generated(lines: list[str]) -> Iterator[PrintedKernel]:
@@ -169,7 +174,8 @@ _BEGINS_aot_wrapper = "::run_impl("
 _ENDS = "// AOTInductorModel::run_impl"
 
 _CALL = re.compile(
-    r"\b(?:call_(?P<triton>triton_\w+)|(?P<cpp>cpp_\w+)|(?P<library>aoti_torch_(?:cpu|cuda|xpu|mps|mkldnn)_\w+))\("
+    r"\b(?:call_(?P<triton>triton_\w+)|(?P<cpp>cpp_\w+)"
+    r"|(?P<library>aoti_torch_(?:cpu|cuda|xpu|mps|mkldnn)_\w+))\("
 )
 
 _TRITON = re.compile(r"^ *async_compile\.triton\('(?P<name>\w+)', '''$")
@@ -208,9 +214,8 @@ def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
             continue
         name = match["triton"] or match["cpp"]
         if name not in called:
-            called[name] = sources.get(name) or PrintedKernel(
-                name, "triton" if match["triton"] else "cpp", 0
-            )
+            language: KernelLanguage = "triton" if match["triton"] else "cpp"
+            called[name] = sources.get(name) or PrintedKernel(name, language, 0)
         called[name].calls.append(call)
     return list(called.values())
 
@@ -219,14 +224,15 @@ def _triton_kernels(wrapper: str) -> Iterator[PrintedKernel]:
     lines = wrapper.split("\n")
     for at, line in enumerate(lines):
         begins = _TRITON.match(line)
-        if begins:
-            indent = line[: len(line) - len(line.lstrip())]
-            ends = next(
-                (i for i in range(at + 1, len(lines)) if lines[i].startswith(f"{indent}'''")),
-                len(lines),
-            )
-            source = "\n".join(one.removeprefix(indent) for one in lines[at + 1 : ends])
-            yield PrintedKernel(begins["name"], "triton", at + 2, source + "\n")
+        if not begins:
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        source = ""
+        for following in lines[at + 1 :]:
+            if following.startswith(f"{indent}'''"):
+                break
+            source += following.removeprefix(indent) + "\n"
+        yield PrintedKernel(begins["name"], "triton", at + 2, source or "\n")
 
 
 def _cpp_kernels(kernels: str) -> Iterator[PrintedKernel]:

@@ -69,7 +69,8 @@ _IN_PLACE = re.compile(
 _STORED = re.compile(r"(?P<taken>\w+)\[(?P<index>.*?)\] = (?P<value>.*)", re.S)
 
 _IN_PLACE_NAMES = {
-    "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod", "**": "ipow", "@": "imatmul",
+    "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod",
+    "**": "ipow", "@": "imatmul",
     "&": "iand", "|": "ior", "^": "ixor", "<<": "ilshift", ">>": "irshift",
 }  # fmt: skip
 
@@ -111,7 +112,8 @@ class _Reader:
         graph = PrintedGraph(name)
         while self._open and self._open[-1][0] >= indent:
             self._open.pop()
-        (self._open[-1][1].children if self._open else self._outermost).append(graph)
+        siblings = self._open[-1][1].children if self._open else self._outermost
+        siblings.append(graph)
         self._open.append((indent, graph))
         self._known, self._frame = {}, None
 
@@ -176,9 +178,8 @@ class _Reader:
         )
 
     def _statement(self, graph: PrintedGraph, line: str) -> None:
-        statements = [
-            part for part in _without_comment(line).split(";  ") if not _DELETION.fullmatch(part)
-        ]
+        parts = _without_comment(line).split(";  ")
+        statements = [part for part in parts if not _DELETION.fullmatch(part)]
         if statements and _ALL_DECLARED.fullmatch(statements[0]):
             for declared in _DECLARED.finditer(statements[0]):
                 self._declare(graph, declared["name"], declared["annotation"])
@@ -189,9 +190,10 @@ class _Reader:
 
     def _declare(self, graph: PrintedGraph, name: str, annotation: str) -> None:
         """Add an input of a joint graph, in the place of the groups that its header names."""
-        if all(
+        are_of_header = all(
             node.op == "placeholder" and not node.dtype and not node.value for node in graph.nodes
-        ):
+        )
+        if are_of_header:
             graph.nodes.clear()
             self._known.clear()
         self._add_input(graph, name, annotation)
@@ -288,6 +290,6 @@ def _without_comment(line: str) -> str:
 
 
 def _depth(text: str) -> int:
-    return sum(text.count(bracket) for bracket in "([{") - sum(
-        text.count(bracket) for bracket in ")]}"
-    )
+    opened = sum(text.count(bracket) for bracket in "([{")
+    closed = sum(text.count(bracket) for bracket in ")]}")
+    return opened - closed

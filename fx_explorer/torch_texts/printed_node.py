@@ -65,7 +65,9 @@ def value_of(annotation: str) -> Value:
 
 
 def _sizes(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if not text.strip():
+        return ()
+    return tuple(part.strip() for part in text.split(","))
 
 
 class Operation(NamedTuple):
@@ -160,7 +162,8 @@ def _call(function: ast.expr, arguments: str, known: dict[str, int]) -> Operatio
     if root == "self":
         return Operation("call_module", rest, arguments)
     if root in known and rest:
-        return Operation("call_method", rest, f"{root}, {arguments}" if arguments else root)
+        with_self = f"{root}, {arguments}" if arguments else root
+        return Operation("call_method", rest, with_self)
     return Operation("call_function", path, arguments)
 
 

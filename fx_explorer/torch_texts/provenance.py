@@ -37,7 +37,9 @@ class KernelOrigin:
     @property
     def handle(self) -> str:
         """Return it as torch names it in the code: ``cpp_fused_relu_0:2``."""
-        return f"{self.name}:{self.call}" if self.call else self.name
+        if not self.call:
+            return self.name
+        return f"{self.name}:{self.call}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,48 +58,49 @@ class Provenance:
 def read_provenance(text: str) -> Provenance:
     """Read either table. Raises ValueError for what is none."""
     try:
-        found = json.loads(text)
+        table = json.loads(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if not isinstance(found, dict):
+    if not isinstance(table, dict):
         raise ValueError("it is no table of kernels")
-    if "cppCodeToPost" in found or "postToPre" in found or "preToPost" in found:
-        return _of_mappings(found)
-    return _of_information(found)
+    if "cppCodeToPost" in table or "postToPre" in table or "preToPost" in table:
+        return _of_mappings(table)
+    return _of_information(table)
 
 
-def _of_information(found: Mapping[str, Any]) -> Provenance:
-    whole = {
-        name: value
-        for name, value in found.items()
-        if isinstance(value, dict) and "post_grad_nodes" in value
-    }
+def _of_information(table: Mapping[str, Any]) -> Provenance:
     kernels = []
-    for handle, value in whole.items():
-        stacks = tuple(parse_stack(f"  {one}\n") for one in _names(value.get("stack_traces")))
-        kernels.append(
-            _origin(
-                handle,
-                _names(value["post_grad_nodes"]),
-                _names(value.get("pre_grad_nodes")),
-                stacks,
-            )
+    for handle, value in table.items():
+        if not isinstance(value, dict) or "post_grad_nodes" not in value:
+            continue
+        texts = _names(value.get("stack_traces"))
+        kernel = _origin(
+            handle,
+            _names(value["post_grad_nodes"]),
+            _names(value.get("pre_grad_nodes")),
+            tuple(parse_stack(f"  {text}\n") for text in texts),
         )
-    if found and not kernels:
+        kernels.append(kernel)
+    if table and not kernels:
         raise ValueError("it is no table of kernels")
-    return Provenance(tuple(kernels), left_out=len(found) - len(whole))
+    return Provenance(tuple(kernels), left_out=len(table) - len(kernels))
 
 
-def _of_mappings(found: Mapping[str, Any]) -> Provenance:
-    computed, made_of, given = (
-        _table(found.get(key)) for key in ("cppCodeToPost", "postToPre", "preToPost")
-    )
+def _of_mappings(table: Mapping[str, Any]) -> Provenance:
+    computed = _table(table.get("cppCodeToPost"))
+    made_of = _table(table.get("postToPre"))
+    given = _table(table.get("preToPost"))
     kernels = []
+    known: set[str] = set()
     for handle, nodes in computed.items():
-        before = dict.fromkeys(one for node in nodes for one in made_of.get(node, ()))
+        before: dict[str, None] = {}
+        for node in nodes:
+            before |= dict.fromkeys(made_of.get(node, ()))
         kernels.append(_origin(handle, nodes, tuple(before), ()))
-    known = {node for nodes in computed.values() for node in nodes}
-    every = dict.fromkeys([*made_of, *(node for nodes in given.values() for node in nodes)])
+        known.update(nodes)
+    every = dict.fromkeys(made_of)
+    for nodes in given.values():
+        every |= dict.fromkeys(nodes)
     return Provenance(tuple(kernels), tuple(node for node in every if node not in known))
 
 
@@ -108,20 +111,22 @@ def _origin(
     stacks: tuple[tuple[Frame, ...], ...],
 ) -> KernelOrigin:
     name, _, call = handle.rpartition(":")
-    is_numbered = bool(name) and call.isdecimal() and len(call) < 10
+    number = 0
+    if name and call.isdecimal() and len(call) < 10:
+        number = int(call)
+    else:
+        name = handle
     distinct = tuple(dict.fromkeys(stack for stack in stacks if stack))
-    return KernelOrigin(
-        name if is_numbered else handle,
-        int(call) if is_numbered else 0,
-        computes,
-        made_of,
-        distinct,
-    )
+    return KernelOrigin(name, number, computes, made_of, distinct)
 
 
 def _table(value: Any) -> dict[str, tuple[str, ...]]:
-    return {key: _names(names) for key, names in value.items()} if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return {key: _names(names) for key, names in value.items()}
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    return tuple(str(one) for one in value) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(str(name) for name in value)

@@ -25,7 +25,8 @@ from fx_explorer.model import STAGES, Frame, Stage
 from fx_explorer.torch_texts import LONGEST_LINE, bounded
 
 _FRAME = re.compile(
-    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>.+)\n(?:(?P<code> {4,}(?! *File ").*)\n?)?',
+    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>.+)\n'
+    r'(?:(?P<code> {4,}(?! *File ").*)\n?)?',
     re.M,
 )
 
@@ -44,7 +45,8 @@ _PLACE = re.compile(
 """In brackets TORCH_LOGS says that it printed the user's stack before, for the same break."""
 
 _BACKEND = re.compile(
-    r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n=+ TorchDynamo Stack Trace =+\n"
+    r"^WON'T CONVERT (?P<function>\S+) (?P<file>.+) line (?P<line>\d+)\n"
+    r"=+ TorchDynamo Stack Trace =+\n"
 )
 """The record of a backend's exception that becomes a graph break (exc.py,
 ``unimplemented_with_warning``).
@@ -56,7 +58,8 @@ _REASON = re.compile(
     re.M | re.S,
 )
 _EXPLANATION = re.compile(
-    r"^[^\S\n]*Explanation: (?P<text>.*?)(?=^[^\S\n]*(?:Explanation|Hint):|^[^\S\n]*Developer debug context:|\n\n)",
+    r"^[^\S\n]*Explanation: (?P<text>.*?)"
+    r"(?=^[^\S\n]*(?:Explanation|Hint):|^[^\S\n]*Developer debug context:|\n\n)",
     re.M | re.S,
 )
 _HINT = re.compile(
@@ -64,7 +67,8 @@ _HINT = re.compile(
     re.M | re.S,
 )
 _USER_STACK = re.compile(
-    r"^(?:User code traceback|The graph break occurred in the following user code):\n(?P<stack>.*?)(?=^Traceback|\Z)",
+    r"^(?:User code traceback|The graph break occurred in the following user code):\n"
+    r"(?P<stack>.*?)(?=^Traceback|\Z)",
     re.M | re.S,
 )
 _FROM_USER_CODE = re.compile(r"^from user code:\n(?P<stack>.*)", re.M | re.S)
@@ -112,10 +116,11 @@ def parse_break(report: str) -> BreakReport:
     number = _REGISTRY_ID.search(report)
     stack = _USER_STACK.search(report) or _FROM_USER_CODE.search(report)
     frames = parse_stack(stack["stack"]) if stack else ()
+    file, line = "", 0
     if place:
         file, line = place["file"], int(place["line"])
-    else:
-        file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
+    elif frames:
+        file, line = frames[-1].file, frames[-1].line
     explanation = _EXPLANATION.search(report)
     return BreakReport(
         registry_id=f"GB{int(number[1]):04d}" if number else "",
@@ -135,9 +140,8 @@ def _backend_report(report: str, match: re.Match[str]) -> BreakReport:
     user's stack where torch has one; the graph is the whole function.
     """
     trace, _, below = report[match.end() :].partition("\n==========")
-    error = next(
-        (line for line in reversed(trace.splitlines()) if line.strip()), "unknown reason"
-    ).strip()
+    lines = [line for line in trace.splitlines() if line.strip()]
+    error = lines[-1].strip() if lines else "unknown reason"
     explanation = f"The backend raised {error}"
     return BreakReport(
         _BACKEND_ID,
@@ -209,7 +213,9 @@ def what_failed(reason: str) -> str:
     of a function.
     """
     match = _ABOUT.match(bounded(reason))
-    return match["about"] if match else reason
+    if not match:
+        return reason
+    return match["about"]
 
 
 _FRAME_failure = re.compile(

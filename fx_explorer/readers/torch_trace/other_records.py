@@ -231,16 +231,17 @@ class VllmRecords:
             return
         last = pieces.compiles[-1]
         last.end_s = record.seconds
-        name, _, said = record.name.rpartition("_cache_")
-        if name in ("fx_graph", "aotautograd") and said in _CACHE_WORDS and last.cache != "hit":
-            last.cache = said
+        name, _, outcome = record.name.rpartition("_cache_")
+        if name in ("fx_graph", "aotautograd") and outcome in _CACHE_WORDS and last.cache != "hit":
+            last.cache = outcome
 
     def _start(self, record: Record, pieces: _Pieces) -> None:
         content = json.loads(record.payload)
         piece = str(content.get("submod_name") or f"submod_{content.get('piecewise_index')}")
         first, last = content.get("compile_range_start"), content.get("compile_range_end")
         tokens = f"{first}" if content.get("is_single_size") else f"{first} to {last}"
-        tokens += ", captured as a CUDA graph" if content.get("is_cudagraph_capture_size") else ""
+        if content.get("is_cudagraph_capture_size"):
+            tokens += ", captured as a CUDA graph"
         if pieces.compiles:
             pieces.compiles[-1].end_s = max(pieces.compiles[-1].end_s, record.seconds)
         pieces.compiles.append(_Compile(piece, tokens, record.seconds))
@@ -275,14 +276,11 @@ def _summary(pieces: _Pieces) -> list[str]:
             "different. It compiles "
             f"{len(compiled)}, and runs the others as they are.",
             "",
-            *(_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()),
-            "",
         ]
+        lines += [_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()]
+        lines.append("")
     if pieces.compiles:
-        spent = sum(
-            max(0.0, compile_record.end_s - compile_record.start_s)
-            for compile_record in pieces.compiles
-        )
+        spent = sum(map(_seconds_of, pieces.compiles))
         hits = sum(compile_record.cache == "hit" for compile_record in pieces.compiles)
         lines += [
             (
@@ -290,22 +288,28 @@ def _summary(pieces: _Pieces) -> list[str]:
                 "answered by the cache."
             ),
             "",
-            *(_compile_line(compile_record) for compile_record in pieces.compiles),
         ]
+        lines += [_compile_line(compile_record) for compile_record in pieces.compiles]
     return lines
+
+
+def _seconds_of(compile_record: _Compile) -> float:
+    return max(0.0, compile_record.end_s - compile_record.start_s)
 
 
 def _compile_line(compile_record: _Compile) -> str:
     cache = _CACHE_WORDS.get(compile_record.cache, "the log does not say what the cache did")
     return (
-        f"{compile_record.piece:<12} tokens {compile_record.tokens:<40} {max(0.0, compile_record.end_s - compile_record.start_s):8.2f} s  "
+        f"{compile_record.piece:<12} tokens {compile_record.tokens:<40} "
+        f"{_seconds_of(compile_record):8.2f} s  "
         f" {cache}"
     )
 
 
 def _equal_line(names: list[str], operations: int) -> str:
-    what = f"{operations} operation{'' if operations == 1 else 's'}"
-    return f"{', '.join(names)}: {what}{', equal' if len(names) > 1 else ''}"
+    noun = "operation" if operations == 1 else "operations"
+    equal = ", equal" if len(names) > 1 else ""
+    return f"{', '.join(names)}: {operations} {noun}{equal}"
 
 
 def _shape(graph: PrintedGraph) -> str:
@@ -313,14 +317,9 @@ def _shape(graph: PrintedGraph) -> str:
     not count.
     """
     number = {node.name: i for i, node in enumerate(graph.nodes)}
-    told: list[Any] = [
-        (
-            node.op,
-            "" if node.op == "placeholder" else node.target,
-            node.dtype,
-            node.shape,
-            [number[name] for name in node.inputs],
-        )
-        for node in graph.nodes
-    ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    computed: list[Any] = []
+    for node in graph.nodes:
+        target = "" if node.op == "placeholder" else node.target
+        inputs = [number[name] for name in node.inputs]
+        computed.append((node.op, target, node.dtype, node.shape, inputs))
+    return hashlib.sha256(json.dumps(computed).encode()).hexdigest()

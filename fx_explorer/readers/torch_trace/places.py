@@ -15,7 +15,8 @@ from fx_explorer.session import SessionWriter
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*)/|^<frozen")
 
 _TORCH = re.compile(
-    r"(?:site-packages|dist-packages)/torch/|(?:^|/)torch/(?:__init__\.py|_\w+\.py|_dynamo|_inductor|_functorch|_export|export|"
+    r"(?:site-packages|dist-packages)/torch/"
+    r"|(?:^|/)torch/(?:__init__\.py|_\w+\.py|_dynamo|_inductor|_functorch|_export|export|"
     r"_higher_order_ops|_subclasses|_library|_logging|_prims|_refs|_decomp|nn|autograd|fx|utils|testing/_internal)\b"
 )
 
@@ -44,10 +45,9 @@ class Places:
 
     def frames(self, stack: Any) -> tuple[Frame, ...]:
         """Return the frames of a structured stack."""
-        if isinstance(stack, list):
-            entries = [entry for entry in stack if isinstance(entry, dict)]
-        else:
-            entries = []
+        if not isinstance(stack, list):
+            return ()
+        entries = [entry for entry in stack if isinstance(entry, dict)]
         return tuple(
             Frame(
                 self._path(entry.get("filename")),
@@ -59,7 +59,9 @@ class Places:
         )
 
     def _path(self, number: Any) -> str:
-        return self._strings.get(number, str(number)) if isinstance(number, int) else str(number)
+        if not isinstance(number, int):
+            return str(number)
+        return self._strings.get(number, str(number))
 
     def file(self, path: str) -> int:
         """Return the id of the SourceFile."""
@@ -91,10 +93,10 @@ class Places:
         """Return the full path of a file whose end torch's texts show, if exactly one known file
         ends so.
         """
-        if shortened:
-            candidates = [path for path in self._files if path.endswith(shortened.lstrip("./"))]
-        else:
-            candidates = []
+        if not shortened:
+            return shortened
+        ending = shortened.lstrip("./")
+        candidates = [path for path in self._files if path.endswith(ending)]
         return candidates[0] if len(candidates) == 1 else shortened
 
 

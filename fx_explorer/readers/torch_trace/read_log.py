@@ -129,11 +129,11 @@ class LogReading:
         self._tell(self.progress)
 
     def _find(self, log: OpenedLog, handles: dict[str, Handle]) -> None:
-        found = records(log.blocks, self._damage)
+        pending = records(log.blocks, self._damage)
         is_over = False
         while not is_over:
             with self._writer.transaction():
-                is_over = self._take(found, handles) == "over"
+                is_over = self._take(pending, handles) == "over"
                 self._write_counts()
             self._share_found = log.share_read
             self._tell(self.progress)
@@ -147,7 +147,7 @@ class LogReading:
         self._write_beginning()
         self._compilations.leaves_texts = self._leave_texts
         handles = {**self._decoders, **PutOff(self._compilations).handles()}
-        found = records(growing.blocks(), self._damage)
+        pending = records(growing.blocks(), self._damage)
 
         def tell() -> None:
             self._tell(replace(self.progress, share_found=1.0, idle_s=growing.idle_s))
@@ -156,26 +156,26 @@ class LogReading:
             goes_on = True
             while goes_on:
                 with self._writer.transaction():
-                    is_idle = self._take(found, handles) == "idle"
+                    is_idle = self._take(pending, handles) == "idle"
                     if is_idle:
                         self._decode_what_came()
                 tell()
                 goes_on = not is_idle or growing.wait(tell)
         except SessionError:
-            self._end_following(growing, found, handles)
+            self._end_following(growing, pending, handles)
             raise
         self._lost_its_name = True
-        self._end_following(growing, found, handles)
+        self._end_following(growing, pending, handles)
         with self._writer.transaction():
             self._writer.set_meta("outcome", Outcome("finished").to_json())
 
     def _end_following(
-        self, growing: GrowingLog, found: Iterator[Record | None], handles: dict[str, Handle]
+        self, growing: GrowingLog, pending: Iterator[Record | None], handles: dict[str, Handle]
     ) -> None:
         """Handle the record that was being written, and what else waited for more."""
         growing.end()
         with self._writer.transaction():
-            self._take(found, handles)
+            self._take(pending, handles)
         self._decode_all(lambda: 0)
 
     def _decode_what_came(self) -> None:
@@ -185,13 +185,13 @@ class LogReading:
         self._write_counts()
 
     def _take(
-        self, found: Iterator[Record | None], handles: dict[str, Handle]
+        self, pending: Iterator[Record | None], handles: dict[str, Handle]
     ) -> Literal["more", "idle", "over"]:
         """Handle records for a while. Return whether there are more; ``idle``: none that were
         written yet.
         """
         until = time.monotonic() + SEEN_AFTER_S
-        for record in found:
+        for record in pending:
             if record is None:
                 return "idle"
             self._kinds[record.name] += 1
@@ -241,7 +241,8 @@ class LogReading:
         while left and not is_wanted and time.monotonic() < until:
             number = wanted()
             is_wanted = number in left
-            self._decode(left.pop(number if is_wanted else next(iter(left))))
+            following = number if is_wanted else next(iter(left))
+            self._decode(left.pop(following))
             self._decoded += 1
 
     def _decode(self, state: LogCompilation, *, is_over: bool = True) -> None:
@@ -287,20 +288,14 @@ class LogReading:
         damage = self._damage
         self._writer.set_meta("environment", self._compilations.environment)
         self._writer.set_meta("skipped_records", damage.skipped)
-        told = {
-            "records": self._kinds.total(),
-            "kinds": dict(self._kinds.most_common()),
-            "unknown": self._others.counted,
-        }
-        lost = {
-            "wrong_hashes": damage.wrong_hashes,
-            "unread_graph_lines": self._graphs.unread_lines,
-        }
         self._writer.set_meta(
             "log",
             {
-                **told,
-                **lost,
+                "records": self._kinds.total(),
+                "kinds": dict(self._kinds.most_common()),
+                "unknown": self._others.counted,
+                "wrong_hashes": damage.wrong_hashes,
+                "unread_graph_lines": self._graphs.unread_lines,
                 "is_cut_off": damage.is_cut_off,
                 "damaged_lines": damage.first_lines,
                 "is_followed": self._is_followed,

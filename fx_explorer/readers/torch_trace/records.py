@@ -107,7 +107,8 @@ is known (``compilation_metrics`` of a Llama) has 1.1 MB.
 MOST_DIGITS = 18
 
 _BEGINS = re.compile(
-    rb"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC](?P<month>\d\d)(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) "
+    rb"(?:\[rank(?P<rank>\d+)\]:\s?)?[VIWEC](?P<month>\d\d)(?P<day>\d\d) "
+    rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) "
     rb"(?P<thread>\d+) (?P<where>[^\]]{1,1000})\] (?P<json>\{.*)",
     re.S,
 )
@@ -163,12 +164,14 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Return the name of an artifact and of a dumped graph, and the kind of any other record."""
+        """Return the name of an artifact and of a dumped graph, and the kind of any other
+        record.
+        """
         if self.kind in _NAMED and isinstance(self.content, dict):
-            found = self.content.get("name")
-        else:
-            found = None
-        return str(found) if found else self.kind
+            name = self.content.get("name")
+            if name:
+                return str(name)
+        return self.kind
 
 
 @dataclass(slots=True)
@@ -274,20 +277,22 @@ def _without_tabs(below: bytes, damage: Damage, first_line: int) -> bytes:
         return b""
     if lines[:1] == b"\t" and lines.count(b"\n") == lines.count(b"\n\t"):  # as torch writes it
         return lines[1:].replace(b"\n\t", b"\n")
-    found = []
+    texts = []
     for number, line in enumerate(lines.split(b"\n"), first_line):
         plain = _RANK.sub(b"", line, count=1) if line[:5] == b"[rank" else line
         if plain[:1] == b"\t":
-            found.append(plain[1:])
+            texts.append(plain[1:])
         elif plain.strip():
             damage.skipped += 1
             damage.note(number)
-    return b"\n".join(found)
+    return b"\n".join(texts)
 
 
 def _whole(digits: str) -> int | str:
     """Return a number that a session can hold; what has more digits stays a text."""
-    return int(digits) if len(digits) <= MOST_DIGITS else digits
+    if len(digits) > MOST_DIGITS:
+        return digits
+    return int(digits)
 
 
 def _no_number(_: str) -> None:
@@ -300,17 +305,18 @@ JSON_OF_LOGS = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
 
 def compilation_name(fields: dict[str, Any]) -> str:
     """Return the name as torch writes it (torch/_guards.py, ``CompileId.__str__``)."""
-    frame, compile_id, outer = (
-        fields.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id")
-    )
-    if frame is None or compile_id is None:
-        inner = ""
-    else:
+    frame, compile_id = fields.get("frame_id"), fields.get("frame_compile_id")
+    outer = fields.get("compiled_autograd_id")
+    inner = ""
+    if frame is not None and compile_id is not None:
         inner = f"{_number(frame, 0)}/{_number(compile_id, 0)}"
     if outer is None:
         return inner
-    return f"!{_number(outer, 0)}" + (f"/{inner}" if inner else "")
+    name = f"!{_number(outer, 0)}"
+    return f"{name}/{inner}" if inner else name
 
 
 def _number(value: object, otherwise: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+    if not isinstance(value, int) or isinstance(value, bool):
+        return otherwise
+    return value

@@ -64,7 +64,9 @@ def events(lines: Iterable[bytes], damage: Damage) -> Iterator[Event]:
 
 def table(value: Any) -> dict[str, Any]:
     """Return a JSON object; an empty one in the place of anything else."""
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value
 
 
 def launching_frame(places: Places, stack: Any) -> Frame | None:
@@ -72,22 +74,20 @@ def launching_frame(places: Places, stack: Any) -> Frame | None:
     and Triton.
     """
     frames = places.frames(stack)
-    own = (
-        frame
-        for frame in reversed(frames)
-        if not is_torch(frame.file) and not _OF_TRITON.search(frame.file)
-    )
-    return next(own, places.user_frame(frames))
+    for frame in reversed(frames):
+        if not is_torch(frame.file) and not _OF_TRITON.search(frame.file):
+            return frame
+    return places.user_frame(frames)
 
 
 def is_tuning(stack: Any) -> bool:
     """Return whether a kernel was launched to be timed beside others, by Triton's autotuner or
     Inductor's.
     """
-    frames = stack if isinstance(stack, list) else []
-    return any(
-        (_base(frame), frame.get("name")) in _TUNING for frame in frames if isinstance(frame, dict)
-    )
+    if not isinstance(stack, list):
+        return False
+    frames = [frame for frame in stack if isinstance(frame, dict)]
+    return any((_base(frame), frame.get("name")) in _TUNING for frame in frames)
 
 
 _TUNING = {
@@ -191,7 +191,9 @@ class Given:
 
 
 def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what was given: grid, stream, and each argument's value or what kind of tensor it is."""
+    """Yield what was given: grid, stream, and each argument's value or what kind of tensor it
+    is.
+    """
     for name in ("grid", "stream", "pid"):
         if name in launch:
             yield name, _plain(launch[name])
@@ -219,7 +221,9 @@ def fields_of(launch: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _plain(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(_plain(one) for one in value[:12])}{', …' if len(value) > 12 else ''}]"
+        items = [_plain(item) for item in value[:12]]
+        more = ", …" if len(value) > 12 else ""
+        return f"[{', '.join(items)}{more}]"
     return str(value)[:200].replace("\n", " ")
 
 
@@ -229,7 +233,9 @@ def _count(runs: Iterable[list[int]]) -> int:
 
 def _times(runs: list[list[int]]) -> str:
     """Return ``× 248 (launches 1-66, 260-441)``."""
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last, _ in runs[:3]]
+    parts = []
+    for first, last, _ in runs[:3]:
+        parts.append(str(first) if first == last else f"{first}-{last}")
     more = ", …" if len(runs) > 3 else ""
     noun = "launch" if len(runs) == 1 and runs[0][0] == runs[0][1] else "launches"
     return f"× {_count(runs):,} ({noun} {', '.join(parts)}{more})"

@@ -69,19 +69,18 @@ class Kernels:
         return list(self._functions.values())
 
     def compiled(self, event: Event) -> None:
-        """Add what an event of kind ``compilation`` tells. One configuration may be told of by
-        several processes.
+        """Add the configuration that an event of kind ``compilation`` describes. Several processes
+        may have compiled the same one.
         """
         payload = event.payload
         metadata = table(payload.get("metadata"))
-        known = str(metadata.get("hash") or f"line {event.line}")
-        if known in self.by_hash:
+        key = str(metadata.get("hash") or f"line {event.line}")
+        if key in self.by_hash:
             return
         source = table(payload.get("python_source"))
         code = str(source.get("code") or "") or NO_SOURCE
-        function = self._function(
-            event, str(metadata.get("name") or "a kernel without a name"), code
-        )
+        name = str(metadata.get("name") or "a kernel without a name")
+        function = self._function(event, name, code)
         file = str(source.get("file_path") or "")
         arguments = _arguments(code, function.row.name)
         row = KernelBuild(
@@ -102,29 +101,34 @@ class Kernels:
         )
         levels = self._levels(function, table(payload.get("file_content")), row)
         row = replace(row, levels=levels)
-        build = Build(
-            replace(row, id=self._writer.add(row)), function, _told_apart(metadata, arguments)
-        )
+        row = replace(row, id=self._writer.add(row))
+        build = Build(row, function, _told_apart(metadata, arguments))
         function.builds.append(build)
-        self.by_hash[known] = build
+        self.by_hash[key] = build
         where = launching_frame(self._places, event.fields.get("stack"))
-        told = {
+        about = {
             "compiled_for": f"{where.file}:{where.line}" if where else None,
             **metadata,
             "times": payload.get("times"),
         }
-        self._document(
-            function, f"Metadata · {function.row.name} · {row.shown_options}", "json", as_text(told)
-        )
+        title = f"Metadata · {function.row.name} · {row.shown_options}"
+        self._document(function, title, "json", as_text(about))
 
     def launched_only(self, event: Event, known: str, name: str) -> Build:
         """Add a kernel of which the log has launches alone."""
         function = self._function(event, name, NO_SOURCE)
         metadata = table(event.fields.get("compilation_metadata"))
         row = KernelBuild(
-            0, function.row.id, len(function.builds), _options(metadata, {}), _gpu(metadata), state="built",
-            threads=_threads(metadata), shared_bytes=_whole(metadata.get("shared")), duration_s=NOT_KNOWN,
-        )  # fmt: skip
+            0,
+            function.row.id,
+            len(function.builds),
+            _options(metadata, {}),
+            _gpu(metadata),
+            state="built",
+            threads=_threads(metadata),
+            shared_bytes=_whole(metadata.get("shared")),
+            duration_s=NOT_KNOWN,
+        )
         build = self.by_hash[known] = Build(replace(row, id=self._writer.add(row)), function, {})
         function.builds.append(build)
         return build
@@ -177,17 +181,15 @@ class Kernels:
         levels: dict[str, int] = {}
         for file, text in texts.items():
             level = file.rpartition(".")[2]
-            is_there = isinstance(text, str) and not (
-                text.startswith("<") and "\n" not in text.strip()
-            )
+            is_text = isinstance(text, str)
+            # tritonparse says in angle brackets why it could not read one.
+            is_there = is_text and not (text.startswith("<") and "\n" not in text.strip())
             if level in LEVELS and is_there:
                 named: Level = level
                 levels[level] = add_level(self._writer, function.row, named, text)
             elif level != "json" or not is_there:  # the JSON is the metadata
                 title = f"{level} · {function.row.name} · {build.shown_options}"
-                self._document(
-                    function, title, "text", text if isinstance(text, str) else as_text(text)
-                )
+                self._document(function, title, "text", text if is_text else as_text(text))
         return levels
 
     def _document(self, function: Function, title: str, language: str, text: str) -> None:
@@ -199,34 +201,41 @@ def _options(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, 
     arguments. Where the source says which are ``tl.constexpr``, these alone: Triton makes a
     constant of a size that is 1, too.
     """
-    constants = {
-        _named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()
-    }
-    found = {
+    options = {
         name: value
-        for name, value in constants.items()
+        for name, value in _constants(metadata, arguments).items()
         if value is not None and arguments.get(name, True)
     }
-    found |= {name: metadata[name] for name in _ALWAYS if name in metadata}
-    return found | {
-        name: metadata[name] for name in _WHERE_SET if metadata.get(name) not in (None, 1)
-    }
+    for name in _ALWAYS:
+        if name in metadata:
+            options[name] = metadata[name]
+    for name in _WHERE_SET:
+        if metadata.get(name) not in (None, 1):
+            options[name] = metadata[name]
+    return options
+
+
+def _constants(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, Any]:
+    """Return what Triton made constants of, by the names of the function's arguments."""
+    constants = table(metadata.get("src_constants"))
+    return {_named(key, arguments): value for key, value in constants.items()}
 
 
 def _told_apart(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
-    constants = {
-        _named(key, arguments): value for key, value in table(metadata.get("src_constants")).items()
-    }
+    constants = _constants(metadata, arguments)
     ones = [
         name for name, value in constants.items() if value == 1 and not arguments.get(name, True)
     ]
     multiples = [
         _named(key, arguments)
-        for key, found in table(metadata.get("src_attrs")).items()
-        if isinstance(found, list) and ["tt.divisibility", 16] in found
+        for key, attributes in table(metadata.get("src_attrs")).items()
+        if isinstance(attributes, list) and ["tt.divisibility", 16] in attributes
     ]
-    told = {"multiples of 16": ", ".join(multiples) or "none", "1": ", ".join(ones) or "none"}
-    return {**told, "hash": str(metadata.get("hash"))[:8]}
+    return {
+        "multiples of 16": ", ".join(multiples) or "none",
+        "1": ", ".join(ones) or "none",
+        "hash": str(metadata.get("hash"))[:8],
+    }
 
 
 def _named(key: str, arguments: dict[str, bool]) -> str:
@@ -234,7 +243,9 @@ def _named(key: str, arguments: dict[str, bool]) -> str:
     names = list(arguments)
     digits = key.strip("(), ")
     place = int(digits) if digits.isdecimal() and len(digits) < 6 else -1
-    return names[place] if 0 <= place < len(names) else key
+    if not 0 <= place < len(names):
+        return key
+    return names[place]
 
 
 def _arguments(code: str, name: str) -> dict[str, bool]:
@@ -246,26 +257,30 @@ def _arguments(code: str, name: str) -> dict[str, bool]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
-    own = [node for node in functions if node.name == name] or functions
-    arguments = [*own[0].args.posonlyargs, *own[0].args.args] if own else []
-    return {
-        argument.arg: argument.annotation is not None
-        and "constexpr" in ast.unparse(argument.annotation)
-        for argument in arguments
-    }
+    definitions = [function for function in functions if function.name == name] or functions
+    if not definitions:
+        return {}
+    parameters = definitions[0].args
+    constants = {}
+    for argument in (*parameters.posonlyargs, *parameters.args):
+        annotation = argument.annotation
+        constants[argument.arg] = annotation is not None and "constexpr" in ast.unparse(annotation)
+    return constants
 
 
 def _gpu(metadata: dict[str, Any]) -> str:
     arch = table(metadata.get("target")).get("arch") or metadata.get("arch") or ""
-    return f"sm_{arch}" if isinstance(arch, int) else str(arch)
+    if isinstance(arch, int):
+        return f"sm_{arch}"
+    return str(arch)
 
 
 def _threads(metadata: dict[str, Any]) -> int:
-    warps, width = (
-        _whole(metadata.get("num_warps")),
-        _whole(table(metadata.get("target")).get("warp_size"), 32),
-    )
-    return warps * width if warps > 0 else NOT_KNOWN
+    warps = _whole(metadata.get("num_warps"))
+    width = _whole(table(metadata.get("target")).get("warp_size"), 32)
+    if warps <= 0:
+        return NOT_KNOWN
+    return warps * width
 
 
 def _took(times: Any, metadata: dict[str, Any]) -> float:

@@ -69,13 +69,13 @@ def first_compilation(reader: SessionReader) -> int:
     """Return the id of the first that made a graph, or of the first at all when none did; 0 when
     there is none.
     """
-    found = column(
+    ids = column(
         reader,
         "SELECT compilation FROM graph WHERE node_count AND compilation ORDER BY "
         "compilation LIMIT 1",
     )
-    found = found or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
-    return int(found[0]) if found else 0
+    ids = ids or column(reader, "SELECT id FROM compilation ORDER BY id LIMIT 1")
+    return int(ids[0]) if ids else 0
 
 
 def other_variants(reader: SessionReader) -> set[int]:
@@ -100,19 +100,18 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
     A backward that is compiled when it is first needed has outermost spans of its own, outside the
     frame's duration.
     """
-    condition, values = (
-        (" WHERE variant_of=''", ())
-        if compilation is None
-        else (" WHERE compilation.id=?", (compilation,))
-    )
+    condition: str = " WHERE variant_of=''"
+    values: tuple[int, ...] = ()
+    if compilation is not None:
+        condition, values = " WHERE compilation.id=?", (compilation,)
     spans = (
         "SELECT coalesce(sum(duration_s), 0) FROM span WHERE depth=0 AND "
         "span.compilation=compilation.id"
     )
-    found = reader.query(
+    rows = reader.query(
         f"SELECT sum(max(duration_s, ({spans}))) FROM compilation{condition}", values
     )
-    return float(found[0][0] or 0.0)
+    return float(rows[0][0] or 0.0)
 
 
 _MAY_BE_LEFT = ("Unsupported", "UserError")
@@ -132,15 +131,16 @@ def raised_compilations(reader: SessionReader) -> list[Compilation]:
     ]
     if not failed:
         return []
-    told = {row.compilation for row in reader.rows(GraphBreak)} | {
-        row.compilation for row in reader.rows(Fallback)
-    }
-    return [
-        compilation
-        for compilation in failed
-        if compilation.status == "failed"
-        or (compilation.id not in told and _fail_type(reader, compilation) in _MAY_BE_LEFT)
-    ]
+    have_rows = {row.compilation for row in reader.rows(GraphBreak)}
+    have_rows |= {row.compilation for row in reader.rows(Fallback)}
+    raised = []
+    for compilation in failed:
+        has_raised = compilation.status == "failed"
+        if not has_raised and compilation.id not in have_rows:
+            has_raised = _fail_type(reader, compilation) in _MAY_BE_LEFT
+        if has_raised:
+            raised.append(compilation)
+    return raised
 
 
 def _fail_type(reader: SessionReader, compilation: Compilation) -> str:
@@ -244,7 +244,9 @@ def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, 
 
 
 def _of(compilation: int | None) -> tuple[str, tuple[int, ...]]:
-    return ("", ()) if compilation is None else (" WHERE compilation=?", (compilation,))
+    if compilation is None:
+        return "", ()
+    return " WHERE compilation=?", (compilation,)
 
 
 def guarded_sources(reader: SessionReader) -> list[str]:
@@ -278,7 +280,8 @@ def sources_to_read(reader: SessionReader) -> set[int]:
         f"EXISTS (SELECT 1 FROM {table} WHERE {table}.stack=stack.id)"
         for table in ("node", "graph_break")
     )
-    innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"  # a frame is [file, line, function, code]
+    # A frame is [file, line, function, code].
+    innermost = f"SELECT json_extract(frames, '$[#-1][0]') FROM stack WHERE {used}"
     return set(column(reader, f"SELECT id FROM source_file WHERE is_user OR path IN ({innermost})"))
 
 

@@ -84,12 +84,12 @@ def frequent_targets(reader: SessionReader) -> dict[int, list[tuple[str, int]]]:
     """Return what each graph calls and how often, the most frequent first, by the id of the
     graph.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT graph, target, count(*) FROM node WHERE op LIKE 'call_%' GROUP BY graph, "
         "target ORDER BY 1, 3 DESC, 2"
     )
     targets: dict[int, list[tuple[str, int]]] = {}
-    for graph, target, count in found:
+    for graph, target, count in rows:
         targets.setdefault(graph, []).append((target, count))
     return targets
 
@@ -160,13 +160,13 @@ def input_names(reader: SessionReader, graph: model.Graph) -> dict[int, list[str
     """Return the names of the nodes that each node of a graph takes, by the id of the node that
     takes them.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT edge.consumer, node.name FROM edge JOIN node ON node.id = edge.producer "
         "WHERE edge.consumer >= ? AND edge.consumer < ?",
         (graph.first_node, graph.first_node + graph.node_count),
     )
     names: dict[int, list[str]] = {}
-    for consumer, name in found:
+    for consumer, name in rows:
         names.setdefault(consumer, []).append(name)
     return names
 
@@ -178,9 +178,8 @@ def leading_placeholders(reader: SessionReader, graph: model.Graph) -> int:
         "SELECT position FROM node WHERE id >= ? AND id < ? AND op != 'placeholder' ORDER BY "
         "id LIMIT 1"
     )
-    return next(
-        (position for (position,) in reader.query(asked, (graph.first_node, end))), graph.node_count
-    )
+    positions = reader.query(asked, (graph.first_node, end))
+    return positions[0][0] if positions else graph.node_count
 
 
 def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, str]:
@@ -193,7 +192,9 @@ def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, 
 
 
 class PlainNode(NamedTuple):
-    """An operation without its texts: a graph of 100,000 nodes is compared without reading those."""
+    """An operation without its texts: a graph of 100,000 nodes is compared without reading
+    those.
+    """
 
     id: int
     is_view: bool
@@ -202,19 +203,23 @@ class PlainNode(NamedTuple):
 
 def plain_operations(reader: SessionReader, graphs: Iterable[int]) -> list[PlainNode]:
     """Return the operations of these graphs, in the order of the graphs."""
-    found = []
+    operations = []
     for graph in graphs:
         rows = reader.query(
             f"SELECT id, is_view, is_backward FROM node WHERE graph=? AND {IS_CALL} ORDER "
             "BY position",
             (graph,),
         )
-        found += [PlainNode(number, bool(view), bool(backward)) for number, view, backward in rows]
-    return found
+        operations += [
+            PlainNode(number, bool(view), bool(backward)) for number, view, backward in rows
+        ]
+    return operations
 
 
 class Origin(NamedTuple):
-    """Operation ``child`` of a later graph is, or came of, operation ``parent`` of an earlier one."""
+    """Operation ``child`` of a later graph is, or came of, operation ``parent`` of an earlier
+    one.
+    """
 
     child: int
     parent: int
@@ -230,8 +235,8 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
 
     A node that is only known to lie on the same line as several others came from none of them.
     """
-    here, there = _within_stages(reader, before), _within_stages(reader, after)
-    if not here or not there:
+    earlier, later = _within_stages(reader, before), _within_stages(reader, after)
+    if not earlier or not later:
         return []
     known = (
         "link.how != 'stack_trace' OR (SELECT count(*) FROM link AS other WHERE other.child "
@@ -240,16 +245,16 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
     copy = "link.how IN ('identity', 'name')"
     rows = reader.query(
         f"WITH RECURSIVE up(origin, id, copy) AS (SELECT child, parent, {copy} FROM link "
-        f"WHERE ({_in(there, 'child')}) AND ({known}) "
+        f"WHERE ({_in(later, 'child')}) AND ({known}) "
         f"UNION SELECT up.origin, link.parent, up.copy AND {copy} FROM up JOIN link ON "
         "link.child = up.id "
-        f"WHERE NOT ({_in(here, 'up.id')}) AND ({known})) "
+        f"WHERE NOT ({_in(earlier, 'up.id')}) AND ({known})) "
         "SELECT up.origin, up.id, max(up.copy), later.name != node.name "
         "OR later.target != node.target OR later.arguments != node.arguments "
         "OR later.shape IS NOT node.shape OR later.dtype != node.dtype "
         "FROM up JOIN node AS later ON later.id = up.origin AND later.op LIKE 'call_%' "
         f"JOIN node ON node.id = up.id AND {IS_CALL} "
-        f"WHERE {_in(here, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
+        f"WHERE {_in(earlier, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
     )
     return [
         Origin(child, parent, bool(is_copy), bool(differs))
@@ -258,12 +263,8 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
 
 
 def _within_stages(reader: SessionReader, graphs: Collection[int]) -> list[tuple[int, int]]:
-    found = reader.by_ids(model.Graph, graphs)
-    return [
-        (graph.first_node, graph.first_node + graph.node_count)
-        for graph in found
-        if graph.node_count
-    ]
+    with_nodes = [graph for graph in reader.by_ids(model.Graph, graphs) if graph.node_count]
+    return [(graph.first_node, graph.first_node + graph.node_count) for graph in with_nodes]
 
 
 def _in(ranges: list[tuple[int, int]], column: str) -> str:
@@ -288,12 +289,12 @@ def source_lines(reader: SessionReader, graphs: Iterable[int]) -> int:
     """Return how many lines of source the operations of these graphs stand on, by their innermost
     lines.
     """
-    found: set[tuple[int, int]] = set()
+    lines: set[tuple[int, int]] = set()
     for graph in graphs:
-        found |= set(
+        lines |= set(
             reader.query(
                 f"SELECT DISTINCT file, line FROM node WHERE graph=? AND file AND {IS_CALL}",
                 (graph,),
             )
         )
-    return len(found)
+    return len(lines)

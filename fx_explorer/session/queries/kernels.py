@@ -84,13 +84,16 @@ def kernel_nodes(reader: SessionReader, compilation: int | None = None) -> dict[
     """Return the ids of the nodes that each kernel (of one compilation, or of all) computes,
     sorted, by the id of the kernel.
     """
-    condition, values = ("", []) if compilation is None else ("kernel.compilation=?", [compilation])
-    found = reader.query(
+    condition: str = ""
+    values: list[int] = []
+    if compilation is not None:
+        condition, values = "kernel.compilation=?", [compilation]
+    rows = reader.query(
         f"SELECT kernel, computed FROM {computed_nodes(condition=condition)} ORDER BY 1, 2",
         values * 2,
     )
     nodes: dict[int, list[int]] = {}
-    for kernel, node in found:
+    for kernel, node in rows:
         nodes.setdefault(kernel, []).append(node)
     return nodes
 
@@ -99,12 +102,12 @@ def kernel_origins(reader: SessionReader) -> dict[int, list[tuple[int, int, str]
     """Return (file, line, module) of every node that a kernel computes, by the id of the kernel.
     The line is the user's innermost one.
     """
-    found = reader.query(
+    rows = reader.query(
         f"SELECT kernel, node.file, node.line, node.module FROM {computed_nodes()} "
         "JOIN node ON node.id = computed ORDER BY kernel, node.id"
     )
     origins: dict[int, list[tuple[int, int, str]]] = {}
-    for kernel, file, line, module in found:
+    for kernel, file, line, module in rows:
         origins.setdefault(kernel, []).append((file, line, module))
     return origins
 
@@ -113,7 +116,7 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
     """Return the id of the kernel that a line of output code calls, by the compilation's name, the
     direction and the line. A library call stands on a line of its own.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
         "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON "
         "compilation.id = kernel.compilation "
@@ -122,7 +125,7 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
         "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT "
         "kernel.artifact AND kernel.first_line"
     )
-    return {(name, direction, line): kernel for name, direction, line, kernel in found}
+    return {(name, direction, line): kernel for name, direction, line, kernel in rows}
 
 
 def names_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
@@ -162,7 +165,7 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
         "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value CROSS "
         "JOIN kernel"
     )
-    found = column(
+    ids = column(
         reader,
         f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact "
         f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND "
@@ -170,7 +173,7 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
         "WHERE NOT kernel.artifact",
         *[json_list(nodes)] * 2,
     )
-    return reader.by_ids(model.Kernel, found)
+    return reader.by_ids(model.Kernel, ids)
 
 
 def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
@@ -195,21 +198,25 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
         "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level "
         "WHERE level.value=?"
     )
-    found = column(reader, builds, artifact)
-    return reader.get(model.KernelBuild, found[0]) if found else None
+    ids = column(reader, builds, artifact)
+    if not ids:
+        return None
+    return reader.get(model.KernelBuild, ids[0])
 
 
 def build_with_source(
     reader: SessionReader, compilation: int, artifact: int
 ) -> model.KernelBuild | None:
     """Return the configuration that has a text as a source of its own; None when none has."""
-    found = reader.query(
+    rows = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
         "WHERE kernel.compilation=? AND kernel_build.source AND "
         "json_extract(kernel_build.levels, '$.triton')=?",
         (compilation, artifact),
     )
-    return reader.get(model.KernelBuild, found[0][0]) if found else None
+    if not rows:
+        return None
+    return reader.get(model.KernelBuild, rows[0][0])
 
 
 def calls_in_output_code(
@@ -244,12 +251,12 @@ def kernels_in_order(reader: SessionReader, compilation: int) -> dict[str, list[
     """Return the ids of a compilation's kernels by direction, in the order the compiled code runs
     them.
     """
-    found: dict[str, list[int]] = {}
+    kernels: dict[str, list[int]] = {}
     for direction, kernel in reader.query(
         "SELECT direction, id FROM kernel WHERE compilation=? ORDER BY position, id", (compilation,)
     ):
-        found.setdefault(direction, []).append(kernel)
-    return found
+        kernels.setdefault(direction, []).append(kernel)
+    return kernels
 
 
 def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
@@ -270,11 +277,10 @@ def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
         "SELECT id FROM artifact WHERE compilation=? AND stage='kernel' AND kind='kernel' "
         "AND direction=? ORDER BY id LIMIT 1"
     )
-    return [
-        found
-        for direction in model.DIRECTIONS
-        for found in column(reader, first, compilation, direction)
-    ]
+    texts: list[int] = []
+    for direction in model.DIRECTIONS:
+        texts += column(reader, first, compilation, direction)
+    return texts
 
 
 def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, list[int]]:
@@ -282,7 +288,7 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
     none computes is left out.
     """
     # The + keeps SQLite from beginning with the kernels, of which there may be 100,000.
-    found = reader.query(
+    rows = reader.query(
         "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) "
         "UNION SELECT reached.origin, link.child FROM reached JOIN link ON link.parent = "
         "reached.id), "
@@ -298,7 +304,7 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
         (json_list(nodes),),
     )
     kernels: dict[int, list[int]] = {}
-    for origin, kernel in found:
+    for origin, kernel in rows:
         kernels.setdefault(origin, []).append(kernel)
     return kernels
 

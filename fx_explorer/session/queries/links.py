@@ -34,7 +34,7 @@ def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, li
     """Return a node that generated code computes → the nodes among these ``count`` that it comes
     from, itself not among them.
     """
-    found: dict[int, list[int]] = {}
+    computed: dict[int, list[int]] = {}
     for start in range(first, first + count, NODES_AT_ONCE):
         pairs = reader.query(
             "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE "
@@ -45,21 +45,23 @@ def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, li
             (start, min(start + NODES_AT_ONCE, first + count)),
         )
         for node, origins in pairs:
-            found.setdefault(node, []).extend(map(int, origins.split(",")))
-    return found
+            computed.setdefault(node, []).extend(map(int, origins.split(",")))
+    return computed
 
 
-def _closure(reader: SessionReader, nodes: Iterable[int], here: str, there: str) -> frozenset[int]:
+def _closure(
+    reader: SessionReader, nodes: Iterable[int], near_end: str, far_end: str
+) -> frozenset[int]:
     # Inside SQLite: decoding every link in Python costs three times as much on a line that a whole
     # model passes through.
-    found = column(
+    ids = column(
         reader,
         "WITH RECURSIVE reached(id) AS (SELECT value FROM json_each(?) "
-        f"UNION SELECT link.{there} FROM reached JOIN link ON link.{here} = reached.id) "
+        f"UNION SELECT link.{far_end} FROM reached JOIN link ON link.{near_end} = reached.id) "
         "SELECT id FROM reached",
         json_list(nodes),
     )
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def post_grad_calls(
@@ -119,15 +121,15 @@ def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, se
     """Return every line that computes one of the nodes, and the call it does so in (0: in all), by
     the id of the artifact.
     """
-    found: dict[int, set[tuple[int, int]]] = {}
+    lines: dict[int, set[tuple[int, int]]] = {}
     rows = reader.query(
         "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
         "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
         (json_list(nodes),),
     )
     for artifact, line, call in rows:
-        found.setdefault(artifact, set()).add((line, call))
-    return found
+        lines.setdefault(artifact, set()).add((line, call))
+    return lines
 
 
 def lines_with_nodes(reader: SessionReader, artifact: int) -> set[int]:
@@ -152,14 +154,16 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
     """Return the kernel whose code is on this line (from 1) of the output code; None where no
     kernel stands.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN "
         "artifact ON artifact.id = kernel.artifact "
         "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY "
         "kernel.first_line DESC LIMIT 1",
         (output_code, line),
     )
-    return reader.get(model.Kernel, found[0][0]) if found and line < found[0][1] else None
+    if not rows or line >= rows[0][1]:
+        return None
+    return reader.get(model.Kernel, rows[0][0])
 
 
 def embedded_kernels(

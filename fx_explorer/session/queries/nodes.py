@@ -25,15 +25,18 @@ def operation_names(
     """Return the names of those nodes that are operations (of this stage), each once, in the order
     of the ids.
     """
-    graphs = "SELECT id FROM graph WHERE stage=?" if stage else "SELECT id FROM graph"
+    graphs = "SELECT id FROM graph"
+    values: list[object] = [json_list(nodes)]
+    if stage:
+        graphs = "SELECT id FROM graph WHERE stage=?"
+        values.append(stage)
     return column(
         reader,
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
         "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON "
         "node.id = wanted.value "
         f"WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
-        json_list(nodes),
-        *([stage] if stage else []),
+        *values,
     )
 
 
@@ -41,25 +44,25 @@ def operation_counts(
     reader: SessionReader, nodes: Iterable[int]
 ) -> dict[tuple[model.Stage, model.Direction], int]:
     """Return how many of the nodes are operations, by the stage and direction of their graph."""
-    found = reader.query(
+    rows = reader.query(
         "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN "
         "node ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
         (json_list(nodes),),
     )
-    return {(stage, direction): count for stage, direction, count in found}
+    return {(stage, direction): count for stage, direction, count in rows}
 
 
 def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of the compilations that the nodes belong to."""
-    found = column(
+    ids = column(
         reader,
         "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node "
         "ON node.id = wanted.value "
         "JOIN graph ON graph.id = node.graph WHERE graph.compilation",
         json_list(nodes),
     )
-    return set(found)
+    return set(ids)
 
 
 def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model.Frame, ...]]:
@@ -68,41 +71,39 @@ def user_stacks(reader: SessionReader, nodes: Iterable[int]) -> list[tuple[model
         "SELECT DISTINCT node.stack FROM json_each(?) JOIN node ON node.id = json_each.value "
         "WHERE node.stack"
     )
-    return [
-        stack.frames
-        for stack in reader.by_ids(model.Stack, column(reader, stacks, json_list(nodes)))
-    ]
+    ids = column(reader, stacks, json_list(nodes))
+    return [stack.frames for stack in reader.by_ids(model.Stack, ids)]
 
 
 def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the nodes that their graph returns."""
-    found = column(
+    ids = column(
         reader,
         "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
         "wanted.value "
         "JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
         json_list(nodes),
     )
-    return set(found)
+    return set(ids)
 
 
 def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of what takes those of the nodes that are inputs of their graph."""
-    found = column(
+    ids = column(
         reader,
         "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
         "wanted.value "
         "JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
         json_list(nodes),
     )
-    return set(found)
+    return set(ids)
 
 
 def first_operation(reader: SessionReader, graph: int) -> int:
     """Return the row of the first operation that a generated kernel computes; else of the first one
     that has a user line.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT node.position FROM kernel JOIN line_node ON line_node.artifact = kernel.artifact "
         "JOIN node ON node.id = line_node.node WHERE node.graph=? AND node.line ORDER BY 1 LIMIT 1",
         (graph,),
@@ -111,7 +112,7 @@ def first_operation(reader: SessionReader, graph: int) -> int:
         "is_view AND line), position LIMIT 1",
         (graph,),
     )
-    return int(found[0][0]) if found else 0
+    return int(rows[0][0]) if rows else 0
 
 
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
@@ -122,7 +123,9 @@ def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -
         "WHERE node.op LIKE 'call_%'",
         (json_list(rows), graph),
     )
-    return None if first is None else int(first)
+    if first is None:
+        return None
+    return int(first)
 
 
 def nodes_beginning(reader: SessionReader, beginning: str, limit: int) -> list[int]:
@@ -172,10 +175,10 @@ def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> lis
     """Return what these nodes take as arguments (``side`` -1) or what takes them (1), each once, in
     the order of the graph.
     """
-    here, there = ("consumer", "producer") if side < 0 else ("producer", "consumer")
+    given, wanted = ("consumer", "producer") if side < 0 else ("producer", "consumer")
     asked = (
-        f"SELECT DISTINCT edge.{there} FROM json_each(?) AS wanted CROSS JOIN edge ON "
-        f"edge.{here} = wanted.value ORDER BY 1"
+        f"SELECT DISTINCT edge.{wanted} FROM json_each(?) AS wanted CROSS JOIN edge ON "
+        f"edge.{given} = wanted.value ORDER BY 1"
     )
     return column(reader, asked, json_list(nodes))
 
@@ -198,7 +201,7 @@ def kernels_by_node(
     those of ``direction``, where one is given.
     """
     condition = "(? = '' OR kernel.direction = ?)"
-    found = reader.query(
+    rows = reader.query(
         "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) "
         "UNION SELECT reached.origin, link.child FROM reached JOIN link ON link.parent = "
         "reached.id) "
@@ -213,7 +216,7 @@ def kernels_by_node(
         (json_list(nodes), *[direction] * 4),
     )
     kernels: dict[int, list[int]] = {}
-    for node, kernel in found:
+    for node, kernel in rows:
         kernels.setdefault(node, []).append(kernel)
     return kernels
 
@@ -252,13 +255,13 @@ def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) ->
     """Return the operations of the graphs (None: of all) that Dynamo handed to the backend, with
     those of nested graphs, in the order of the first of each.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT graph.compilation, node.module, node.module_type, node.line > 0, "
         "count(*) FROM node "
         f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} "
         f"AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
-    return [ModuleNodes(*row) for row in found]
+    return [ModuleNodes(*row) for row in rows]
 
 
 def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
@@ -286,12 +289,12 @@ class ComputedNode(NamedTuple):
 
 def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
     """Return for every kernel the modules of what its calls compute, each once."""
-    found = reader.query(
+    rows = reader.query(
         "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM "
         f"{computed_nodes(with_calls=True)} "
         "JOIN node ON node.id = computed"
     )
-    return [ComputedNode(*row) for row in found]
+    return [ComputedNode(*row) for row in rows]
 
 
 def ids_of_calls(reader: SessionReader) -> dict[int, list[int]]:
@@ -331,8 +334,8 @@ class InModule(NamedTuple):
 
 def _condition(wanted: InModule) -> tuple[str, list[object]]:
     compilations = among(wanted.compilations, "graph.compilation")
-    own = f"(node.line AND {among(wanted.of_root, 'graph.compilation')})"
-    outside = f"(node.module='' AND node.module_type='' AND NOT {own})"
+    of_root = f"(node.line AND {among(wanted.of_root, 'graph.compilation')})"
+    outside = f"(node.module='' AND node.module_type='' AND NOT {of_root})"
     if wanted.is_outside:
         return f"{compilations} AND {outside}", []
     if not wanted.module:
@@ -363,7 +366,9 @@ def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) 
 
 
 def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
-    """Return the id of the first operation (else of the first node) that is meant; empty for none."""
+    """Return the id of the first operation (else of the first node) that is meant; empty for
+    none.
+    """
     condition, values = _condition(wanted)
     return column(
         reader,

@@ -25,7 +25,7 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     """Return every call that generated code makes, in the order of its lines, graph by graph. Rows
     that run other graphs (conditionals, loops) are none: what they run are rows of their own.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, "
         "kernel.name, kernel.language, "
         "coalesce(kernel.output_code, 0) "
@@ -35,7 +35,7 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
         "ORDER BY compilation.id, kernel.direction, kernel.output_code, "
         "kernel_call.line, kernel_call.position, kernel_call.id"
     )
-    return [CallInOrder(*row) for row in found]
+    return [CallInOrder(*row) for row in rows]
 
 
 class PlaceOfCall(NamedTuple):
@@ -53,7 +53,7 @@ class PlaceOfCall(NamedTuple):
 
 def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     """Return the places of every kernel, call by call."""
-    found = reader.query(
+    rows = reader.query(
         "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), "
         "coalesce(kernel_call.line, 0), "
         "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
@@ -61,17 +61,17 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     )
     return [
         PlaceOfCall(kernel, call, code, line, first, bool(has_code))
-        for kernel, call, code, line, first, has_code in found
+        for kernel, call, code, line, first, has_code in rows
     ]
 
 
 def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:
     """Yield (kernel, call of it, the nodes that this computes); call 0 stands for every call."""
-    found = reader.query(
+    rows = reader.query(
         f"SELECT kernel, call, group_concat(node.id) FROM {computed_nodes(with_calls=True)} "
         "JOIN node ON node.id = computed GROUP BY 1, 2 ORDER BY 1, 2"
     )
-    for kernel, call, nodes in found:
+    for kernel, call, nodes in rows:
         yield kernel, call, [*map(int, nodes.split(","))]
 
 
@@ -79,10 +79,10 @@ def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tup
     """Return node → (SourceFile, line) of the user's innermost line, for those of these nodes that
     have one.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN "
         "node ON node.id = wanted.value "
         "WHERE node.file AND node.line",
         (json_list(nodes),),
     )
-    return {node: (file, line) for node, file, line in found}
+    return {node: (file, line) for node, file, line in rows}

@@ -91,14 +91,14 @@ def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
     """Return all nodes that have annotations, in the order of the first ones. A graph that was
     edited counts once, as it became.
     """
-    found = reader.query(
+    rows = reader.query(
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
         "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
         "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
         "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, "
         "2, 3, 4 ORDER BY min(node.id)"
     )
-    return [AnnotatedNodes(*row) for row in found]
+    return [AnnotatedNodes(*row) for row in rows]
 
 
 def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
@@ -133,10 +133,10 @@ def kernels_by_subgraph(reader: SessionReader) -> dict[tuple[int, model.Directio
     for the subgraph.
     """
     kernels: dict[tuple[int, model.Direction, str], list[str]] = {}
-    found = reader.query(
+    rows = reader.query(
         "SELECT compilation, direction, subgraph, name FROM kernel WHERE subgraph != '' ORDER BY id"
     )
-    for compilation, direction, subgraph, name in found:
+    for compilation, direction, subgraph, name in rows:
         kernels.setdefault((compilation, direction, subgraph), []).append(name)
     return kernels
 
@@ -169,25 +169,19 @@ def support_counts(reader: SessionReader) -> list[SupportCount]:
     """Count the operators of every report, without a look at each of them."""
     unknown = "(read_bytes < 0 OR written_bytes < 0)"
     # Reals, since numbers of a damaged file may add up to one that SQLite has no integer for.
-    found = reader.query(
+    rows = reader.query(
         "SELECT report, support, segment > 0, count(*), total(max(flops, 0)), "
         f"total(iif({unknown}, 0, read_bytes + written_bytes)), sum(flops < 0), "
         f"sum({unknown}) FROM node_support "
         "JOIN node ON node.id = node_support.node WHERE node.op LIKE 'call_%' GROUP BY 1, 2, 3"
     )
-    return [
-        SupportCount(
-            report,
-            support,
-            bool(inside),
-            operators,
-            int(flops),
-            int(size_bytes),
-            without_flops,
-            without_bytes,
+    counts = []
+    for report, support, inside, operators, flops, size_bytes, *without in rows:
+        count = SupportCount(
+            report, support, bool(inside), operators, int(flops), int(size_bytes), *without
         )
-        for report, support, inside, operators, flops, size_bytes, without_flops, without_bytes in found
-    ]
+        counts.append(count)
+    return counts
 
 
 def segment_counts(reader: SessionReader) -> dict[int, int]:
@@ -228,7 +222,7 @@ def support_of_nodes(
     """Return what the report of a graph says of some of its nodes, that of the variant in use
     before any later one; empty without a report, and where the backend does not say.
     """
-    found = reader.query(
+    rows = reader.query(
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its key.
         "SELECT node, support, segment FROM json_each(?) AS wanted CROSS JOIN "
         "node_support ON node_support.node = wanted.value "
@@ -236,7 +230,7 @@ def support_of_nodes(
         "WHERE support != 'unknown'",
         (json_list(nodes), graph),
     )
-    return {node: ShownSupport(support, segment) for node, support, segment in found}
+    return {node: ShownSupport(support, segment) for node, support, segment in rows}
 
 
 def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:

@@ -51,7 +51,9 @@ def json_list(values: Iterable[int] | Iterable[str]) -> str:
 def among(ids: Collection[int] | None, column: str) -> str:
     """Return a condition: ``column`` is one of ``ids``. It is always true for None."""
     # In the text, since SQLite takes a limited number of parameters; they are whole numbers.
-    return "1" if ids is None else f"{column} IN ({', '.join(map(str, sorted(ids)))})"
+    if ids is None:
+        return "1"
+    return f"{column} IN ({', '.join(map(str, sorted(ids)))})"
 
 
 def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:

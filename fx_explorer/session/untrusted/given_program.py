@@ -27,7 +27,9 @@ def split_target(target: str) -> tuple[Path | None, str]:
     if colon and OBJECT_NAME.fullmatch(name) and (file.endswith(".py") or Path(file).is_file()):
         return Path(file), name
     looks_like_a_path = target.endswith((".py", SUFFIX)) or "/" in target
-    return (Path(target), "") if looks_like_a_path else (None, "")
+    if not looks_like_a_path:
+        return None, ""
+    return Path(target), ""
 
 
 def is_exported(file: Path) -> bool:

@@ -22,7 +22,8 @@ from fx_explorer.outside_file import open_outside
 from fx_explorer.session.untrusted.zstd import unpacker
 
 Kind = Literal[
-    "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program", "aot_inductor", "archive",
+    "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
+    "aot_inductor", "archive",
     "broken_archive", "binary", "log", "torch_logs", "tritonparse", "provenance", "text",
 ]  # fmt: skip
 """``special`` is a FIFO, a device or a socket; ``archive`` is a zip archive of anything else."""
@@ -91,7 +92,8 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
 """Beginning → what such a file is, and what to do with it."""
 
 _PRINTED = re.compile(
-    rb"^[ >]{0,40}(?:\x1b\[[\d;]{0,20}m){0,8}(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{1,9} \d{1,20} "
+    rb"^[ >]{0,40}(?:\x1b\[[\d;]{0,20}m){0,8}(?:\[rank\d{1,9}\]:\s?)?[VIWEC]\d{4} "
+    rb"\d\d:\d\d:\d\d\.\d{1,9} \d{1,20} "
     rb"(?:[^\]\n]{1,1000}\] (?!\{)(?:\[[^\]\n]{0,200}\] ?){0,8}\[__\w{1,100}\]"
     rb"|[^\]\n]{0,1000}torch/(?:_dynamo|_inductor|_functorch|_export|fx)/[^\]\n]{1,1000}\] (?!\{))",
     re.M,
@@ -123,7 +125,8 @@ _PROVENANCE = FileKind(
 )
 
 _TABLE = re.compile(
-    rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
+    rb'\s*\{\s*(?:"version"\s*:\s*[\d.]+\s*,\s*)?'
+    rb'(?:"(?:preToPost|postToPre|cppCodeToPost|postToCppCode)"\s*:|'
     rb'"[^"\n]+"\s*:\s*\{\s*"(?:stack_traces|post_grad_nodes|pre_grad_nodes)"\s*:\s*\[)'
 )
 """How ``kernel_information.json`` and ``inductor_provenance_tracking_node_mappings.json`` begin
@@ -174,12 +177,9 @@ def _by_beginning(file: Path, start: bytes) -> FileKind:
         return log
     if start.startswith(_ZSTD):
         return _packed_with_zstd(file)
-    known = next(
-        ((words, advice) for beginning, words, advice in _BINARY if start.startswith(beginning)),
-        None,
-    )
-    if known:
-        return FileKind("binary", *known)
+    for beginning, description, advice in _BINARY:
+        if start.startswith(beginning):
+            return FileKind("binary", description, advice)
     # A pickle, or safetensors: eight bytes of length, then JSON.
     if start.startswith(b"\x80") or (start[8:9] == b"{" and b"dtype" in start):
         return FileKind("binary", _CHECKPOINT, _THE_PYTHON_FILE)
@@ -202,7 +202,9 @@ def _kind_of_log(start: bytes) -> FileKind | None:
         return None
     # What torchrun and others print begins like a record, and has no JSON: a whole line of it
     # tells.
-    return _LOG if b"\n" not in start or _RECORD.search(start) else None
+    if b"\n" not in start or _RECORD.search(start):
+        return _LOG
+    return None
 
 
 def _unpacked(start: bytes) -> bytes:
@@ -222,17 +224,18 @@ nothing of it.
 
 
 def _packed_with_zstd(file: Path) -> FileKind:
-    found = unpacker()
-    if found is None:
+    zstd = unpacker()
+    if zstd is None:
         advice = (
             "If it is a TORCH_TRACE log: pip install 'fx-explorer[zstd]', or unpack it "
             "first: unzstd {file}"
         )
         return FileKind("binary", "compressed with zstd, which needs the package zstandard", advice)
-    frame = found.begin_frame()
-    with file.open("rb") as opened, contextlib.suppress(found.error):
+    frame = zstd.begin_frame()
+    with file.open("rb") as opened, contextlib.suppress(zstd.error):
         while (packed := opened.read(1024)) and opened.tell() <= FIRST_BLOCK:
-            if unpacked := frame.decompress(packed):
+            unpacked = frame.decompress(packed)
+            if unpacked:
                 other = FileKind("binary", "compressed with zstd", "Unpack it: unzstd {file}")
                 return _kind_of_log(unpacked[:BEGINNING]) or other
     return FileKind("binary", "compressed with zstd, and damaged", "Unpack it: unzstd {file}")
@@ -282,7 +285,9 @@ def program_of(names: set[str]) -> str:
     )
     if programs and "archive_format" in names:
         return programs[0]
-    return _FORMER_PROGRAM if _FORMER_PROGRAM in names else ""
+    if _FORMER_PROGRAM in names:
+        return _FORMER_PROGRAM
+    return ""
 
 
 def _text(file: Path, start: bytes) -> FileKind:

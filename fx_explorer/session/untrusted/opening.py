@@ -99,10 +99,10 @@ def harden(db: sqlite3.Connection) -> None:
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
     """Raise NotASessionError for anything that is no plain table, and no plain index of one."""
     try:
-        found = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        entries = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     except UNREADABLE as error:
         raise NotASessionError(f"{path} is not an fx-explorer session: {reason(error)}") from error
-    for kind, name, sql in found:
+    for kind, name, sql in entries:
         if not _is_plain(kind, name, sql):
             what = f"{kind} {name}" if isinstance(kind, str) and isinstance(name, str) else "entry"
             raise NotASessionError(

@@ -43,17 +43,12 @@ class Pt2Archive:
 
     def models(self) -> list[str]:
         """Return the names of the compiled models of an AOTInductor package."""
-        found = (
-            member.name.split("/")[2]
-            for member in self.members
-            if member.name.startswith(AOT_FOLDER) and member.name.count("/") >= 3
-        )
-        return list(dict.fromkeys(found))
+        names = [member.name for member in self.members if member.name.startswith(AOT_FOLDER)]
+        return list(dict.fromkeys(name.split("/")[2] for name in names if name.count("/") >= 3))
 
     def of_model(self, model: str) -> list[Member]:
-        return [
-            member for member in self.members if member.name.startswith(f"{AOT_FOLDER}{model}/")
-        ]
+        folder = f"{AOT_FOLDER}{model}/"
+        return [member for member in self.members if member.name.startswith(folder)]
 
     def texts(self, members: Iterable[Member]) -> Iterator[str]:
         """Yield the text of each member. The file is opened once: its table of contents may be
@@ -100,15 +95,15 @@ def read_pt2(path: Path) -> Pt2Archive:
 
 def _json_of(path: Path, archive: zipfile.ZipFile, member: Member) -> dict[str, Any]:
     try:
-        found = json.loads(content_of(path, archive, member))
+        content = json.loads(content_of(path, archive, member))
     except (ValueError, RecursionError) as error:
         raise UnreadableProgramError(
             f"{path} is damaged: {member.name} is no JSON ({error})"
         ) from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _version(found: object) -> str:
-    if isinstance(found, dict):
-        return f"{found.get('major', '?')}.{found.get('minor', '?')}"[:MOST_JSON_NAMES]
-    return str(found or "")[:MOST_JSON_NAMES]
+def _version(version: object) -> str:
+    if isinstance(version, dict):
+        return f"{version.get('major', '?')}.{version.get('minor', '?')}"[:MOST_JSON_NAMES]
+    return str(version or "")[:MOST_JSON_NAMES]

@@ -262,13 +262,12 @@ class TritonSource:
 
     def refuse(self, node: ast.AST, what: str = "") -> UntrustedSourceError:
         line = getattr(node, "lineno", 0)
+        text = ""
         if 0 < line <= len(self.text.splitlines()):
             text = self.text.splitlines()[line - 1].strip()[:120]
-        else:
-            text = ""
-        said = what or f"{kind_of(node)} is not what Inductor writes"
+        why = what or f"{kind_of(node)} is not what Inductor writes"
         return UntrustedSourceError(
-            f"line {line} of the kernel's source is refused: {said}: {text}\n"
+            f"line {line} of the kernel's source is refused: {why}: {text}\n"
             "Nothing of it was run. Capture its program yourself, and the kernel is "
             "compiled from your own capture."
         )
@@ -315,4 +314,6 @@ def dotted(node: ast.AST) -> str | None:
     while isinstance(node, ast.Attribute) and len(parts) < 8:
         parts.append(node.attr)
         node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])

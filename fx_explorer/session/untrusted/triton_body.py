@@ -93,15 +93,16 @@ class _Body:
             elif name == "type_comment":
                 continue
             else:
-                for one in value if isinstance(value, list) else [value]:
-                    self._part(statement, one, depth)
+                parts = value if isinstance(value, list) else [value]
+                for part in parts:
+                    self._part(statement, part, depth)
 
-    def _part(self, statement: ast.stmt, one: object, depth: int) -> None:
-        if isinstance(one, ast.stmt):
-            self._statement(one, depth + 1)
-        elif isinstance(one, ast.expr):
-            self._expression(one, 0)
-        elif isinstance(one, ast.Pow | ast.MatMult):
+    def _part(self, statement: ast.stmt, part: object, depth: int) -> None:
+        if isinstance(part, ast.stmt):
+            self._statement(part, depth + 1)
+        elif isinstance(part, ast.expr):
+            self._expression(part, 0)
+        elif isinstance(part, ast.Pow | ast.MatMult):
             raise self._refuse(statement, "powers are not what Inductor writes")
 
     def _expression(self, node: ast.AST, depth: int) -> None:
@@ -188,14 +189,19 @@ class _Body:
         """
         if (dotted(node.func) or "").rpartition(".")[2] != "inline_asm_elementwise":
             return
-        text = (
-            node.args[0]
-            if node.args
-            else next((keyword.value for keyword in node.keywords if keyword.arg == "asm"), None)
-        )
+        text: ast.expr | None = None
+        if node.args:
+            text = node.args[0]
+        else:
+            for keyword in node.keywords:
+                if keyword.arg == "asm":
+                    text = keyword.value
+                    break
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
             raise self._refuse(node, "assembly that is not written out")
-        if any(
-            re.match(r"\s*\.(?!reg\b)", part) for part in re.split(r"[;:\n{}]", text.value)
-        ) or re.search(r"[\\#]|/\*", text.value):
+        assembly = text.value
+        if re.search(r"[\\#]|/\*", assembly):
             raise self._refuse(node, "assembly with a directive")
+        for part in re.split(r"[;:\n{}]", assembly):
+            if re.match(r"\s*\.(?!reg\b)", part):
+                raise self._refuse(node, "assembly with a directive")

@@ -50,8 +50,9 @@ def check_source(source: str, helpers: Helpers) -> None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
+        where = f" (line {line})" if line else ""
         raise UntrustedSourceError(
-            f"the kernel's source is no Python{f' (line {line})' if line else ''}: {_first(error)}"
+            f"the kernel's source is no Python{where}: {_first(error)}"
         ) from error
     _TopLevel(TritonSource(source, helpers)).check(tree)
 
@@ -68,7 +69,7 @@ class _TopLevel:
         self._refuse = source.refuse
 
     def check(self, tree: ast.Module) -> None:
-        functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+        functions = [statement for statement in tree.body if isinstance(statement, ast.FunctionDef)]
         # All functions first: one may call another that stands behind it.
         self._source.known.update(function.name for function in functions)
         for statement in tree.body:
@@ -224,19 +225,19 @@ class _TopLevel:
             raise self._refuse(value, f"{kind_of(value)} is no literal")
 
     def _dict(self, value: ast.Dict, depth: int) -> None:
-        for key, one in zip(value.keys, value.values, strict=True):
+        for key, item in zip(value.keys, value.values, strict=True):
             if key is None or (isinstance(key, ast.Constant) and key.value in REACHES_OUT):
                 raise self._refuse(value, "an entry of this dict is not one of Inductor's")
             self._literal(key, depth + 1)
             name = key.value if isinstance(key, ast.Constant) else ""
             if name == "precomputed_grids":
-                self._grids(one)
+                self._grids(item)
                 continue
-            if name == "autotune_remote_cache" and not (
-                isinstance(one, ast.Constant) and not one.value
-            ):
-                raise self._refuse(value, "a remote cache is asked for")
-            self._literal(one, depth + 1)
+            if name == "autotune_remote_cache":
+                is_off = isinstance(item, ast.Constant) and not item.value
+                if not is_off:
+                    raise self._refuse(value, "a remote cache is asked for")
+            self._literal(item, depth + 1)
 
     def _grids(self, value: ast.expr) -> None:
         """Check the expressions of grids. Launchers run them as Python: arithmetic is all there may

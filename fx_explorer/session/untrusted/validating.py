@@ -94,11 +94,11 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
     hints = _hints(row_type)
     checks = tuple(_named(field.name, check_of(hints[field.name], field.name)) for field in fields)
     numbers = _bounds(tuple((field.name, hints[field.name]) for field in fields))
-    changed = tuple(
-        (i, _of_a_value(hints[field.name], field.name))
-        for i, field in enumerate(fields)
-        if hints[field.name] not in (int, str)
-    )
+    changed: list[tuple[int, Check]] = []
+    for i, field in enumerate(fields):
+        hint = hints[field.name]
+        if hint not in (int, str):
+            changed.append((i, _of_a_value(hint, field.name)))
     known_types: set[tuple[type, ...]] = set()
 
     def make(values: tuple[Any, ...]) -> RowT:
@@ -112,14 +112,15 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
             chosen = choose(values)
             if max(chosen) > largest or min(chosen) < -largest:
                 return one_by_one(values)
-        found = list(values)
+        changed_values = list(values)
         try:
             for i, check in changed:
-                if found[i] is not None:  # where it may not be None, these are not known types
-                    found[i] = check(found[i])
+                # Where it may not be None, these are not known types.
+                if changed_values[i] is not None:
+                    changed_values[i] = check(changed_values[i])
         except ValueError:
             return one_by_one(values)
-        return row_type(*found)
+        return row_type(*changed_values)
 
     def one_by_one(values: tuple[Any, ...]) -> RowT:
         return row_type(*[check(value) for check, value in zip(checks, values, strict=True)])
@@ -200,10 +201,10 @@ def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
 
 def _of_a_value(declared: Any, name: str) -> Check:
     """Do as ``check_of`` for what is not None."""
-    inner = [one for one in get_args(declared) if one is not type(None)]
-    return check_of(
-        inner[0] if get_origin(declared) in (Union, types.UnionType) else declared, name
-    )
+    inner = [argument for argument in get_args(declared) if argument is not type(None)]
+    if get_origin(declared) in (Union, types.UnionType):
+        return check_of(inner[0], name)
+    return check_of(declared, name)
 
 
 def _bounds(
@@ -232,8 +233,10 @@ def check_of(declared: Any, name: str = "") -> Check:
     """Return the check for a column whose field is ``declared`` so."""
     if name in MAY_BE_INFINITE:
         return _infinite
+    if declared is int:
+        return _number(LARGEST_OF.get(name, LARGEST))
     if declared in _SIMPLE:
-        return _number(LARGEST_OF.get(name, LARGEST)) if declared is int else _SIMPLE[declared]
+        return _SIMPLE[declared]
     origin, arguments = get_origin(declared), get_args(declared)
     if origin is Literal:
         return _one_of(frozenset(arguments))
@@ -274,7 +277,9 @@ def _float(value: Any) -> float:
 
 
 def _infinite(value: Any) -> float:
-    return math.inf if value == math.inf else _float(value)
+    if value == math.inf:
+        return math.inf
+    return _float(value)
 
 
 def _text(value: Any) -> str:
@@ -327,10 +332,10 @@ def _is_dict(value: Any) -> dict[str, Any]:
 
 def _list_of(element: Check) -> Check:
     def check(value: Any) -> tuple[Any, ...]:
-        found = from_json(value)
-        if not isinstance(found, list):
-            raise ValueError(f"is {_shown(found)}, not a list")
-        return tuple(map(element, found))
+        items = from_json(value)
+        if not isinstance(items, list):
+            raise ValueError(f"is {_shown(items)}, not a list")
+        return tuple(map(element, items))
 
     return check
 
@@ -339,8 +344,8 @@ def _dict_of(declared: Any) -> Check:
     element = _SIMPLE.get(declared, _anything)
 
     def check(value: Any) -> dict[str, Any]:
-        found = _is_dict(from_json(value))
-        return {key: element(one) for key, one in found.items()}
+        items = _is_dict(from_json(value))
+        return {key: element(item) for key, item in items.items()}
 
     return check
 
@@ -360,10 +365,10 @@ def _short_texts(value: str) -> tuple[str, ...]:
 
 
 def _parsed_texts(value: Any) -> tuple[str, ...]:
-    found = from_json(value)
-    if not isinstance(found, list) or not all(type(one) is str for one in found):
-        raise ValueError(f"is {_shown(found)}, not a list of texts")
-    return tuple(found)
+    texts = from_json(value)
+    if not isinstance(texts, list) or not all(type(text) is str for text in texts):
+        raise ValueError(f"is {_shown(texts)}, not a list of texts")
+    return tuple(texts)
 
 
 def from_json(text: Any) -> Any:
@@ -375,26 +380,28 @@ def from_json(text: Any) -> Any:
     if len(text) > MOST_JSON:
         raise ValueError(f"has {len(text):,} characters of JSON; at most {MOST_JSON:,} are read")
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON ({type(error).__name__}): {_shown(text)}") from error
     # Counted in the text first: most JSON has too few brackets to be deep, and need not be walked
     # through.
-    if text.count("[") + text.count("{") > DEEPEST and _depth(found) > DEEPEST:
+    if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
         raise ValueError("is JSON that is nested too deeply")
-    return found
+    return value
 
 
-def _depth(found: Any) -> int:
-    depth, level = 0, [found]
-    while level := [one for one in level if isinstance(one, dict | list)]:
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while True:
+        containers = [item for item in level if isinstance(item, dict | list)]
+        if not containers:
+            return depth
         depth += 1
         if depth > DEEPEST:
-            break
-        level = [
-            one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return depth
+            return depth
+        level = []
+        for container in containers:
+            level += container.values() if isinstance(container, dict) else container
 
 
 def inflated(body: Any, base: bytes = b"") -> str:
@@ -420,11 +427,8 @@ def inflated(body: Any, base: bytes = b"") -> str:
 
 
 def _shown(value: Any) -> str:
-    shown = repr(
-        value[:60]
-        if isinstance(value, str | bytes | list)
-        else value
-        if not isinstance(value, dict)
-        else "{…}"
-    )
-    return shown[:80]
+    if isinstance(value, dict):
+        return repr("{…}")
+    if isinstance(value, str | bytes | list):
+        value = value[:60]
+    return repr(value)[:80]

@@ -60,13 +60,17 @@ def opened(path: Path) -> zipfile.ZipFile:
 
 
 def check_archive(path: Path) -> None:
-    """Raise UnreadableProgramError, which says what is wrong with the archive, where something is."""
+    """Raise UnreadableProgramError, which says what is wrong with the archive, where something
+    is.
+    """
     with opened(path) as archive:
         members_of(path, archive)
 
 
 def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
-    """Return the files in it. Raises UnreadableProgramError for names that no honest archive has."""
+    """Return the files in it. Raises UnreadableProgramError for names that no honest archive
+    has.
+    """
     listed = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(listed) > MOST_MEMBERS:
         raise UnreadableProgramError(
@@ -77,23 +81,20 @@ def members_of(path: Path, archive: zipfile.ZipFile) -> tuple[Member, ...]:
         raise UnreadableProgramError(
             f"{path} has two files of one name in it, so it cannot be said what it is"
         )
-    for entry in listed:
-        if (
-            entry.filename.startswith("/")
-            or ".." in entry.filename.split("/")
-            or "\\" in entry.filename
-        ):
+    for name in names:
+        if name.startswith("/") or ".." in name.split("/") or "\\" in name:
             raise UnreadableProgramError(
-                f"{path} names a file outside itself, {entry.filename!r}: it was not written by torch"
+                f"{path} names a file outside itself, {name!r}: it was not written by torch"
             )
     tops = {name.partition("/")[0] for name in names if "/" in name}
-    top = f"{next(iter(tops))}/" if len(tops) == 1 and all("/" in name for name in names) else ""
-    return tuple(
-        Member(
-            entry.filename.removeprefix(top), entry.filename, entry.file_size, entry.compress_size
-        )
-        for entry in listed
-    )
+    top = ""
+    if len(tops) == 1 and all("/" in name for name in names):
+        top = f"{next(iter(tops))}/"
+    members = []
+    for entry in listed:
+        name = entry.filename.removeprefix(top)
+        members.append(Member(name, entry.filename, entry.file_size, entry.compress_size))
+    return tuple(members)
 
 
 def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:

@@ -182,7 +182,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class SessionFigures(Totals):
-    """The figures by which two captures are compared: the totals, and what takes longer to count."""
+    """The figures by which two captures are compared: the totals, and what takes longer to
+    count.
+    """
 
     compiled: int
     """Compilations that produced code, in full or up to a graph break."""

@@ -97,7 +97,8 @@ def _done(stack: contextlib.ExitStack, notes: dict[str, str], what: str, part: _
     with contextlib.ExitStack() as of_part:
         try:
             part(of_part, notes)
-        except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is noted
+        # An unknown release may fail in any way; it is noted.
+        except Exception as error:  # noqa: BLE001
             notes[what] = f"torch {torch.__version__} does not offer what this needs ({error})"
             return False
         stack.push(of_part.pop_all())

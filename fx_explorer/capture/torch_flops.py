@@ -19,15 +19,20 @@ _aten = torch.ops.aten
 
 _LIKE = {
     "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "_scaled_dot_product_flash_attention_backward"
+    ),
     "_scaled_dot_product_fused_attention_overrideable": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_fused_attention_overrideable_backward": "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_fused_attention_overrideable_backward": (
+        "_scaled_dot_product_flash_attention_backward"
+    ),
     "_int_mm": "mm",
 }
 """Operator without a formula → the one that takes the same tensors in the same places."""
 
 _OF_COUNTED_KIND = (
-    "attention", "mm", "addbmm", "mv", "addmv", "linear", "conv", "lstm", "gru", "rnn", "matmul", "dot", "vdot",
+    "attention", "mm", "addbmm", "mv", "addmv", "linear", "conv", "lstm", "gru", "rnn", "matmul",
+    "dot", "vdot",
 )  # fmt: skip
 """Words in the names of operators that do what torch counts."""
 

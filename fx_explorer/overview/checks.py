@@ -271,11 +271,9 @@ def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Ite
 
 def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for recompile in causes(reader):
-        yield CheckFinding(
-            recompile.file,
-            recompile.line,
-            f"{plain_function(recompile.function)} [{recompile.compilation}]: {first_line(recompile.in_words)}",
-        )
+        function = f"{plain_function(recompile.function)} [{recompile.compilation}]"
+        text = f"{function}: {first_line(recompile.in_words)}"
+        yield CheckFinding(recompile.file, recompile.line, text)
     yield from _findings_of_children(reader, "recompile")
 
 

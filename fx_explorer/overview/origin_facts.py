@@ -45,8 +45,8 @@ def virtual_gpu(reader: SessionReader) -> str:
 
 
 def virtual_gpu_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what is different from a run on the GPU; nothing where the capture was not for a virtual
-    one.
+    """Yield what is different from a run on the GPU; nothing where the capture was not for a
+    virtual one.
     """
     title, record = virtual_gpu(reader), reader.meta("virtual_gpu") or {}
     if not title:

@@ -502,8 +502,8 @@ def _dynamic_sizes(reader: SessionReader) -> str:
 
 
 def _kernels(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how many kernels were generated in which direction, what autotuning chose, and why there
-    are none.
+    """Yield how many kernels were generated in which direction, what autotuning chose, and why
+    there are none.
     """
     directions = kernels_by_direction(reader)
     # Those of a log of tritonparse are above, with their configurations.

@@ -3,7 +3,9 @@
 >>> import torch
 >>> from fx_explorer.precompile import Precompile
 >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(lambda x: x * 2 + 1, torch.ones(3))
->>> compiled_fn, guards = Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: graph.forward)
+>>> compiled_fn, guards = Precompile.aot_autograd(
+...     gm, guards, compiler=lambda graph, inputs: graph.forward
+... )
 >>> compiled_fn(example_inputs)
 tensor([3., 3., 3.])
 """

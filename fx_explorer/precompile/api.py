@@ -37,7 +37,9 @@ class Precompile:
     >>> from fx_explorer import Precompile
     >>> model = torch.nn.Linear(4, 2)
     >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(model, torch.ones(3, 4))
-    >>> compiled_fn, guards = Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: graph.forward)
+    >>> compiled_fn, guards = Precompile.aot_autograd(
+    ...     gm, guards, compiler=lambda graph, inputs: graph.forward
+    ... )
     >>> torch.equal(compiled_fn(example_inputs), model(*example_inputs))
     True
     >>> compiled_fn(example_inputs).sum().backward()
@@ -59,29 +61,35 @@ class Precompile:
         computed with.
 
         Args:
-            model: an ``nn.Module``, a function or a bound method. A compiled one stands for what it was made from.
+            model: an ``nn.Module``, a function or a bound method. A compiled one stands for what it
+                was made from.
             example_inputs: its positional inputs.
             kwargs: its keyword inputs.
-            dynamic: True makes every size symbolic, False none, None those marked with ``torch._dynamo.mark_dynamic``.
+            dynamic: True makes every size symbolic, False none, None those marked with
+                ``torch._dynamo.mark_dynamic``.
 
         Returns:
             ``(gm, bytecode, guards, example_inputs)``:
-            the ``GraphModule``, called with the inputs of the model, gives what the model gives; annotations made with
-            ``torch.fx.traceback.annotate`` are in ``meta["custom"]`` of its nodes, and its graph may be edited;
+            the ``GraphModule``, called with the inputs of the model, gives what the model gives;
+            annotations made with ``torch.fx.traceback.annotate`` are in ``meta["custom"]`` of its
+            nodes, and its graph may be edited;
             the code object that Dynamo made to call the graph (for ``dis.dis``);
             the ``Guards``, which print, check and explain;
             the positional inputs as a tuple, as ``compiled_fn`` takes them.
 
         Raises:
-            GraphBreakError: the model is not one graph. To list all breaks, a deep copy of the model is **run** with copies
-                of the inputs, so its side effects outside of the model happen (once more), and Dynamo's caches are emptied.
+            GraphBreakError: the model is not one graph. To list all breaks, a deep copy of the
+                model is **run** with copies of the inputs, so its side effects outside of the model
+                happen (once more), and Dynamo's caches are emptied.
             PrecompileError: there is nothing to capture.
             Exception: what the model itself raises for these inputs.
 
         >>> import torch
         >>> def model(x, scale):
         ...     return x * scale
-        >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(model, torch.ones(2), kwargs={"scale": 3})
+        >>> gm, bytecode, guards, example_inputs = Precompile.dynamo(
+        ...     model, torch.ones(2), kwargs={"scale": 3}
+        ... )
         >>> [node.name for node in gm.graph.nodes if node.op == "call_function"]
         ['mul']
         >>> gm(torch.ones(2), 3)
@@ -108,23 +116,28 @@ class Precompile:
         """Trace forward and backward of a captured graph and compile both, now.
 
         Args:
-            gm: the graph of ``Precompile.dynamo``, edited or not. It is copied, so it can be compiled again, otherwise.
+            gm: the graph of ``Precompile.dynamo``, edited or not. It is copied, so it can be
+                compiled again, otherwise.
             guards: the guards that came with it.
-            compiler: None for Inductor; ``torch.fx.passes.regional_inductor.regional_inductor`` to compile only what is
-                annotated; or any callable that takes a graph of ATen operations and its inputs, and returns a callable that
-                takes those inputs. It is called for the forward graph and for the backward graph.
+            compiler: None for Inductor; ``torch.fx.passes.regional_inductor.regional_inductor`` to
+                compile only what is annotated; or any callable that takes a graph of ATen
+                operations and its inputs, and returns a callable that takes those inputs. It is
+                called for the forward graph and for the backward graph.
 
         Returns:
-            ``(compiled_fn, guards)``: ``compiled_fn(example_inputs)`` gives what the model gives, with gradients to the
-            parameters of the model; the guards are those of Dynamo and what compiling added, such as bounds on sizes.
+            ``(compiled_fn, guards)``: ``compiled_fn(example_inputs)`` gives what the model gives,
+            with gradients to the parameters of the model; the guards are those of Dynamo and what
+            compiling added, such as bounds on sizes.
 
         Raises:
-            PrecompileError: ``gm`` or ``guards`` are not from ``Precompile.dynamo``, or not of one capture; or a number that
-                ``dynamic=True`` has made symbolic has to be a constant.
-            CompilerError: ``compiler`` raised, returned something that cannot be called, or left a graph that is broken.
+            PrecompileError: ``gm`` or ``guards`` are not from ``Precompile.dynamo``, or not of one
+                capture; or a number that ``dynamic=True`` has made symbolic has to be a constant.
+            CompilerError: ``compiler`` raised, returned something that cannot be called, or left a
+                graph that is broken.
 
         Warns:
-            PrecompileWarning: ``regional_inductor`` found nothing annotated, so nothing was compiled.
+            PrecompileWarning: ``regional_inductor`` found nothing annotated, so nothing was
+                compiled.
 
         For ``regional_inductor``, regions with different names, or different ``inductor_configs``,
         stay regions of their own, also where torch would merge them because they touch.
@@ -169,11 +182,14 @@ class Precompile:
         are left out, as in torch's own AOT compile.
 
         Raises:
-            SaveError: the compiler is not Inductor or ``regional_inductor``, torch cannot serialise this model, or is too old.
+            SaveError: the compiler is not Inductor or ``regional_inductor``, torch cannot serialise
+                this model, or is too old.
 
         >>> import torch
         >>> gm, _, guards, _ = Precompile.dynamo(lambda x: x * 2, torch.ones(3))
-        >>> compiled_fn, _ = Precompile.aot_autograd(gm, guards, compiler=lambda graph, inputs: graph.forward)
+        >>> compiled_fn, _ = Precompile.aot_autograd(
+        ...     gm, guards, compiler=lambda graph, inputs: graph.forward
+        ... )
         >>> Precompile.save(compiled_fn, "doubled.pt2")  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
         fx_explorer.precompile.errors.SaveError: torch cannot save what the compiler <lambda> returned
@@ -191,13 +207,15 @@ class Precompile:
         It is called as ``compiled_fn(example_inputs)``; keyword inputs must be given.
 
         Args:
-            path: the file. It is a pickle: **loading can run any code that its author put in**, so load only what you trust
-                as much as a program. This function does nothing with it but hand it to torch.
-            model: the module that was saved (the weights are its own, not in the file); for a function, itself, when it uses
-                globals, else nothing.
+            path: the file. It is a pickle: **loading can run any code that its author put in**, so
+                load only what you trust as much as a program. This function does nothing with it
+                but hand it to torch.
+            model: the module that was saved (the weights are its own, not in the file); for a
+                function, itself, when it uses globals, else nothing.
 
         Raises:
-            SaveError: the file is not of ``Precompile.save``, is for another torch or machine, or needs its model.
+            SaveError: the file is not of ``Precompile.save``, is for another torch or machine, or
+                needs its model.
             GuardError: at a call, with inputs that the function was not compiled for.
         """
         if model is not None:
@@ -309,7 +327,8 @@ def graph_break_error(
         try:
             with _break_reports(reports):
                 _run(model, args, kwargs)
-        except Exception as error:  # noqa: BLE001 the user's own program raised; the message says so
+        # The user's own program raised; the message says so.
+        except Exception as error:  # noqa: BLE001
             note = f"{_RAN} There may be more: that run ended with {_in_a_line(error)}."
     return GraphBreakError(_distinct(reports) or (parse_break(str(first)),), note)
 

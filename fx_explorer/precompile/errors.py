@@ -4,7 +4,7 @@
 
     PrecompileError            the model or its inputs cannot be captured
     ├── GraphBreakError        it is not one graph; ``.breaks`` has every break
-    ├── GuardError             a compiled function was called with inputs that it was not compiled for
+    ├── GuardError             a compiled function was called with other inputs than it was made for
     ├── CompilerError          the compiler that was given raised, or returned what cannot be used
     └── SaveError              a compiled function cannot be saved, or a file not loaded
 """

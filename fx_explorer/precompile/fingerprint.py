@@ -95,10 +95,9 @@ def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPr
     """Say what the second does where it first differs from the first. Empty when they are equal."""
     for operation_print, other in zip(ours, theirs, strict=False):
         if operation_print != other:
-            return (
-                f"{other.line or operation_print.line or 'an operation'} becomes {_apart(other, operation_print)}, "
-                f"and was {_apart(operation_print, other)}"
-            )
+            where = other.line or operation_print.line or "an operation"
+            becomes, was = _apart(other, operation_print), _apart(operation_print, other)
+            return f"{where} becomes {becomes}, and was {was}"
     if len(ours) == len(theirs):
         return ""
     longer = max(ours, theirs, key=len)

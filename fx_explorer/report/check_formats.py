@@ -86,7 +86,9 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def xml_safe(text: str) -> str:
-    """Return a text with control characters and lone surrogates as their Python escapes: ``\\x1b``."""
+    """Return a text with control characters and lone surrogates as their Python escapes:
+    ``\\x1b``.
+    """
     return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 

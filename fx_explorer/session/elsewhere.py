@@ -80,7 +80,9 @@ def _place(body: bytes, digest: bytes) -> TextPlace:
 
 
 def bring_texts(copy: sqlite3.Connection, read: ReadText) -> None:
-    """Put into the copy of a session the texts that lie elsewhere, so that it needs no other file."""
+    """Put into the copy of a session the texts that lie elsewhere, so that it needs no other
+    file.
+    """
     texts = copy.execute("SELECT id, body, digest FROM text WHERE base=?", (BASE,)).fetchall()
     with copy:
         for number, body, digest in texts:

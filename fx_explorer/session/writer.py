@@ -168,7 +168,8 @@ class SessionWriter:
         """Commit all that is added inside the block, or nothing: readers see it together. May be
         nested.
         """
-        self._check_process()  # before the lock, which a thread may have held when the process was forked
+        # Before the lock, which a thread may have held when the process was forked.
+        self._check_process()
         self._heal()
         if self._is_within():
             with self._explained("write"):

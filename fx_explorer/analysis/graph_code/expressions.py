@@ -325,7 +325,8 @@ IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
 _OPERATIONS = re.compile(
     r"torch\.(\w+|((nn\.(functional|attention)|special|fft|linalg|Tensor|ops|amp|cuda\.amp|sparse"
     r"|nested|signal|functional|autograd"
-    r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree|distributed)(\.\w+)+))"
+    r"|_C|_functorch|_higher_order_ops|_prims|_refs|_inductor|_dynamo|utils\._pytree"
+    r"|distributed)(\.\w+)+))"
 )
 """Where torch has operations. Anything else of it that a session may name has no place in a graph.
 """

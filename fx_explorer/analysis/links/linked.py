@@ -67,7 +67,7 @@ class Selection:
         return {document: self.lines_in(document) for document in shown}
 
     def lines_in(self, document: Document) -> frozenset[int]:
-        """Return the lines of a document that are linked, with the selected one where it is here."""
+        """Return the lines of a document that are linked, and the selected one where it is here."""
         selected: frozenset[int] = frozenset()
         if document == self.place.document:
             selected = frozenset([self.place.line])

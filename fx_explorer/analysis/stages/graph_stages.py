@@ -1,4 +1,6 @@
-"""What the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing, the partitioner."""
+"""What the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing, the
+partitioner.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ class Problems:
             return read()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - a backend's own code may raise anything; it is told in the session
+        # A backend's own code may raise anything; it is told in the session.
+        except BaseException as error:  # noqa: BLE001
             self.add(f"{what} raised {error_in_words(error)}")
             return otherwise
 

@@ -206,7 +206,8 @@ def _add_graph(
             recording.writer.add_all(graph_links(recorded, segment, direction))
     except (SessionWriteError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # noqa: BLE001 - a damaged graph, or metadata of the backend's that raises
+    # A damaged graph, or metadata of the backend's that raises.
+    except BaseException as error:  # noqa: BLE001
         of.tried("its graph", partial(_raise, error), None)
         return 0
     segment.published.append(recorded)
@@ -333,11 +334,11 @@ Fields = tuple[str, str, float, bool, int, int]
 
 
 def _instructions(given: list[Any], known: KnownNodes, of: Problems) -> Iterator[Fields]:
-    for one in given:
-        if not isinstance(one, Mapping):
-            of.add(f"an instruction is of type {type(one).__name__}, not a dictionary")
+    for instruction in given:
+        if not isinstance(instruction, Mapping):
+            of.add(f"an instruction is of type {type(instruction).__name__}, not a dictionary")
             continue
-        read = of.tried("an instruction", lambda one=one: _instruction(one, known, of), None)  # type: ignore[misc]
+        read = of.tried("an instruction", partial(_instruction, instruction, known, of), None)
         if read is not None:
             yield read
 

@@ -123,7 +123,8 @@ def _run_of(node: torch.fx.Node) -> CallRun:
                     node.target(*arguments, **keywords)
             flops = min(int(counter.get_total_flops()), _LARGEST)
             return CallRun(flops if called.is_countable else UNKNOWN, called.computes)
-    except Exception:  # noqa: BLE001  (torch refuses calls with fake tensors in many ways; -1 says so)
+    # torch refuses calls with fake tensors in many ways; -1 says so.
+    except Exception:  # noqa: BLE001
         return CallRun()
 
 

@@ -281,7 +281,8 @@ def _written(
     try:
         with _rendered_as(buffer, caller):
             source = codegen_template(*nodes, only_gen_src_code=True)
-    except Exception:  # noqa: BLE001 - Inductor would leave out this choice too; its own source is shown, and so called
+    # Inductor would leave out this choice too; its own source is shown, and so called.
+    except Exception:  # noqa: BLE001
         return NOT_WRITTEN
     return source, lines.lines_of(source)
 

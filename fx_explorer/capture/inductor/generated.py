@@ -99,7 +99,8 @@ class KernelRecording:
         """
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - shown in the session, with the graph it belongs to
+        # It is shown in the session, with the graph it belongs to.
+        except Exception as error:  # noqa: BLE001
             if self.current:
                 self.current.problems.append(
                     f"could not note {what}: {type(error).__name__}: {error}"

@@ -4,8 +4,8 @@ torch compiles now.
 The hooks of each stage come to it through the boundary (stepped_boundary.py): they ask whether an
 earlier variant made the same, and hand over what they made. A capture that nobody steps through has
 none. Where to read on: a graph comes from Dynamo (stepped_boundary.py), is compiled (compiling.py),
-comes to its gates (compiling.py), where another variant may set out (new_variant.py), and is taken up
-again when the program has ended (after_the_program.py).
+comes to its gates (compiling.py), where another variant may set out (new_variant.py), and is taken
+up again when the program has ended (after_the_program.py).
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ def leave_device_alone() -> None:
     mode.avoid_device_init = property(lambda self: True)
     # Only to fail where a release has none: to set it would do nothing there, and say so to nobody.
     require("torch._subclasses.fake_tensor", "init_gpu_context")
-    sys.modules["torch._subclasses.fake_tensor"].init_gpu_context = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+    fake_tensor = sys.modules["torch._subclasses.fake_tensor"]
+    fake_tensor.init_gpu_context = lambda *args, **kwargs: None  # type: ignore[attr-defined]
 
 
 def set_options() -> None:

@@ -109,7 +109,8 @@ def _move_regions(emulation: Emulation) -> None:
 
         return compile_there
 
-    sys.modules["torch._dynamo.backends.common"].aot_autograd = aot_autograd  # type: ignore[attr-defined]
+    module = sys.modules["torch._dynamo.backends.common"]
+    module.aot_autograd = aot_autograd  # type: ignore[attr-defined]
 
 
 def moved(

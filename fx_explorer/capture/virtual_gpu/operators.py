@@ -94,7 +94,8 @@ def _ask_the_cpu() -> None:
         with mode:
             return _pytree.tree_map_only(torch.Tensor, _like_on_gpu, output)
 
-    sys.modules["torch._subclasses.fake_tensor"].run_fallback_kernel = run_fallback_kernel  # type: ignore[attr-defined]
+    module = sys.modules["torch._subclasses.fake_tensor"]
+    module.run_fallback_kernel = run_fallback_kernel  # type: ignore[attr-defined]
 
 
 def _zeros(fake: Any) -> torch.Tensor:

@@ -83,10 +83,12 @@ def keep_dynamo_rules() -> None:
 
     for function in list(vars(torch.cuda).values()):
         if isinstance(function, types.FunctionType) and function.__code__.co_filename == __file__:
-            traced_as(function.__wrapped__, function)  # type: ignore[attr-defined] # of functools.wraps
+            # The attribute is of functools.wraps.
+            traced_as(function.__wrapped__, function)  # type: ignore[attr-defined]
 
 
-class _OfEither(type(torch._C.Generator)):  # type: ignore[misc] # a metaclass of its own in newer releases
+# In newer releases it is a metaclass of its own.
+class _OfEither(type(torch._C.Generator)):  # type: ignore[misc]
     """A metaclass that makes torch's own generators instances of our class too."""
 
     def __instancecheck__(cls, instance: object) -> bool:

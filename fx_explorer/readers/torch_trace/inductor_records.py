@@ -1,4 +1,6 @@
-"""What Inductor made: its output code with the kernels in it, and which nodes each call computes."""
+"""What Inductor made: its output code with the kernels in it, and which nodes each call
+computes.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3
 _TORCH = re.compile(
     r"(?:site-packages|dist-packages)/torch/"
     r"|(?:^|/)torch/(?:__init__\.py|_\w+\.py|_dynamo|_inductor|_functorch|_export|export|"
-    r"_higher_order_ops|_subclasses|_library|_logging|_prims|_refs|_decomp|nn|autograd|fx|utils|testing/_internal)\b"
+    r"_higher_order_ops|_subclasses|_library|_logging|_prims|_refs|_decomp|nn|autograd|fx|utils"
+    r"|testing/_internal)\b"
 )
 
 NOT_HERE = "the log has no source files, only the lines that it names"

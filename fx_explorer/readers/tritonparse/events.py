@@ -102,7 +102,8 @@ def _base(frame: dict[str, Any]) -> str:
 
 
 _OF_TRITON = re.compile(
-    r"(?:site-packages|dist-packages|python)/triton/|/triton/(?:runtime|compiler|backends|testing)\b|"
+    r"(?:site-packages|dist-packages|python)/triton/"
+    r"|/triton/(?:runtime|compiler|backends|testing)\b|"
     r"/tritonparse/structured_logging\.py$|(?:^|/)torchinductor_[^/]*/"
 )
 """Triton's and tritonparse's own files, and what Inductor generated."""

@@ -29,7 +29,8 @@ class Unpacker:
 def unpacker() -> Unpacker | None:
     """Return what unpacks zstd here; None where nothing does."""
     try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # from Python 3.14 on
+        # From Python 3.14 on.
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         try:
             import zstandard

@@ -52,7 +52,11 @@ class BreakContext:
         return self.extents.get((file, line), Extent())
 
 
-breaking: ContextVar[BreakContext] = ContextVar("breaking", default=BreakContext())  # noqa: B039 - frozen
+# The default is frozen.
+breaking: ContextVar[BreakContext] = ContextVar(
+    "breaking",
+    default=BreakContext(),  # noqa: B039
+)
 
 
 def breaking_now() -> BreakContext:

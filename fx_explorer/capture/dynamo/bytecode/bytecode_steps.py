@@ -72,7 +72,8 @@ def _recorded(
     try:
         with torch.compiler.set_stance("eager_on_recompile"):
             remarks = call_again(watching)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program may raise anything: it is one of the things recorded
+    # The program may raise anything: it is one of the things recorded.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         return replace(
             run, ended="raised", said=f"It raised {one_line(f'{type(error).__name__}: {error}')}."
         )

@@ -93,7 +93,8 @@ class StepRecorder:
         if not self.is_over:
             self._add("a step of the bytecode", lambda: self._step(frame, offset))
             if self._is_call(frame, offset):
-                self.flush()  # should the call end the process, it is the last that stands in the session
+                # Should the call end the process, it is the last that stands in the session.
+                self.flush()
 
     def raised(self, frame: types.FrameType, offset: int, error: BaseException) -> None:
         call = self._calls.get(frame)
@@ -178,9 +179,16 @@ class StepRecorder:
     ) -> BytecodeStep:
         line = call.code.line_of.get(offset, 0)
         return BytecodeStep(
-            0, self._run, call.number, call.parent, frame.f_code.co_name, call.code.artifact, line, offset,
+            0,
+            self._run,
+            call.number,
+            call.parent,
+            frame.f_code.co_name,
+            call.code.artifact,
+            line,
+            offset,
             **values,  # type: ignore[arg-type]
-        )  # fmt: skip
+        )
 
     def _seen(self, value: object, call: _StepFrame, name: str) -> _Seen:
         text = "NULL" if value is self._null else in_short(value, call.names)
@@ -350,7 +358,8 @@ def _tensor(value: Any) -> str:
             if is_plain:
                 return f"{described(value)} {value.device}{_few(value)}"
             return f"{type(value).__name__} {described(value)} {value.device}"
-    except Exception:  # noqa: BLE001 - an exception in the program's class here is not the program's fault
+    # An exception in the program's class here is not the program's fault.
+    except Exception:  # noqa: BLE001
         return f"object of class {type(value).__name__}"
 
 

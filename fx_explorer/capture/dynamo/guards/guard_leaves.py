@@ -136,7 +136,8 @@ def tree_cost_ns(root: Any, f_locals: dict[str, Any]) -> float:
 def _fastest_ns(check: Callable[[], object]) -> float:
     try:
         return round(min(_run_ns(check) for _ in range(_RUNS)) / _CHECKS_A_RUN, 1)
-    except Exception:  # noqa: BLE001 - it compares objects of the program, and their methods may raise anything
+    # It compares objects of the program, and their methods may raise anything.
+    except Exception:  # noqa: BLE001
         return NOT_MEASURED
 
 

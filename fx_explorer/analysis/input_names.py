@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.naming import SizeNames, is_method, plain_source, told_by_function
+from fx_explorer.analysis.naming import SizeNames, is_method, plain_source, with_names_of_function
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import guarded_sources
 from fx_explorer.session.queries.graphs import nodes_of_stage, sources_of_inputs
@@ -95,7 +95,7 @@ class InputNames:
         if source:
             name = plain_source(source, compilation).removeprefix("self.")
             return InputName(name, kind, first.id)
-        name = told_by_function(_plain_target(first.target, of_module), compilation)
+        name = with_names_of_function(_plain_target(first.target, of_module), compilation)
         return InputName(name, kind, first.id, name.rpartition(".")[0])
 
     @cached_property
@@ -129,7 +129,7 @@ _TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_
 """How names begin that torch makes of inputs, and of results that are chosen."""
 
 
-def told_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
+def user_names_of_nodes(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:
     """Return names of nodes with the user's words where torch only numbered: of inputs, and of
     results that are chosen. ``names`` are torch's, by node.
     """

@@ -134,9 +134,10 @@ _OTHER = re.compile(r"(?<!\w)___(\w+)\(")
 
 def plain_source(source: str, of: Compilation | None = None) -> str:
     """Return ``self.fc.weight`` for ``L['self']._modules['fc']._parameters['weight']``, ``F.gelu``
-    for ``G['F'].gelu``. ``of`` is the compilation that the source is of: see ``told_by_function``.
+    for ``G['F'].gelu``. ``of`` is the compilation that the source is of: see
+    ``with_names_of_function``.
     """
-    return told_by_function(plain_name(source), of)
+    return with_names_of_function(plain_name(source), of)
 
 
 def plain_name(source: str) -> str:
@@ -161,7 +162,7 @@ def _imported(match: re.Match[str]) -> str:
     return match["builtin"] or "builtins"
 
 
-def told_by_function(text: str, of: Compilation | None) -> str:
+def with_names_of_function(text: str, of: Compilation | None) -> str:
     """Put in what the compiled function knows: which name an argument has that a decorator only
     hands on (``input_ids`` for ``args[0]``), and where a value was computed that Python holds on
     its stack at a graph break, which has no name in the program

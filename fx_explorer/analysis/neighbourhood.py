@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer import model
-from fx_explorer.analysis.input_names import told_names
+from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.nodes import (
     edges_among,
@@ -84,7 +84,7 @@ def neighbourhood(
         more,
         kernels,
         sizes,
-        told_names(reader, {number: row.name for number, row in nodes.items()}),
+        user_names_of_nodes(reader, {number: row.name for number, row in nodes.items()}),
     )
 
 

@@ -84,7 +84,7 @@ def times_called(entry: model.BackendEntry) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRun:
+class PublishedRun:
     """One run with its instructions."""
 
     run: model.BackendRun
@@ -102,27 +102,27 @@ class ToldRun:
         return sum(instruction.seconds for instruction in self.instructions)
 
 
-def last_runs(reader: SessionReader) -> list[ToldRun]:
+def last_runs(reader: SessionReader) -> list[PublishedRun]:
     """Return the last run that was published of every entry, in the order of the first runs."""
     last: dict[tuple[int, str, str], model.BackendRun] = {}
     for run in reader.rows(model.BackendRun):
         last[run.compilation, run.entry, run.direction] = run
     names = {row.id: row.name for row in reader.rows(model.Compilation)} if last else {}
-    return [_told(reader, run, names.get(run.compilation, "")) for run in last.values()]
+    return [_published_run(reader, run, names.get(run.compilation, "")) for run in last.values()]
 
 
-def _told(reader: SessionReader, run: model.BackendRun, compilation: str) -> ToldRun:
+def _published_run(reader: SessionReader, run: model.BackendRun, compilation: str) -> PublishedRun:
     instructions = sorted(
         reader.rows(model.BackendInstruction, run=run.id),
         key=lambda instruction: instruction.position,
     )
     programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
     program = artifact_document(programs[0], compilation) if programs else None
-    return ToldRun(run, compilation, instructions, program)
+    return PublishedRun(run, compilation, instructions, program)
 
 
 def place_of_instruction(
-    reader: SessionReader, run: ToldRun, instruction: model.BackendInstruction
+    reader: SessionReader, run: PublishedRun, instruction: model.BackendInstruction
 ) -> Place | None:
     """Return its line of the program, else its node."""
     if run.program is not None and 0 < instruction.line <= run.program.line_count:
@@ -138,7 +138,7 @@ class BackendSummary:
     backend: str
     stages: list[ShownStage]
     entries: list[model.BackendEntry]
-    runs: list[ToldRun]
+    runs: list[PublishedRun]
 
     @property
     def in_words(self) -> str:

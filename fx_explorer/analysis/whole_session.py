@@ -102,7 +102,7 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
     return f"Not in this text: {' and '.join(absent)}. TORCH_LOGS={settings} prints them."
 
 
-def tells_breaks(reader: SessionReader) -> bool:
+def knows_breaks(reader: SessionReader) -> bool:
     """Return whether a session without graph breaks is one of a program without them: not where
     they were not written.
     """

@@ -25,7 +25,7 @@ from fx_explorer.capture.recording.function_names import being_compiled, is_wrap
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
+from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.model import Artifact, Failure, Frame, Metric, Recompile, Stage, Status
 from fx_explorer.torch_texts.reports import parse_reason, parse_stack
 
@@ -51,7 +51,7 @@ def trace_records(recording: Recording) -> Iterator[None]:
     """Listen while the block runs. A handler of the user's (TORCH_TRACE) continues as before."""
     records = _Records(recording)
     recording.flush = records.spans.flush
-    with heard_trace_calls(records.hear):
+    with observed_trace_calls(records.hear):
         yield
     records.spans.flush()
     with recording.noting("code from torch's cache"):

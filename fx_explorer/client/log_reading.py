@@ -18,7 +18,7 @@ from fx_explorer.readers.torch_trace.growing import opened_to_follow
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
-from fx_explorer.session.elsewhere import tell_where_texts_lie
+from fx_explorer.session.elsewhere import register_texts_elsewhere
 from fx_explorer.temporary_folder import temporary_folder
 
 READ = (
@@ -70,7 +70,7 @@ class LogReadingProcess:
         if self._follows:
             self._followed = opened_to_follow(self._log)
         if self._log != STANDARD_INPUT:
-            tell_where_texts_lie(self.session_path, TextsOfLog(self._log, self._followed))
+            register_texts_elsewhere(self.session_path, TextsOfLog(self._log, self._followed))
         command = [
             sys.executable,
             "-c",

@@ -22,7 +22,7 @@ from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
 from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.session import SessionReader
-from fx_explorer.session.elsewhere import tell_where_texts_lie
+from fx_explorer.session.elsewhere import register_texts_elsewhere
 from fx_explorer.session.untrusted.given_program import (
     SUFFIX,
     check_is_python,
@@ -203,7 +203,7 @@ def given_log(
             read_tritonparse(log, session, tell=progress.tell)
         else:
             read_log(log, session, leave_texts=True, tell=progress.tell)
-            tell_where_texts_lie(session, TextsOfLog(log))
+            register_texts_elsewhere(session, TextsOfLog(log))
     if output is None:
         return session
     copy_session(session, output)

@@ -21,8 +21,8 @@ from fx_explorer.command_line.narrated_capture import (
     built_after,
     interrupts,
     is_to_be_built,
+    narrate_live,
     narrated,
-    told_live,
     unless_compiled,
 )
 from fx_explorer.command_line.narration import CaptureNarration
@@ -148,7 +148,7 @@ async def capture_first(
     keep = False
     try:
         with interrupts(capture, interrupts_program=False):
-            outcome = await told_live(capture, progress)
+            outcome = await narrate_live(capture, progress)
         progress.end()
         if is_to_be_built(capture, outcome, progress):
             capture.discard()

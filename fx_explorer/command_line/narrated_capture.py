@@ -152,12 +152,12 @@ async def narrated(capture: Capture, progress: CaptureNarration) -> Outcome:
     """Run a capture to its end, with narration; signals end it and keep what was captured."""
     try:
         with interrupts(capture, interrupts_program=capture.request.as_script):
-            return await told_live(capture, progress)
+            return await narrate_live(capture, progress)
     finally:
         progress.end()
 
 
-async def told_live(capture: Capture, progress: CaptureNarration) -> Outcome:
+async def narrate_live(capture: Capture, progress: CaptureNarration) -> Outcome:
     """Start a capture, follow it to its end, and show what is being compiled meanwhile."""
     compiling = BeingCompiled(capture.session_path)
     progress.show_live(compiling.words)

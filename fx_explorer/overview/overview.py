@@ -26,9 +26,9 @@ from fx_explorer.analysis.whole_session import (
     is_log,
     is_provenance,
     is_tritonparse,
+    knows_breaks,
     not_decoded,
     not_in_text,
-    tells_breaks,
     totals,
 )
 from fx_explorer.analysis.words import (
@@ -412,7 +412,7 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
 
 def _breaks(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Iterator[Fact]:
     if not graph_breaks:
-        if reader.count(model.Graph) and tells_breaks(reader):
+        if reader.count(model.Graph) and knows_breaks(reader):
             never = ": Python never had to step in" if _all_was_compiled(reader) else ""
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return

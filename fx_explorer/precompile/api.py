@@ -19,7 +19,7 @@ from torch._dynamo import convert_frame
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
-from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, heard_trace_calls
+from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.precompile import compilers, saving
 from fx_explorer.precompile.compiled import Captured, CompiledFunction
 from fx_explorer.precompile.errors import GraphBreakError, PrecompileError, PrecompileWarning
@@ -349,7 +349,7 @@ def _break_reports(reports: list[str]) -> Iterator[None]:
         if call.name == ARTIFACT and call.kind == f"{ARTIFACT}:dynamo_graph_break_reason":
             reports.append(call.payload() or "")
 
-    with heard_trace_calls(hear):
+    with observed_trace_calls(hear):
         yield
 
 

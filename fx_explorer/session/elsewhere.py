@@ -53,7 +53,7 @@ ReadText = Callable[[TextPlace], str]
 _READ: dict[Path, ReadText] = {}
 
 
-def tell_where_texts_lie(session: Path, read: ReadText) -> None:
+def register_texts_elsewhere(session: Path, read: ReadText) -> None:
     """Read the texts of a session that lie elsewhere by ``read``, in this process."""
     _READ[session.absolute()] = read
 

@@ -39,7 +39,7 @@ class FileNames:
             return ""
         if self._is_stale:
             self._is_stale = False
-            self._names = told_apart(self._paths)
+            self._names = distinct_names(self._paths)
         return self._names.get(path, "")
 
 
@@ -82,7 +82,7 @@ def in_file(path: str, line: int) -> str:
     return f"{file_name(path)}:{line}"
 
 
-def told_apart(paths: Iterable[str]) -> dict[str, str]:
+def distinct_names(paths: Iterable[str]) -> dict[str, str]:
     """Return path → its file name, with as many of its folders as tell it from the other paths."""
     names: dict[str, str] = {}
     alike = [[(path, PurePath(path).parts) for path in dict.fromkeys(paths)]]

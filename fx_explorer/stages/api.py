@@ -156,7 +156,7 @@ class Stages:
             self._done = "dynamo"
             torch._dynamo.reset()
             try:
-                with observing(self._recording), self._told_outcome():
+                with observing(self._recording), self._recorded_outcome():
                     call_target(self._target, self)
             finally:
                 torch._dynamo.reset()
@@ -377,7 +377,7 @@ class Stages:
         return view
 
     @contextlib.contextmanager
-    def _told_outcome(self) -> Iterator[None]:
+    def _recorded_outcome(self) -> Iterator[None]:
         """Say in the session how the model's run ended."""
         outcome = Outcome("finished")
         try:

@@ -10,7 +10,7 @@ from fx_explorer import model
 from fx_explorer.cli import main
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.session.file_names import file_name, in_file, told_apart
+from fx_explorer.session.file_names import distinct_names, file_name, in_file
 
 MINE, THEIRS, MAIN = "/home/me/work/trainer.py", "/venv/transformers/trainer.py", "/home/me/go.py"
 
@@ -94,4 +94,4 @@ def test_the_report_and_breaks_show_these_names(
     ],
 )
 def test_as_many_folders_as_are_needed(paths: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert told_apart(paths) == dict(zip(paths, names, strict=True))
+    assert distinct_names(paths) == dict(zip(paths, names, strict=True))

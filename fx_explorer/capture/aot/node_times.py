@@ -27,7 +27,7 @@ def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[
     from torch.fx.experimental.symbolic_shapes import PropagateUnbackedSymInts
 
     return patched(
-        PropagateUnbackedSymInts, "run_node", functools.partial(_told, recording, "joint")
+        PropagateUnbackedSymInts, "run_node", functools.partial(_observed, recording, "joint")
     )
 
 
@@ -35,10 +35,12 @@ def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager
     """Tell the clock, inside the block, which node Inductor lowers."""
     from torch._inductor.graph import GraphLowering
 
-    return patched(GraphLowering, "run_node", functools.partial(_told, recording, "schedule"))
+    return patched(GraphLowering, "run_node", functools.partial(_observed, recording, "schedule"))
 
 
-def _told(recording: Recording, stage: Stage, original: Callable[..., Any]) -> Callable[..., Any]:
+def _observed(
+    recording: Recording, stage: Stage, original: Callable[..., Any]
+) -> Callable[..., Any]:
     known: dict[tuple[str, str], UserLine | None] = {}
     """Stack and module → the line: the nodes of one line share their stack's text."""
     phases = recording.phases

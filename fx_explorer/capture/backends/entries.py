@@ -149,7 +149,7 @@ class _Entry:
         ):  # the recording has ended, or this is a child of the process
             return
         if is_other and count != self._outputs:
-            self._tell(returned, count)
+            self._report_outputs(returned, count)
         if is_other or self._calls <= _ALWAYS_WRITTEN or self._calls & (self._calls - 1) == 0:
             with self._recording.noting("a call of a compiled entry", "backend"):
                 self.write()
@@ -158,7 +158,7 @@ class _Entry:
         self.row = replace(self.row, calls=self._calls, outputs=self._returned)
         self._recording.writer.update(self.row)
 
-    def _tell(self, returned: Any, count: int) -> None:
+    def _report_outputs(self, returned: Any, count: int) -> None:
         recording = self._recording
         with recording.noting("what a compiled entry returned", "backend"):
             if self._outputs < 0:
@@ -173,7 +173,7 @@ class _Entry:
                 f"the {direction}function that backend {self.row.backend} made returned {what}; "
                 f"its graph has {self._outputs} {outputs}"
             )
-            recording.tell_of_backend(message, self.row.compilation)
+            recording.note_of_backend(message, self.row.compilation)
 
 
 def _output_count(module: Any) -> int:

@@ -96,7 +96,7 @@ class _Listener:
             where = _direction(direction, of) or where
             with recording.within(self._compilation()):
                 self._add(shown, content, language, links, where, of)
-                self._tell(of)
+                self._report(of)
         if shown and is_outermost:
             recording.boundary.published(shown, where)
 
@@ -108,7 +108,7 @@ class _Listener:
             of.of = f"a run of {name!r}"
             with recording.within(self._compilation()):
                 add_run(recording, name, instructions, call, of)
-                self._tell(of)
+                self._report(of)
 
     def _compilation(self) -> str:
         """Return the compilation that publishes: the one of this thread, that of the entry that
@@ -170,7 +170,7 @@ class _Listener:
         coloured = language if isinstance(language, str) and language in LANGUAGES else "text"
         if coloured != language:
             unknown = name_of(language, of, "", "language")
-            recording.tell_of_backend(
+            recording.note_of_backend(
                 f"the language {unknown!r} has no colours here: it is shown plain", 0, "remark"
             )
         body = bounded_text(text, of)
@@ -189,10 +189,10 @@ class _Listener:
             recording.writer.add_all(line_nodes(artifact, lines, body.whole_lines, known, of))
         return artifact
 
-    def _tell(self, of: Problems) -> None:
+    def _report(self, of: Problems) -> None:
         """Store what was wrong, each thing once."""
         for sentence in of.sentences:
-            self._recording.tell_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
+            self._recording.note_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
 
 
 def _add_graph(

@@ -112,7 +112,7 @@ class _Lines(threading.local):
             return
         elif before := self._running[-1]:
             self._running[-1] = UserLine(before.path, translator.lineno, before.module)
-        self._tell()
+        self._turn_clock()
 
     def _look_at(self, translator: Any) -> None:
         with self._recording.noting("the time of a line", "dynamo"):
@@ -139,14 +139,14 @@ class _Lines(threading.local):
         with self._recording.noting("the time of a line", "dynamo"):
             del self._running[translator.inline_depth :]
             self._known = _nothing
-            self._tell()
+            self._turn_clock()
 
     def ended(self, _: Any) -> None:
         """Note that the outermost function returns."""
         with self._recording.noting("the time of a line", "dynamo"):
             self._running.clear()
             self._known = _nothing
-            self._tell()
+            self._turn_clock()
 
-    def _tell(self) -> None:
+    def _turn_clock(self) -> None:
         self._recording.phases.turn_to(self._running[-1] if self._running else None)

@@ -216,7 +216,7 @@ NAME = "log_cudagraph_skip_and_bump_counter"
 def hearing_skips(hear: Callable[[str], object]) -> Iterator[None]:
     """Tell ``hear`` the reason of each skip, in torch's words, with the line that torch found."""
 
-    def telling(original: Callable[..., Any]) -> Callable[..., Any]:
+    def noting_answers(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def skip(message: str) -> Any:
             hear(message)
@@ -228,7 +228,7 @@ def hearing_skips(hear: Callable[[str], object]) -> Iterator[None]:
         # Modules that took the function by its name call their own.
         for name, module in list(sys.modules.items()):
             if name.startswith("torch._inductor") and NAME in vars(module):
-                stack.enter_context(patched(module, NAME, telling))
+                stack.enter_context(patched(module, NAME, noting_answers))
         yield
 
 

@@ -473,7 +473,7 @@ class Recording:
             self.writer.add(row)
         self.notify(Notice("note", text=message, stage=stage))
 
-    def tell_of_backend(self, message: str, compilation: int, kind: str = "published") -> None:
+    def note_of_backend(self, message: str, compilation: int, kind: str = "published") -> None:
         """Store, once, what is wrong with what a backend made or published, or, of kind ``remark``,
         what is only not shown.
         """

@@ -196,7 +196,7 @@ def compile_segment(
 
     Dynamo can restart the frame as long as it waits, and no longer.
     """
-    _tell_sources(output_graph, module)
+    _set_sources(output_graph, module)
     kept = _keep(stepper, output_graph, module, inputs)
     variant = kept.variants[0]
     # Whoever captured it ahead of time has called for the graph, and cannot continue without it.
@@ -296,7 +296,7 @@ def _traced_files(output_graph: Any) -> set[str]:
     return {code.co_filename for code in getattr(output_graph, "traced_code", ())}
 
 
-def _tell_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
+def _set_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
     """Tell AOTAutograd the source of each input, by which it decides what is a parameter. Dynamo
     sets it only within its own call of the backend (torch/_dynamo/output_graph.py,
     ``_call_user_compiler``).

@@ -65,7 +65,7 @@ _listeners: list[Hear] = []
 
 
 @contextlib.contextmanager
-def heard_trace_calls(hear: Hear) -> Iterator[None]:
+def observed_trace_calls(hear: Hear) -> Iterator[None]:
     """Call ``hear`` for everything that torch says to its structured trace in the block, on the
     thread that says it. Raises AttributeError in a torch release whose ``trace_structured`` does
     not ask its logger.

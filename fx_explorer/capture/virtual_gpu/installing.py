@@ -124,7 +124,7 @@ def record_no_cuda_graphs() -> None:
     """
     from torch._inductor import output_code
 
-    def tell_reasons(example_inputs: object, compiled_graph: Any, *rest: object) -> None:
+    def record_reasons(example_inputs: object, compiled_graph: Any, *rest: object) -> None:
         info = compiled_graph.cudagraph_info
         if reasons := getattr(info, "cudagraph_fail_reasons", ()):
             known = compiled_graph.disabled_cudagraphs_reason
@@ -134,7 +134,7 @@ def record_no_cuda_graphs() -> None:
 
     for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
         if hasattr(output_code, name):
-            setattr(output_code, name, tell_reasons)
+            setattr(output_code, name, record_reasons)
 
 
 def quietly(action: Callable[[], None]) -> None:

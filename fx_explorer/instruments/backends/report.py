@@ -13,7 +13,12 @@ from dataclasses import asdict
 
 from fx_explorer import model
 from fx_explorer.analysis.nodes import operation
-from fx_explorer.analysis.published import BackendSummary, ShownStage, ToldRun, backend_summaries
+from fx_explorer.analysis.published import (
+    BackendSummary,
+    PublishedRun,
+    ShownStage,
+    backend_summaries,
+)
 from fx_explorer.analysis.words import careful_share, counted, listed, size
 from fx_explorer.instruments.backends.amounts import Summary
 from fx_explorer.instruments.backends.borders import Border, Crossing, size_of
@@ -242,7 +247,7 @@ def _entry(entry: model.BackendEntry, names: dict[int, str]) -> Json:
     }
 
 
-def _run(run: ToldRun) -> Json:
+def _run(run: PublishedRun) -> Json:
     return {
         "compilation": run.compilation or None,
         "entry": run.run.entry,

@@ -15,7 +15,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.nodes import node_words, operation
 from fx_explorer.analysis.published import (
     BackendSummary,
-    ToldRun,
+    PublishedRun,
     backend_summaries,
     place_of_instruction,
     times_called,
@@ -110,7 +110,7 @@ def _outputs(entry: model.BackendEntry) -> str:
     return counted(entry.outputs, "output") if entry.outputs >= 0 else ""
 
 
-def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
+def _run(reader: SessionReader, told: PublishedRun) -> Iterator[TableRow]:
     """Yield a run, then its instructions."""
     run, owner = told.run, f"[{told.compilation}]" if told.compilation else ""
     place = Place(told.program) if told.program else None
@@ -135,7 +135,7 @@ def _run(reader: SessionReader, told: ToldRun) -> Iterator[TableRow]:
 
 
 def _instruction(
-    reader: SessionReader, run: ToldRun, instruction: model.BackendInstruction, owner: str
+    reader: SessionReader, run: PublishedRun, instruction: model.BackendInstruction, owner: str
 ) -> TableRow:
     how = "fell back to PyTorch" if instruction.fell_back else "supported"
     where = (

@@ -27,7 +27,7 @@ from fx_explorer.instruments.diff.two_sessions import (
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.model import Outcome, SourceFile
 from fx_explorer.session import SessionReader
-from fx_explorer.session.file_names import in_file, told_apart
+from fx_explorer.session.file_names import distinct_names, in_file
 from fx_explorer.session.queries.compilations import sources_to_read
 
 Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
@@ -129,7 +129,7 @@ def _heading(
 ) -> Fact:
     """Return what was changed by the user, and whether anything came of it."""
     options = changed_options(before, after)
-    names = told_apart(source.path for source in sources)
+    names = distinct_names(source.path for source in sources)
     edited = [f"{names[source.path]} ({_lines(source)})" for source in sources]
     done = [*edited, *(f"the option {name}" for name in options)]
     same = "the same graph breaks, recompiles and graphs" + (

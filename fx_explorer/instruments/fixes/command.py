@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
-    from fx_explorer.analysis.whole_session import session_figures, tells_breaks
+    from fx_explorer.analysis.whole_session import knows_breaks, session_figures
     from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
     from fx_explorer.instruments.breaks.grouped import distinct_breaks
     from fx_explorer.instruments.fixes.api import proposals, why_none
@@ -104,7 +104,7 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     session_fixes.why_not_tried = why_not_tried(reader, session_fixes.request)
     session_fixes.before = session_figures(reader)
     session_fixes.stopped = _what_stopped(reader)
-    session_fixes.tells_breaks = tells_breaks(reader)
+    session_fixes.knows_breaks = knows_breaks(reader)
     session_fixes.recompiles = recompiles_of(reader)
     left = [
         as_break(fallback)
@@ -165,7 +165,7 @@ SEE_ONE = "see one: --diff N"
 
 
 def _no_breaks(session_fixes: SessionFixes) -> str:
-    if not session_fixes.tells_breaks:
+    if not session_fixes.knows_breaks:
         return (
             "what was given says nothing of graph breaks: a capture, a TORCH_TRACE log or "
             "TORCH_LOGS=graph_breaks does"

@@ -153,7 +153,7 @@ class SessionFixes:
     """What is in the way of a trial; empty when nothing is known to be."""
     stopped: str = ""
     """What kept the program from its end."""
-    tells_breaks: bool = True
+    knows_breaks: bool = True
     """Whether there would be breaks in it if the program had some; a debug directory has none."""
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Fix], str]] = field(default_factory=list)

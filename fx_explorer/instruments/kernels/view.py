@@ -9,7 +9,7 @@ from typing import overload
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import place_of_kernel
-from fx_explorer.analysis.input_names import told_names
+from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.regions.region_nodes import RegionKey, nodes_in
 from fx_explorer.analysis.versions import functions_of_versions
@@ -122,7 +122,7 @@ class _Shown(Sequence[TableRow]):
             for cost in costs
             for node, name in zip(cost.use.node_ids, cost.use.nodes, strict=True)
         }
-        self._told = told_names(reader, nodes)
+        self._told = user_names_of_nodes(reader, nodes)
         """What the nodes of all kernels are called."""
 
     @property

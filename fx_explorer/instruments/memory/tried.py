@@ -30,7 +30,7 @@ from fx_explorer.output.formats import json_text
 from fx_explorer.output.table import Column, Table
 from fx_explorer.output.text import Block, text_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.file_names import told_apart
+from fx_explorer.session.file_names import distinct_names
 from fx_explorer.trials import TrialWorker, recapture
 
 BUDGET = "functorch.activation_memory_budget"
@@ -272,7 +272,7 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
         key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
     )
     yield f"At the peak beyond begin, by line: uncompiled measured, {first.name} predicted."
-    files = told_apart({file for file, _ in places if file})
+    files = distinct_names({file for file, _ in places if file})
     rows = []
     for file, line in places[:MOST_LINES]:
         place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE

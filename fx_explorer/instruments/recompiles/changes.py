@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fx_explorer.analysis.naming import plain_name as plain_source_name
-from fx_explorer.analysis.naming import told_by_function
+from fx_explorer.analysis.naming import with_names_of_function
 from fx_explorer.model import Compilation
 from fx_explorer.torch_texts import bounded
 
@@ -67,7 +67,7 @@ def change_of(
     """
     change = _change_of(guard, source, old, new)
     name, words, other = (
-        told_by_function(text, of) for text in (change.name, change.words, change.other)
+        with_names_of_function(text, of) for text in (change.name, change.words, change.other)
     )
     return replace(change, name=name, words=words, other=other)
 

@@ -20,7 +20,7 @@ from fx_explorer.analysis.documents import (
     text_of,
 )
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.input_names import told_names
+from fx_explorer.analysis.input_names import user_names_of_nodes
 from fx_explorer.analysis.kernel_documents import is_level, kernel_document
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.explain import Explanation, explain
@@ -180,7 +180,7 @@ def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, st
     """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's
     beside it.
     """
-    users_own = told_names(reader, names)
+    users_own = user_names_of_nodes(reader, names)
     return {
         node: name if users_own[node] == name else f"{users_own[node]} · {name}"
         for node, name in names.items()

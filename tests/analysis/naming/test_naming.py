@@ -16,7 +16,7 @@ from fx_explorer.analysis.naming import (
     plain_source,
     resumed_at,
     size_name,
-    told_by_function,
+    with_names_of_function,
 )
 
 REST = "Net.torch_dynamo_resume_in_forward_at_12"
@@ -59,7 +59,7 @@ def test_a_source_is_named_as_the_program_names_it(source: str, name: str) -> No
 def test_a_value_of_an_unfinished_expression_is_told_by_its_line() -> None:
     assert plain_source("L['___stack0']", RESUMED) == "the value computed at line 12"
     assert plain_source("L['___stack0']") == "a value of an unfinished expression"
-    assert told_by_function("___stack2 was 6.1 and now is 6.8", RESUMED) == (
+    assert with_names_of_function("___stack2 was 6.1 and now is 6.8", RESUMED) == (
         "the value computed at line 12 was 6.1 and now is 6.8"
     )
 
@@ -81,7 +81,7 @@ def test_an_argument_that_a_decorator_hands_on_has_the_name_that_the_function_ha
     )
     assert plain_source("L['self'].args[0]", known) == "self.args[0]"
     assert (
-        told_by_function("size 0 of args[1] was 2 and now is 3", known)
+        with_names_of_function("size 0 of args[1] was 2 and now is 3", known)
         == "size 0 of extra was 2 and now is 3"
     )
 

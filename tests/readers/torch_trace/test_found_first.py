@@ -18,7 +18,7 @@ from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.read_log import LogReading, Progress
 from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionReader
-from fx_explorer.session.elsewhere import tell_where_texts_lie
+from fx_explorer.session.elsewhere import register_texts_elsewhere
 
 LOGS = Path(__file__).parents[2] / "data" / "torch_trace"
 
@@ -52,7 +52,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture
 def reading(log: Path, tmp_path: Path) -> Iterator[LogReading]:
     with LogReading(log, tmp_path / "s.fxs", leave_texts=True) as made:
-        tell_where_texts_lie(tmp_path / "s.fxs", TextsOfLog(log))
+        register_texts_elsewhere(tmp_path / "s.fxs", TextsOfLog(log))
         yield made
 
 

@@ -1,5 +1,5 @@
-"""Questions asked of a session: pure functions over a SessionReader, shared by the app, the reports
-and the checks.
+"""Questions are asked of a session here: pure functions over a SessionReader, shared by the app,
+the reports and the checks.
 
 Nothing here draws, prints or imports torch.
 """

@@ -1,5 +1,5 @@
-"""One line of a comparison: what is counted or measured, both sides as text, and how they differ,
-with sign, percentage and whether that is better.
+"""A ``Figure`` is one line of a comparison: what is counted or measured, both sides as text, and
+how they differ, with sign, percentage and whether that is better.
 """
 
 from __future__ import annotations

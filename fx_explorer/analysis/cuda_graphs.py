@@ -1,4 +1,6 @@
-"""Whether the graphs of a program that asked for CUDA graphs run as such, and why not."""
+"""This module finds whether the graphs of a program that asked for CUDA graphs run as such, and why
+not.
+"""
 
 from __future__ import annotations
 

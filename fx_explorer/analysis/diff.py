@@ -1,4 +1,6 @@
-"""The difference of two graphs, or of two texts, as rows that stand side by side."""
+"""This module shows the difference of two graphs, or of two texts, as rows that stand side by
+side.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Documents (whatever a pane can show) and places in them, which selection, links, find and
-back/forward all use.
+"""A document is whatever a pane can show, and a place is a line of it: selection, links, find and
+back/forward all use both.
 
 A document is a source file, a graph (its rows are nodes), a graph as Python or as a table (written
 when it is looked at), or an artifact (bytecode, IR, output code, a kernel's code). A library call

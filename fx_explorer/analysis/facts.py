@@ -1,4 +1,4 @@
-"""A fact: one sentence about a session without torch-internal words, and where to look."""
+"""A fact is one sentence about a session without torch-internal words, and where to look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the graphs of two compilations of one function differ, in words."""
+"""This module says in words how the graphs of two compilations of one function differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of ``primals_3``.
+"""This module finds the user's names of what graphs are given: ``blocks.0.conv1.weight`` instead of
+``primals_3``.
 
 Dynamo names an input after its source, with everything that cannot stand in a name replaced
 (torch/_dynamo/output_graph.py), and AOTAutograd numbers the inputs again; links lead from one to

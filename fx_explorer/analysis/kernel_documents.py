@@ -1,5 +1,5 @@
-"""The documents that show a kernel (its Triton source, a configuration's source, its levels), and
-the kernel of a document.
+"""This module finds the documents that show a kernel (its Triton source, a configuration's source,
+its levels), and the kernel of a document.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a variant shares with the variants it set out from, and which rows belong to the variants in
-use.
+"""A variant shares stages with the variants it set out from: this module says which, and which rows
+belong to the variants in use.
 
 A variant's row holds only what came after its gate (rows/stepping.py). Its other documents are
 found along the ``variant_of`` chain.

@@ -1,5 +1,5 @@
-"""The parts of a session that can be built and run to measure their time (variants, and a call's
-graph breaks), and the words for each.
+"""Parts of a session can be built and run to measure their time (variants, and a call's graph
+breaks): this module names each.
 """
 
 from __future__ import annotations

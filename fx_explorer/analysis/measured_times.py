@@ -1,4 +1,4 @@
-"""Measured times in words, and the rule for when they say something.
+"""This module writes measured times in words, and has the rule for when they say something.
 
 Two times differ where an interval of their ratio or difference, round by round, does not hold "no
 difference" (``instruments/bench/interval.py``): that takes 6 rounds. Of two times that were each

@@ -1,4 +1,5 @@
-"""Where something is among the user's modules: below which compiled function, in which module.
+"""This module finds where something is among the user's modules: below which compiled function, in
+which module.
 
 torch names a module by its way from the function that was compiled (``layers.0.attn``). Two
 functions have two trees: when a block is compiled by itself, its ``attn`` is not the model's.

@@ -1,5 +1,5 @@
-"""The user's names of everything that torch.compile renames: functions, sources (what guards look
-at) and dynamic sizes. What graphs are given is named in ``input_names.py``.
+"""This module finds the user's names of everything that torch.compile renames: functions, sources
+(what guards look at) and dynamic sizes. What graphs are given is named in ``input_names.py``.
 
 Sources are defined in torch/_dynamo/source.py, and the functions whose names begin with ``___`` in
 torch/_dynamo/guards.py.

@@ -1,4 +1,4 @@
-"""A node in words: what it computes, and the type of its result."""
+"""This module writes a node in words: what it computes, and the type of its result."""
 
 from __future__ import annotations
 

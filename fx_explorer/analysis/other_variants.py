@@ -1,5 +1,5 @@
-"""Every variant of a compilation but the first: what makes it differ, what it cost and saved, which
-one is active, and from which stages another can set out.
+"""This module describes every variant of a compilation but the first: what makes it differ, what it
+cost and saved, which one is active, and from which stages another can set out.
 """
 
 from __future__ import annotations

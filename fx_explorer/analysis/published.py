@@ -1,5 +1,5 @@
-"""What backends beside Inductor publish: their own stages, how often each compiled entry was
-called, and the instructions of its last published run.
+"""This module reads what backends beside Inductor publish: their own stages, how often each
+compiled entry was called, and the instructions of its last published run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The recorded steps of Dynamo's bytecode, and where each way of moving among them leads."""
+"""This module holds the recorded steps of Dynamo's bytecode, and finds where each way of moving
+among them leads.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Lines whose result depends on whether a size that only the run knows is 1. torch decides that
-while compiling, without a check.
+"""This module finds lines whose result depends on whether a size that only the run knows is 1.
+torch decides that while compiling, without a check.
 """
 
 from __future__ import annotations

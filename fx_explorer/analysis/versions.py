@@ -1,4 +1,5 @@
-"""Which compilations are versions of one function: what was compiled again because a guard failed.
+"""This module finds which compilations are versions of one function: what was compiled again
+because a guard failed.
 
 Each version runs for other inputs. A sum over several of them is of no single call, so whoever adds
 them up has to say so.

@@ -1,4 +1,5 @@
-"""What is known of a session as a whole: its totals, its figures, and whether a log made it.
+"""This module says what is known of a session as a whole: its totals, its figures, and whether a
+log made it.
 
 A session of a log has what torch wrote there, and nothing that only a capture finds out.
 """

@@ -1,4 +1,4 @@
-"""How counts, durations, sizes and shapes are written, so that every view writes them alike."""
+"""Counts, durations, sizes and shapes are written here, so that every view writes them alike."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The recorder: everything torch.compile does, turned into rows of a session. Standard library and
-torch only.
+"""The recorder turns everything that torch.compile does into rows of a session. It needs the
+standard library and torch only.
 """

@@ -1,4 +1,4 @@
-"""A clock that measures how long each phase of compiling spends on each line of the user's.
+"""A clock measures how long each phase of compiling spends on each line of the user's.
 
 The phases are torch's own timed events. Hooks tell the clock the line: ``dynamo/line_times.py``
 while Dynamo traces, ``aot/node_times.py`` while the nodes of a graph are gone through.

@@ -1,5 +1,5 @@
-"""A recorded graph, asked which of its nodes a node of a later graph came from: by what torch noted
-in ``node.meta``.
+"""An ``EarlierGraph`` answers which of its nodes a node of a later graph came from, by what torch
+noted in ``node.meta``.
 
 Names of nodes are only looked up in the very graph that torch says they are from, or where the node
 there is shown to be the same one by more than its name. What evidence goes before what other is

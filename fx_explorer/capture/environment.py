@@ -1,4 +1,6 @@
-"""What ran: versions, machine, and the torch settings that differ from their defaults."""
+"""This module describes what ran: versions, machine, and the torch settings that differ from their
+defaults.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Copies of graphs that torch continues to change: what stands at a gate can be taken up again, and
-edited, any number of times.
+"""torch continues to change its graphs: copies are made here, so that what stands at a gate can be
+taken up again, and edited, any number of times.
 
 ``copy.deepcopy`` would copy parameters and fake tensors too, and fails on Dynamo's graphs.
 """

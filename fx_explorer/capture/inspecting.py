@@ -1,5 +1,5 @@
-"""Seeing what Inductor generates without building it: no C++ compiler runs, no Triton kernel is
-compiled, nothing is tuned.
+"""An inspection shows what Inductor generates without building it: no C++ compiler runs, no Triton
+kernel is compiled, nothing is tuned.
 
 Inductor does all its work up to the output code, forward and backward in one go; then the Dynamo
 graph itself runs, by PyTorch's own operators and autograd, in place of the compiled function. So

@@ -1,4 +1,5 @@
-"""Which node of an earlier stage a node came from, and how that is known: strongest evidence first.
+"""This module finds which node of an earlier stage a node came from, and how that is known: the
+strongest evidence first.
 
 Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their
 meta. Where torch traces again (Dynamo → AOTAutograd), ``node.meta`` carries the way back:

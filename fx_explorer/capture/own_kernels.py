@@ -1,5 +1,5 @@
-"""The user's own Triton kernels: which lines of a kernel's source were copied from which lines of
-the user's files.
+"""This module finds which lines of a Triton kernel of the user's own were copied from which lines
+of the user's files.
 
 Inductor writes the text of the kernel, and of every ``@triton.jit`` function it names, into its
 output code (``user_defined_triton_kernel_transitive_closure_source_code``,

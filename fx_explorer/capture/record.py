@@ -1,5 +1,5 @@
-"""``fx_explorer.record``: the recorder in the user's own process: a notebook, a training script,
-one rank under torchrun.
+"""``fx_explorer.record`` runs the recorder in the user's own process: a notebook, a training
+script, one rank under torchrun.
 """
 
 from __future__ import annotations

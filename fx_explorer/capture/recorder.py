@@ -1,5 +1,5 @@
-"""Everything torch.compile does, recorded in one run: turns the hooks of each stage on, and off
-again.
+"""The recorder turns the hooks of each stage on and off again, so that everything torch.compile
+does in one run is recorded.
 
 What it observes it does not change: generated code is the same with and without it. By default the
 capture *inspects* (see inspecting.py): every artefact is produced, nothing is built.

@@ -1,5 +1,5 @@
-"""Annotated regions as torch reads them: keeping apart what ``regional_inductor`` would merge, each
-with its own configs.
+"""This module reads annotated regions as torch does, and keeps apart what ``regional_inductor``
+would merge, each with its own configs.
 
 To torch (torch/fx/passes/regional_inductor.py, ``_RegionScooper``) all nodes annotated with a
 string, or with configs and no name, are one region where they touch. And a region is compiled with

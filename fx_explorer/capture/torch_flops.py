@@ -1,4 +1,4 @@
-"""Operations of a node, counted by torch's own formulas: FlopCounterMode
+"""This module counts the operations of a node by torch's own formulas: FlopCounterMode
 (torch/utils/flop_counter.py), which knows matrix multiplications, convolutions and attention.
 
 torch has no formula for some operators of that kind. Those that are another one under another name

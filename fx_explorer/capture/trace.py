@@ -1,4 +1,5 @@
-"""torch's structured trace, listened to in the process: what TORCH_TRACE would write to a log.
+"""This module records what torch says to its structured trace in the process: what TORCH_TRACE
+would write to a log.
 
 From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols
 and times; graphs and kernels come from live objects (other files). Records that are of no use here

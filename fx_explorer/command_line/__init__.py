@@ -1,3 +1,3 @@
-"""What the subcommands share: options, sessions they are given or capture first, narration, files
-they write.
+"""The subcommands share what is here: options, sessions they are given or capture first, narration,
+files they write.
 """

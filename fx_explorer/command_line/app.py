@@ -1,4 +1,4 @@
-"""How the app is started on what was given. Where there is no terminal, the overview is printed as
+"""The app is started here on what was given. Where there is no terminal, the overview is printed as
 text.
 """
 

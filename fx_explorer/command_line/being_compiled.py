@@ -1,5 +1,5 @@
-"""What is being compiled right now, in one line: which function, why (again), in which phase, since
-when.
+"""One line says what is being compiled right now: which function, why (again), in which phase,
+since when.
 
 Notices of the worker tell the phases; the names and the reasons are in the session, which is read
 while it grows.

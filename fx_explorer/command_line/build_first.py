@@ -1,6 +1,4 @@
-"""Kernels are built before somebody is told of them: with builders of their own, narrated on
-stderr.
-"""
+"""Kernels are built before they are described: with builders of their own, narrated on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options every command that captures has in common, and the request they make."""
+"""Every command that captures has these options in common, and the request they make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks behind ``fx-explorer doctor``. torch is asked in a process of its own, so that a
+"""These checks are behind ``fx-explorer doctor``. torch is asked in a process of its own, so that a
 broken one cannot break us.
 """
 

@@ -1,5 +1,5 @@
-"""The files that a command line names as TARGET, A or B: what each is by its content, before
-anything of it is loaded.
+"""A command line names files as TARGET, A or B: this module finds what each is by its content,
+before anything of it is loaded.
 
 A package of AOTInductor becomes a session of its texts, and a TORCH_TRACE log one of what torch
 says in it. An ``ExportedProgram`` is loaded by the worker, which can run code of whoever made it,

@@ -1,4 +1,4 @@
-"""Commands that ask something of X, where X is a saved session, or a target that is captured first,
+"""Some commands ask something of X, where X is a saved session, or a target that is captured first,
 narrating on stderr. An option of capturing that is given with something already captured is
 refused.
 """

@@ -1,5 +1,5 @@
-"""What ``--help`` prints: first what the command does and examples, then usage, options and the
-fine print. Headings are bold on a terminal.
+"""``--help`` prints first what the command does and examples, then usage, options and the fine
+print. Headings are bold on a terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Shows what is read of a log: its progress, and its first words, before the app is there."""
+"""This module shows what is read of a log: its progress, and its first words, before the app is
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Run one capture for a command without a screen: show how it goes, react to Ctrl-C, say how it
-ended.
+"""This module runs one capture for a command without a screen: it shows how it goes, reacts to
+Ctrl-C, and says how it ended.
 """
 
 from __future__ import annotations

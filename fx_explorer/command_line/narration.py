@@ -1,5 +1,5 @@
-"""Narration on stderr: one live line on a terminal, plain lines elsewhere, and the program's output
-between them.
+"""Narration goes to stderr: one live line on a terminal, plain lines elsewhere, and the program's
+output between them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where a command writes what it found: ``-o``, ``--force``, and a name of its own for each rank of
-a distributed run.
+"""A command writes what it found to a file: ``-o``, ``--force``, and a name of its own for each
+rank of a distributed run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What commands about the ranks of a job share: the progress of reading their logs, and whether a
-directory holds such logs.
+"""Commands about the ranks of a job share what is here: the progress of reading their logs, and
+whether a directory holds such logs.
 """
 
 from __future__ import annotations

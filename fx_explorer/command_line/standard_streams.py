@@ -1,5 +1,5 @@
-"""The standard streams of the process, whatever state the caller left them in: closed, full, or
-with nobody at their end.
+"""The standard streams of the process work here whatever state the caller left them in: closed,
+full, or with nobody at their end.
 
 Output is data: where it is lost, the command has failed, and says so. Narration on standard error
 is for people: where nobody can read it, it is dropped, and the command does what it was asked for.

@@ -1,3 +1,3 @@
-"""Tables, trees and charts as data, and flame charts as text and SVG: what views and reports
-draw.
+"""Views and reports draw what is here: tables, trees and charts as data, and flame charts as text
+and SVG.
 """

@@ -1,5 +1,5 @@
-"""What a view needs to know of a chart to show it above its rows, and what is said where the
-libraries that draw plots (the extra ``plots``) are not installed.
+"""A view needs to know this of a chart to show it above its rows, and says so where the libraries
+that draw plots (the extra ``plots``) are not installed.
 """
 
 from __future__ import annotations

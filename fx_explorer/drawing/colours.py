@@ -1,4 +1,4 @@
-"""Numbers and colours of kernels and of regions, the same in every pane.
+"""Kernels and regions have numbers and colours that are the same in every pane.
 
 The number of a kernel is that of its row in the session, so it never changes; colours take turns,
 so that kernels that follow one another differ. A region's colour stands beside its name, and each

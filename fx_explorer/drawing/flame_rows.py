@@ -1,5 +1,5 @@
-"""A flame chart as rows of text, in pieces of one colour: what the terminal prints, what the app
-paints, and the chart above the rows of a view.
+"""A flame chart is drawn as rows of text, in pieces of one colour: what the terminal prints, what
+the app paints, and the chart above the rows of a view.
 
 A block begins with a thin bar, so that neighbours of one colour, or of none, can be distinguished.
 """

@@ -1,5 +1,5 @@
-"""A flame chart as SVG that needs nothing beside it: a block for each frame, with what is known of
-it where the mouse rests.
+"""A flame chart is drawn as SVG that needs nothing beside it: a block for each frame, with what is
+known of it where the mouse rests.
 
 Letters beside the blocks are of a grey that can be read on white and on black.
 """

@@ -1,5 +1,5 @@
-"""Tables whose rows lie in each other: which rows are shown, where a folded one hides all that is
-in it.
+"""Rows of these tables lie in each other: this module knows which rows are shown, where a folded
+one hides all that is in it.
 
 Nothing here draws. A tree may have 10,000 rows, all of which are gone through at each key that
 folds: that takes 2 ms.

@@ -1,4 +1,4 @@
-"""A view as data: a line saying what it shows, a line saying what is worth noticing, and rows that
+"""A view is data: a line saying what it shows, a line saying what is worth noticing, and rows that
 lead somewhere.
 """
 

@@ -1,4 +1,5 @@
-"""A bench: its rows, and what its client and the process of a cell say to each other.
+"""A bench is described here by its rows, and by what its client and the process of a cell say to
+each other.
 
 A bench: the same program run in several ways and at several sizes, and what was measured of each.
 

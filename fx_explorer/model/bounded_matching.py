@@ -1,5 +1,5 @@
-"""difflib's matcher, in bounded time: texts can be made for which it takes the cube of their
-length.
+"""This matcher does what difflib's does, in bounded time: texts can be made for which difflib takes
+the cube of their length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Dataclasses from JSON that may be anything: every field of the type it is declared with."""
+"""This module checks dataclasses from JSON that may be anything: every field has the type it is
+declared with.
+"""
 
 from __future__ import annotations
 

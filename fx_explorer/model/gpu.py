@@ -1,5 +1,5 @@
-"""A GPU as its data sheet describes it: what code is generated for, and what estimates are made
-with.
+"""A ``Gpu`` is a GPU as its data sheet describes it: what code is generated for, and what estimates
+are made with.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A library call of generated code with the layouts of what it is given, so that it can be made
-alone.
+"""A library call of generated code is kept with the layouts of what it is given, so that it can be
+made alone.
 """
 
 from __future__ import annotations

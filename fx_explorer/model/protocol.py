@@ -1,5 +1,5 @@
-"""What a client asks of a worker, and how a capture ended. Both travel as JSON and are kept in
-``meta``.
+"""This module says what a client asks of a worker, and how a capture ended. Both travel as JSON and
+are kept in ``meta``.
 """
 
 from __future__ import annotations

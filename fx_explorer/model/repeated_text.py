@@ -1,5 +1,5 @@
-"""Texts of rows that many rows have alike, such as the condition of a guard that each recompile has
-again.
+"""Many rows have the same text, such as the condition of a guard that each recompile has again:
+such texts are stored once.
 """
 
 RepeatedText = str

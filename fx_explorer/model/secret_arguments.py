@@ -1,4 +1,4 @@
-"""Values in command lines that look like secrets, so that no session keeps them.
+"""This module finds values in command lines that look like secrets, so that no session keeps them.
 
 An argument counts by the name of its option (``--hf-token X``, ``api_key=X``), or because it has
 the form of a well-known key, or is the password in an address. What has neither is kept:

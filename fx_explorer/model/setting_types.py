@@ -1,4 +1,5 @@
-"""Types of the compiler's options: type expressions of plain data, as text. Pure.
+"""This module reads the types of the compiler's options: type expressions of plain data, as text.
+Pure.
 
 ``bool``, ``int | None``, ``list[str]``, ``Literal['a', 'b']``. Values are what JSON can carry; a
 tuple travels as a list and becomes one again in ``declared``.

@@ -1,5 +1,5 @@
-"""Values of the compiler's options: what a person types, whether an option takes it, and how it is
-written, as in Python. Pure.
+"""This module reads the values of the compiler's options: what a person types, whether an option
+takes it, and how it is written, as in Python. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stages a frame goes through, in the order it goes through them."""
+"""A frame goes through these stages, in this order."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Answers as they are printed: a table whose columns are declared once, and its text, markdown, CSV
-and JSON.
+"""Answers are printed with what is here: a table whose columns are declared once, and its text,
+markdown, CSV and JSON.
 """

@@ -1,4 +1,4 @@
-"""A table as markdown and CSV, and what a program reads as JSON."""
+"""This module writes a table as markdown and CSV, and what a program reads as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A table whose columns are declared once, for whoever writes it: as text (``text.py``), markdown
-or CSV (``formats.py``).
+"""A table declares its columns once, for whoever writes it: as text (``text.py``), markdown or CSV
+(``formats.py``).
 
 The declaration needs the standard library only: what declares one also runs in the user's
 interpreter.

@@ -1,6 +1,5 @@
-"""What is printed to a person: in the width of the terminal, which is asked for here, with
-sentences that continue under where they began. What a program reads is a line for each, however
-long.
+"""This module prints to a person, in the width of the terminal, with sentences that continue under
+where they began. What a program reads is a line for each, however long.
 
 The help needs it, which starts at once: it imports nothing heavy.
 """

@@ -1,5 +1,6 @@
-"""A table as text, in the cells that there are: names are cut in the middle, sentences continue
-under themselves, and where that is not enough the columns that matter least are left out and named.
+"""This module writes a table as text, in the cells that there are: names are cut in the middle,
+sentences continue under themselves, and where that is not enough the columns that matter least are
+left out and named.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""What a session as a whole says: its findings, how the program ended, what it holds and how to
-find anything in it.
+"""A session as a whole is described here: its findings, how the program ended, what it holds and
+how to find anything in it.
 """

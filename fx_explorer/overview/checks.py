@@ -1,5 +1,5 @@
-"""Conditions that a session must meet, for CI. Each is judged by the numbers that the overview and
-the reports show.
+"""A session must meet conditions, for CI. Each is judged by the numbers that the overview and the
+reports show.
 """
 
 from __future__ import annotations

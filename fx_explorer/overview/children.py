@@ -1,5 +1,5 @@
-"""Processes that the program forked or started, and what torch.compile did in them, counted beside
-the program's own figures.
+"""The program may fork or start processes: this module counts what torch.compile did in them,
+beside the program's own figures.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What torch.compile did and did not do, as facts for the overview: stages, graph breaks, CUDA
-graphs, buckets of DistributedDataParallel, and regional compilation.
+"""This module says what torch.compile did and did not do, as facts for the overview: stages, graph
+breaks, CUDA graphs, buckets of DistributedDataParallel, and regional compilation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How a run ended, what went wrong in it, and what the program printed, with the user's line where
-it failed.
+"""This module says how a run ended, what went wrong in it, and what the program printed, with the
+user's line where it failed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What instruments found, as facts for the overview: a bench, a ledger, a profile, backends beside
-Inductor, other front ends, and torch's caches.
+"""This module gives what instruments found as facts for the overview: a bench, a ledger, a profile,
+backends beside Inductor, other front ends, and torch's caches.
 
 Most sessions hold none of it, so the modules that know more are imported where there is something.
 """

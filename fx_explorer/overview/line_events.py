@@ -1,5 +1,5 @@
-"""Events at lines of the user's source: where a graph broke, and what made a function be compiled
-again.
+"""This module finds events at lines of the user's source: where a graph broke, and what made a
+function be compiled again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Facts on sessions that say less than a run would: captured for a GPU that was not there, or made
-of an AOTInductor package.
+"""Some sessions say less than a run would, because they were captured for a GPU that was not there,
+or made of an AOTInductor package: these are the facts on them.
 """
 
 from __future__ import annotations

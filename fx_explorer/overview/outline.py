@@ -1,5 +1,5 @@
-"""The table of contents of a session: compilations, their stages, graphs, texts and kernels, as one
-flat indented list.
+"""The outline is the table of contents of a session: compilations, their stages, graphs, texts and
+kernels, as one flat indented list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The overview: what torch.compile did, without torch-internal words.
+"""The overview says what torch.compile did, without torch-internal words.
 
 Every fact is counted by the module that owns the question, and leads to the place or view that says
 more.

@@ -1,5 +1,5 @@
-"""What every check requires without being asked. Otherwise its conditions would say nothing about
-the program, or hold for the wrong reason.
+"""Every check requires some things without being asked. Otherwise its conditions would say nothing
+about the program, or hold for the wrong reason.
 """
 
 from __future__ import annotations

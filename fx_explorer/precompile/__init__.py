@@ -1,4 +1,4 @@
-"""``Precompile``: run torch.compile phase by phase, from Python.
+"""``Precompile`` runs torch.compile phase by phase, from Python.
 
 >>> import torch
 >>> from fx_explorer.precompile import Precompile

@@ -1,4 +1,4 @@
-"""``Precompile``: the phases of torch.compile as functions: Dynamo, then AOTAutograd with a
+"""``Precompile`` has the phases of torch.compile as functions: Dynamo, then AOTAutograd with a
 compiler, then save.
 """
 

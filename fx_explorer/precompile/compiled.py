@@ -1,5 +1,5 @@
-"""What comes out of a precompile, and what a capture must keep so that it can be compiled, again if
-need be.
+"""A precompile gives a ``CompiledFunction``, and keeps of the capture what is needed to compile it,
+again if need be.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The way from a captured graph to something that runs: Inductor, or a compiler of the user's under
-AOTAutograd, which is watched.
+"""A compiler makes of a captured graph something that runs: Inductor, or a compiler of the user's
+under AOTAutograd, which is watched.
 """
 
 from __future__ import annotations

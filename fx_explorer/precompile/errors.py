@@ -1,4 +1,4 @@
-"""What can go wrong in a precompile.
+"""These errors say what can go wrong in a precompile.
 
 ::
 

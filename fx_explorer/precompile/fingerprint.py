@@ -1,4 +1,5 @@
-"""What a graph of Dynamo's computes, as lines that two graphs of one model can be compared by.
+"""A fingerprint is what a graph of Dynamo's computes, as lines that two graphs of one model can be
+compared by.
 
 Names of nodes, the order of the inputs and the switches of grad mode are left out. A custom
 ``autograd.Function`` stands as the operations of its forward: with gradients Dynamo wraps them,

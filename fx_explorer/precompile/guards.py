@@ -1,5 +1,5 @@
-"""The guards of a capture: what must hold of inputs, and of the world, for the compiled code to be
-right.
+"""The guards of a capture say what must hold of inputs, and of the world, for the compiled code to
+be right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Saving and loading with torch's AOT compile (torch/_dynamo/aot_compile.py), as
+"""This module saves and loads with torch's AOT compile (torch/_dynamo/aot_compile.py), as
 ``save_compiled_function`` does.
 """
 

@@ -1,5 +1,5 @@
-"""In which states of torch one capture may be used: in its own, and in any other in which the model
-provably does the same.
+"""This module decides in which states of torch one capture may be used: in its own, and in any
+other in which the model provably does the same.
 
 torch compiles again when a state that its guards look at has changed. Nothing is recompiled here,
 and a function that was compiled for training is to run under ``torch.no_grad()``. So the model is

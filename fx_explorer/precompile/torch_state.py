@@ -1,5 +1,5 @@
-"""The state of torch that its guards look at (``GlobalStateGuard``, torch/csrc/dynamo/guards.cpp):
-read, told, put in force.
+"""A ``TorchState`` is the state of torch that its guards look at (``GlobalStateGuard``,
+torch/csrc/dynamo/guards.cpp): it is read, put in words and put in force here.
 """
 
 from __future__ import annotations

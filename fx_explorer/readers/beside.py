@@ -1,4 +1,4 @@
-"""The process that reads a log into a session while the app shows what was found so far
+"""This process reads a log into a session while the app shows what was found so far
 (``client/log_reading.py``).
 
 On its output is a notice a line (``model/protocol.py``); on its input comes the id of the

@@ -1,5 +1,6 @@
-"""What lies in a debug directory: a folder for each graph that Inductor compiled (``DebugContext``,
-torch/_inductor/debug.py). It imports little, since any directory may be one.
+"""A debug directory has a folder for each graph that Inductor compiled (``DebugContext``,
+torch/_inductor/debug.py): this module finds them. It imports little, since any directory may be
+one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Reads a trace of ``torch.profiler``: the events that say what ran, where and when, and who
-launched it.
+"""This module reads a trace of ``torch.profiler``: the events that say what ran, where and when,
+and who launched it.
 
 Kineto writes them in ``output_json.cpp`` (pytorch/kineto): ``cat`` is the kind of event, ``args``
 has ``correlation``, which a launch and what it launches share, and ``External id``, the operator

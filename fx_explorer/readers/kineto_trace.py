@@ -1,4 +1,5 @@
-"""A trace of ``torch.profiler``: its events one after the other, and what is kept of them.
+"""This module takes the events of a trace of ``torch.profiler`` one after the other, and holds what
+is kept of them.
 
 What is kept of a trace, in columns: some 40 bytes an event, and each name once.
 

@@ -1,4 +1,5 @@
-"""torch's table of what each kernel computes, in words, and as a session of one document.
+"""This module shows torch's table of what each kernel computes in words, and as a session of one
+document.
 
 A table that lies alone becomes a session of one document: its kernels, what they compute, and the
 lines of the program.

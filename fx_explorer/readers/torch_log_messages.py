@@ -1,5 +1,5 @@
-"""A text with lines of ``TORCH_LOGS`` as messages: what torch wrote at once, without what stands
-before each line.
+"""A text with lines of ``TORCH_LOGS`` is read as messages: what torch wrote at once, without what
+stands before each line.
 
 ``TorchLogsFormatter`` (torch/_logging/_internal.py) puts level, time, thread, place, compilation
 and the name of the artifact before every line of a message. What lies between may be anybody's: the

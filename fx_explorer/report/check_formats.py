@@ -1,5 +1,5 @@
-"""A check in the forms that CI systems read: JUnit XML, one test case a condition, and workflow
-commands of GitHub Actions, annotations at the lines of a pull request.
+"""This module writes a check in the forms that CI systems read: JUnit XML, one test case a
+condition, and workflow commands of GitHub Actions, annotations at the lines of a pull request.
 
 JUnit XML has no standard; this keeps to what Jenkins, GitLab and pytest's ``--junitxml`` (family
 ``xunit1``) have in common. Format and escapes of the annotations: docs.github.com, "Workflow

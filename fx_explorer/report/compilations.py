@@ -1,5 +1,5 @@
-"""Compilations in the JSON report, with their other variants, what was changed by hand, and the
-totals of all.
+"""This module writes compilations for the JSON report, with their other variants, what was changed
+by hand, and the totals of all.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The overview as plain text, for a terminal that is none: the same facts as the first view of the
-app.
+"""This module writes the overview as plain text, where there is no terminal: the same facts as the
+first view of the app.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The session file (``.fxs``): one SQLite database that every producer writes and every consumer
+"""A session file (``.fxs``) is one SQLite database that every producer writes and every consumer
 reads.
 """
 

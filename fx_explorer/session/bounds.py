@@ -1,5 +1,5 @@
-"""Limits of what a program can put into a session: whatever it names, prints or raises, the session
-stays small and opens.
+"""These limits hold what a program can put into a session: whatever it names, prints or raises, the
+session stays small and opens.
 
 What is longer keeps its beginning and its end, and says how much is left out between them.
 """

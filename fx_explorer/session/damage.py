@@ -1,5 +1,5 @@
-"""What is wrong with a session file, looked for when something could not be read: every page and
-every row of it, once.
+"""When something of a session file could not be read, this module looks for what is wrong with it:
+in every page and every row, once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts of a session that lie in another file: those of a log, which is not copied.
+"""Some texts of a session lie in another file: those of a log, which is not copied.
 
 Of such a text the session has a place. In which file it lies the session does not say, or one that
 somebody else has written could name any file of the user's: whoever makes such a session tells the

@@ -1,4 +1,4 @@
-"""The names of a session's files, as every view and report shows them.
+"""Every view and report shows the names of a session's files as they are made here.
 
 Two files of a session may have one name (``model.py`` twice): each is then shown with as many of
 its folders as tell the two apart. Every reader that is open tells the paths of its session, so

@@ -1,4 +1,4 @@
-"""Texts below a kernel's source (TTIR … SASS) on their way into a session, whoever has made
+"""This module puts the texts below a kernel's source (TTIR … SASS) into a session, whoever has made
 them.
 """
 

@@ -1,5 +1,5 @@
-"""Whether this user captured a session on this machine: a mark that a stranger can neither make nor
-carry to another session.
+"""A mark says whether this user captured a session on this machine: a stranger can neither make it
+nor carry it to another session.
 
 The mark is an HMAC, with a secret of the user's own that never leaves their state directory, of
 everything in the session that could come to run: how it was captured, the source files, the

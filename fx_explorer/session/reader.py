@@ -1,5 +1,5 @@
-"""The one way out of a session file: rows by page, texts by id, links by place. Works while the
-file is being written.
+"""The reader is the one way out of a session file: rows by page, texts by id, links by place. It
+works while the file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
 the paths of the source files.

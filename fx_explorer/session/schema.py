@@ -1,4 +1,5 @@
-"""How rows of ``fx_explorer.model`` lie in SQLite: one table per dataclass, one column per field.
+"""This module says how rows of ``fx_explorer.model`` lie in SQLite: one table per dataclass, one
+column per field.
 
 A field that is a tuple or dict is JSON text.
 

@@ -1,5 +1,5 @@
-"""Texts that were read a moment ago, as many as fit into a bound of characters: some are 100 bytes,
-some 40 MB.
+"""This cache keeps texts that were read a moment ago, as many as fit into a bound of characters:
+some are 100 bytes, some 40 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What SQLite raises while a session is written, as an error that says what can be done."""
+"""This module turns what SQLite raises while a session is written into an error that says what can
+be done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The one way into a session file. Safe to kill at any moment: every artefact is one transaction.
+"""The writer is the one way into a session file. It is safe to kill at any moment: every artefact
+is one transaction.
 
 A worker and the client beside it may write the same file (program output comes through the client):
 SQLite's WAL and a busy timeout take care of it. A writer may be used from several threads.

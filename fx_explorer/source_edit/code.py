@@ -1,5 +1,5 @@
-"""A Python file as text and syntax tree at once: where a node stands, what it is called, and edits
-of the text at that place.
+"""A ``Code`` is a Python file as text and syntax tree at once: it says where a node stands and what
+it is called, and edits the text at that place.
 
 Edits are made in the text, at the offsets that libcst gives: comments, blank lines and everything
 else stay as they are.

@@ -1,5 +1,5 @@
-"""Edits of a file's text: a statement is removed, wrapped or written again, a line is put before
-it, an import is added.
+"""These functions edit a file's text: a statement is removed, wrapped or written again, a line is
+put before it, an import is added.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Several edits of one file in one text: hunk by hunk, and an edit of the same line is told instead
-of lost.
+"""This module puts several edits of one file in one text, hunk by hunk, and says which edit of the
+same line cannot be made.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What an expression or a function does with names: which it reads, which it binds, whether it only
-computes.
+"""This module finds what an expression or a function does with names: which it reads, which it
+binds, whether it only computes.
 """
 
 from __future__ import annotations

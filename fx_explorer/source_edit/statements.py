@@ -1,5 +1,5 @@
-"""Which whole statements some lines of a file are: what a user selects is lines, and what can be
-edited is statements.
+"""This module finds which whole statements some lines of a file are: what a user selects is lines,
+and what can be edited is statements.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The user's files as a change has them, as a session has them, and as they are on disk now:
-whether each is still the text that an edit was made for, and how that text is encoded.
+"""This module compares the user's files as a change has them, as a session has them, and as they
+are on disk now: whether each is still the text that an edit was made for, and how that text is
+encoded.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Writing edits to the user's files, with a backup beside each: line ends, encoding and mode stay
-what they are.
+"""This module writes edits to the user's files, with a backup beside each: line ends, encoding and
+mode stay what they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``Stages``, the same engine that the app steps with (capture/stepping/stepper.py), as an object
+"""``Stages`` is the same engine that the app steps with (capture/stepping/stepper.py), as an object
 in the user's own process.
 """
 

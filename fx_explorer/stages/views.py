@@ -1,4 +1,6 @@
-"""What a stage made, read from the session by the functions that the app reads it with."""
+"""A ``StageView`` shows what a stage made, read from the session by the functions that the app
+reads it with.
+"""
 
 from __future__ import annotations
 

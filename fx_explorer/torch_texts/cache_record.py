@@ -1,5 +1,5 @@
-"""What torch writes of one question to one of its caches: the answer, the key, and the components
-that the key is a hash of.
+"""This module reads what torch writes of one question to one of its caches: the answer, the key,
+and the components that the key is a hash of.
 
 ``fx_graph_cache_hit`` and its like (torch/_inductor/compile_fx.py), ``aotautograd_cache_hit`` and
 its like (torch/_functorch/_aot_autograd/autograd_cache.py). A component is a line

@@ -1,4 +1,5 @@
-"""The tree of checks that torch runs at every call of compiled code, as torch prints it.
+"""This module reads the tree of checks that torch runs at every call of compiled code, as torch
+prints it.
 
 ``GuardManagerWrapper.__str__`` (torch/_dynamo/guards.py): a line for each value that is reached,
 and below it one for each check on it, with torch's remark behind ``#``.

@@ -1,4 +1,4 @@
-"""Names that torch has for events and operators, and what they stand for.
+"""This module has the names that torch has for events and operators, and what they stand for.
 
 The events by which torch times itself (``dynamo_timed``, torch/_dynamo/utils.py).
 

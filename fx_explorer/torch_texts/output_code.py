@@ -1,4 +1,4 @@
-"""Generated code that Inductor and AOTInductor write, taken apart.
+"""This module takes apart the generated code that Inductor and AOTInductor write.
 
 Inductor's generated module, taken apart: its kernels, where each stands, and the lines that call
 them.

@@ -1,5 +1,5 @@
-"""The text of a graph, line by line: its inputs, its nodes, what it returns, and the graphs nested
-in it.
+"""This module reads the text of a graph, line by line: its inputs, its nodes, what it returns, and
+the graphs nested in it.
 
 A line that is none of these is counted and left out, so that a text of another release, or one that
 was cut off, gives what can be read of it.

@@ -1,4 +1,5 @@
-"""One node of a printed graph: its value from the annotation, its operation from the expression.
+"""This module reads one node of a printed graph: its value from the annotation, its operation from
+the expression.
 
 torch prints them in torch/fx/graph.py (``CodeGen._gen_python_code``): a call of an operator as
 ``torch.ops.aten.mul.Tensor(a, 2)``, a method as ``x.sum()``, a module as ``self.fc(x)``, an

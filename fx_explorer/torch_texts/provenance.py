@@ -1,4 +1,4 @@
-"""What torch says of where kernels are from: two tables, both JSON.
+"""This module reads what torch says of where kernels are from: two tables, both JSON.
 
 ``kernel_information.json`` lies in the packages of AOTInductor (torch/_inductor/debug.py,
 ``create_kernel_information_json``), and ``inductor_provenance_tracking_node_mappings.json`` in

@@ -1,5 +1,5 @@
-"""What torch reports of a compilation that did not go through as a whole, taken apart: graph
-breaks, recompiles, failures, and the stacks in them.
+"""This module takes apart what torch reports of a compilation that did not go through as a whole:
+graph breaks, recompiles, failures, and the stacks in them.
 
 torch's graph break reports, taken apart.
 

@@ -1,5 +1,5 @@
-"""A graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows it, with a class for
-each nested graph.
+"""This module writes a graph as the Python it stands for: ``gm.code`` as ``print_readable`` shows
+it, with a class for each nested graph.
 
 It is written from the rows of a session, so every recorded graph has it, and it can be copied and
 run. What a row does not hold is a comment in its place, and is listed in ``missing``.

@@ -1,4 +1,5 @@
-"""The arguments, targets and sizes of a row as Python expressions that can be run.
+"""This module writes the arguments, targets and sizes of a row as Python expressions that can be
+run.
 
 A session may come from anybody, and what is written here is there to be run: only constants, nodes,
 symbols and torch's own names are taken over, and whatever else a row holds is said to be missing.

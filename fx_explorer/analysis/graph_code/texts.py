@@ -1,5 +1,5 @@
-"""The texts of a graph that panes show, each written when it is first looked at and kept while it
-is; and FX's own table (``gm.graph.print_tabular()``), which is one of them.
+"""Panes show the texts of a graph that are written here, each when it is first looked at and kept
+while it is; FX's own table (``gm.graph.print_tabular()``) is one of them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A graph written as a file: as code, as a table or as a script, with a first line that says which
-graph of what it is.
+"""A graph is written as a file: as code, as a table or as a script, with a first line that says
+which graph of what it is.
 
 A script makes inputs of the same shape, strides, dtype and device. Their contents are random: a
 session keeps none. Whatever else is not as it was in the program is said at the script's top.

@@ -1,5 +1,5 @@
-"""What is highlighted when panes show levels below a kernel: user line ↔ node ↔ Triton line ↔ TTGIR
-↔ PTX ↔ SASS, both ways.
+"""When panes show levels below a kernel, this module finds what is highlighted: user line ↔ node ↔
+Triton line ↔ TTGIR ↔ PTX ↔ SASS, both ways.
 
 Links from a Triton line upwards are those of the session (``linked.py``). Links downwards are read
 from the texts.

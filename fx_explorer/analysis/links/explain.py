@@ -1,5 +1,5 @@
-"""How each link of a place is known: the evidence behind what is highlighted, in words; and how
-complete the links of a session are. A missing link is counted, not hidden.
+"""This module explains in words how each link of a place is known, and how complete the links of a
+session are. A missing link is counted, not hidden.
 """
 
 from __future__ import annotations

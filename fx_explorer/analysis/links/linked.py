@@ -1,5 +1,5 @@
-"""What is highlighted for a selected place: the lines of every shown document that are the same
-computation.
+"""This module finds what is highlighted for a selected place: the lines of every shown document
+that are the same computation.
 
 Every step follows links that the compiler itself knew (``model.Link``, ``model.LineNode``, user
 stacks), never names in a text. It is fast enough for a cursor move: the walk runs inside SQLite,

@@ -1,5 +1,5 @@
-"""Which nodes a place stands for: the row of a graph, a source line, a line of a kernel (the user's
-own too), of output code, of bytecode; and the same place in a newer session.
+"""This module finds which nodes a place stands for: the row of a graph, a source line, a line of a
+kernel (the user's own too), of output code, of bytecode; and the same place in a newer session.
 
 This is the first half of following a link; ``linked.py`` continues from the nodes to every other
 document.

@@ -1,1 +1,3 @@
-"""Regions, marked in the program or by hand, through every stage."""
+"""Regions are followed here through every stage, whether they are marked in the program or by
+hand.
+"""

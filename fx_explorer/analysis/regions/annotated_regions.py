@@ -1,6 +1,6 @@
-"""Regions marked by ``torch.fx.traceback.annotate``, followed through every stage down to the
-kernels, and nested compile regions (``torch.compiler.nested_compile_region``): how often each is
-called and compiled.
+"""This module follows regions marked by ``torch.fx.traceback.annotate`` through every stage down to
+the kernels, and counts how often each nested compile region
+(``torch.compiler.nested_compile_region``) is called and compiled.
 """
 
 from __future__ import annotations

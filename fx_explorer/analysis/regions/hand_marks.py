@@ -1,5 +1,5 @@
-"""The regions that are marked by hand in a session: what of a selection can be marked, what was,
-and the edit of the user's source that would mark it there.
+"""This module handles the regions that are marked by hand in a session: what of a selection can be
+marked, what was, and the edit of the user's source that would mark it there.
 
 A mark names nodes, a module or lines. In a source only statements can be marked, so the edit may
 hold more than the mark did. It then says so.

@@ -1,4 +1,4 @@
-"""A module as a region: what is shown can be narrowed to it, as to an annotated region or a
+"""A module can be a region: what is shown can be narrowed to it, as to an annotated region or a
 segment.
 """
 

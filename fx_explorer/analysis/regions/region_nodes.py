@@ -1,4 +1,4 @@
-"""Which nodes belong to a region: in one graph, and at a place."""
+"""This module finds which nodes belong to a region: in one graph, and at a place."""
 
 from __future__ import annotations
 

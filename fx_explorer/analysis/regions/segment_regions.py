@@ -1,5 +1,5 @@
-"""Segments and what falls back as regions of a graph: which nodes are in them, as with annotated
-regions.
+"""Segments, and what falls back, are regions of a graph: this module finds which nodes are in them,
+as with annotated regions.
 """
 
 from __future__ import annotations

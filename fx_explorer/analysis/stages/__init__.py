@@ -1,1 +1,3 @@
-"""What each stage of a compilation did: what went in, what came out, and what happened to what."""
+"""Each stage of a compilation is described here: what went in, what came out, and what happened to
+what.
+"""

@@ -1,5 +1,5 @@
-"""What the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing, the
-partitioner.
+"""This module says what the stages from graph to graph did: Dynamo, passes, AOTAutograd's tracing,
+the partitioner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Inductor's own stages did: lowering, fusion, and the writing of kernels."""
+"""This module says what Inductor's own stages did: lowering, fusion, and the writing of kernels."""
 
 from __future__ import annotations
 

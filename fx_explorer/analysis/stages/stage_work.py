@@ -1,5 +1,5 @@
-"""What each stage of a compilation did, with what stood before it and after it: the one function
-behind the app's view of a stage, the report and the overview.
+"""This module says what each stage of a compilation did, with what stood before it and after it:
+the app's view of a stage, the report and the overview ask it.
 """
 
 from __future__ import annotations

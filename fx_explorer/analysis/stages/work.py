@@ -1,4 +1,6 @@
-"""What one stage did, as data: a sentence, counts, and what happened to each node."""
+"""A ``StageWork`` says what one stage did, as data: a sentence, counts, and what happened to each
+node.
+"""
 
 from __future__ import annotations
 

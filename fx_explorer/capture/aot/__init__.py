@@ -1,1 +1,3 @@
-"""AOTAutograd: partition into forward and backward, what is saved between them, and regions."""
+"""AOTAutograd's work is recorded here: the partition into forward and backward, what is saved
+between them, and regions.
+"""

@@ -1,4 +1,5 @@
-"""What a program gives to torch's compiler itself, without ``torch.compile``.
+"""A program may call torch's compilers itself, without ``torch.compile``: this module records what
+it gives them.
 
 Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
 minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and

@@ -1,4 +1,5 @@
-"""Which node AOTAutograd traces and Inductor lowers: the user's line and module that it came from.
+"""This module tells the clock which node AOTAutograd traces and Inductor lowers: the user's line
+and module that it came from.
 
 ``PropagateUnbackedSymInts.run_node`` (torch/fx/experimental/symbolic_shapes.py) calls each node of
 Dynamo's graph while AOTAutograd traces it; ``GraphLowering.run_node`` (torch/_inductor/graph.py)

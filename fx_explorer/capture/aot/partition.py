@@ -1,5 +1,5 @@
-"""AOTAutograd: the joint graph, the forward and backward graphs, and what the forward saves for the
-backward.
+"""AOTAutograd's hooks record the joint graph, the forward and backward graphs, and what the forward
+saves for the backward.
 
 Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes
 through. Its compilers and its partition function arrive as keyword arguments, so wrapping those

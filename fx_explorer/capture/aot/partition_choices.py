@@ -1,5 +1,5 @@
-"""Why AOTAutograd's partitioner saves a value or has it computed again, in the partitioner's own
-figures.
+"""AOTAutograd's partitioner decides which values are saved and which are recomputed: this module
+records why, in the partitioner's own figures.
 
 ``solve_min_cut`` (torch/_functorch/partitioners.py, read in 2.13) makes a graph of edges
 ``X_in`` → ``X_out``, as heavy as saving X is, gives what must not be computed again an edge from

@@ -1,5 +1,5 @@
-"""Regional compilation: ``--backend regional_inductor``, and what becomes of each region that
-Inductor compiles on its own.
+"""Regional compilation (``--backend regional_inductor``) compiles each annotated region on its own:
+this module records what becomes of each.
 
 ``torch.fx.passes.regional_inductor`` cuts the annotated nodes out of AOTAutograd's forward and
 backward graphs and gives each region to ``torch._inductor.standalone_compile``; everything else

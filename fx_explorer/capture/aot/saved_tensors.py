@@ -1,4 +1,5 @@
-"""What the forward saves for the backward, and where the values lie that its lowered graph returns.
+"""The forward saves values for the backward: this module records which they are, and where the
+values lie that its lowered graph returns.
 
 What the forward saves for the backward: which values, in which storages, of how many bytes.
 

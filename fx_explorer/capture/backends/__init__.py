@@ -1,1 +1,3 @@
-"""What backends support and publish of themselves, and how often what they made is called."""
+"""Backends say what they support and publish stages of their own: both are recorded here, and how
+often what they made is called.
+"""

@@ -1,4 +1,4 @@
-"""What a backend supports, asked in two ways: by us, once for each operator, and by torch's
+"""A backend is asked what it supports in two ways: by us, once for each operator, and by torch's
 partitioner.
 
 A backend's support, asked once for each operator: what it answers, and what is no answer.

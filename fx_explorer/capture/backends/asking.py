@@ -1,4 +1,4 @@
-"""A graph goes to a backend: record what the backend supports of it.
+"""When a graph goes to a backend, this module records what the backend supports of it.
 
 In this order: what torch's partitioner was asked while the backend compiled, as it was; the
 backend's own ``operator_support``, which we ask, and have torch's partitioner ask; nothing but what

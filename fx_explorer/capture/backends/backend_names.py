@@ -1,4 +1,4 @@
-"""Which backend the user asked for, and its name.
+"""This module finds which backend the user asked for, and its name.
 
 The name of a backend, as the user knows it.
 

@@ -1,4 +1,4 @@
-"""What a backend declares that it supports: its ``operator_support``.
+"""A backend may declare what it supports, with ``operator_support``: this module reads that.
 
 That is an attribute of the backend function, or of the compiler that it gives to AOTAutograd, or a
 name at the top level of their file. It may be an OperatorSupport of torch's

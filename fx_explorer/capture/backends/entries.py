@@ -1,5 +1,5 @@
-"""How often what a backend made is called: each compiled entry is counted in its calls, and what it
-returns is compared with the graph it was made of.
+"""Each entry that a backend compiled is counted in its calls, and what it returns is compared with
+the graph it was made of.
 
 What Inductor makes stays the object that it is, since torch continues to use it as such: its calls
 are counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While

@@ -1,4 +1,4 @@
-"""What a backend gave to ``publish``, read, and which recorded nodes it is about.
+"""This module reads what a backend gave to ``publish``, and finds which recorded nodes it is about.
 
 What a backend gave to ``publish``, read so that nothing of it can do harm: its methods are the
 backend's, may raise anything, and may give text without end.

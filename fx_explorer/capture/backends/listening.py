@@ -1,4 +1,4 @@
-"""The recording hears what backends publish (fx_explorer/publishing.py), and writes it down.
+"""The recording receives what backends publish (fx_explorer/publishing.py), and writes it down.
 
 Whatever was wrong with it is a Failure of the session; nothing is raised but what a user at a gate
 asks for.

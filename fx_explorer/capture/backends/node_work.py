@@ -1,5 +1,5 @@
-"""The work of one node, whatever the graph: operations by torch's own formulas, and the bytes of
-the tensors that it takes and makes.
+"""This module counts the work of one node, whatever the graph: operations by torch's own formulas,
+and the bytes of the tensors that it takes and makes.
 
 Nodes of AOTAutograd are counted as Inductor counts them (capture/torch_flops.py). A function of
 torch in a graph of Dynamo's is run with fake tensors of its sizes, made for that: those of the

@@ -1,1 +1,3 @@
-"""Dynamo: its graphs, the calls of torch.compile, and what it leaves to eager mode."""
+"""Dynamo's work is recorded here: its graphs, the calls of torch.compile, and what it leaves to
+eager mode.
+"""

@@ -1,5 +1,5 @@
-"""Functions that are captured as one graph before any call of them, by ``Precompile`` or torch's
-own AOT compile.
+"""``Precompile`` and torch's own AOT compile capture a function as one graph before any call of it:
+this module records those captures.
 
 Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well.
 Hook: ``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told

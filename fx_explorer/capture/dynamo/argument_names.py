@@ -1,4 +1,5 @@
-"""What a function calls the arguments that a decorator around it takes with ``*args``.
+"""This module finds what a function calls the arguments that a decorator around it takes with
+``*args``.
 
 Dynamo compiles the decorator's function, and names its first argument ``L['args'][0]``. Which name
 the user's own function has for it is seen when Dynamo inlines that one, and binds what it is called

@@ -1,5 +1,5 @@
-"""Functions that torch leaves to Python without a graph break record, and where a function was
-called from.
+"""This module records functions that torch leaves to Python without a graph break record, and where
+a function was called from.
 
 Hooks into torch/_dynamo/convert_frame.py, called when it has decided: ``format_error_msg`` (the
 compile was given up: too often recompiled, a generator, an error that is suppressed) and

@@ -1,4 +1,5 @@
-"""Dynamo's graph of every segment, and the buckets that DDPOptimizer cuts it into.
+"""This module records Dynamo's graph of every segment, and the buckets that DDPOptimizer cuts it
+into.
 
 Dynamo: the graph of every segment.
 

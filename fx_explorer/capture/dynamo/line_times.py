@@ -1,4 +1,4 @@
-"""Which line of the user's Dynamo traces.
+"""This module tells the clock which line of the user's Dynamo traces.
 
 ``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when it
 comes to another line. It is not called again when a function that was inlined has returned to the

@@ -1,5 +1,5 @@
-"""Dynamic sizes: the symbols Dynamo made for them, and everything that was decided about each, with
-the user's line.
+"""This module makes the rows of dynamic sizes: the symbols that Dynamo made for them, and
+everything that was decided about each, with the user's line.
 
 From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``,
 ``create_unbacked_symbol``, ``guard_added_fast``, ``symbolic_shape_specialization``,

@@ -1,5 +1,5 @@
-"""The candidates of a template or library call that Inductor's autotuner chooses from: as Triton
-configurations, as timed on a real GPU, and as whole kernels.
+"""Inductor's autotuner chooses from candidates for a template or library call: this module records
+them as Triton configurations, as timed on a real GPU, and as whole kernels.
 
 The configurations of a Triton template (a matrix multiplication, flex attention) that the autotuner
 would time.

@@ -1,4 +1,5 @@
-"""What Triton's cache has of a kernel that was built: its texts, and the machine's code.
+"""This module reads what Triton's cache has of a kernel that was built: its texts, and the
+machine's code.
 
 There is one directory per kernel and configuration, with one file per stage
 (triton/compiler/compiler.py, ``compile``). The machine's code is kept as it is: disassembling takes

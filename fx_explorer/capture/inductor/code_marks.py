@@ -1,5 +1,5 @@
-"""A call of a kernel while the code of its graph is generated: where it stands, and what Inductor
-estimates of it.
+"""While the code of a graph is generated, marks remember each call of a kernel: where it stands,
+and what Inductor estimates of it.
 
 A call while its graph's code is generated, and the marks among the wrapper's lines by which its
 line is found.

@@ -1,5 +1,5 @@
-"""Which kernels Inductor generated, which FX nodes each call of them computes, and where in the
-output code it stands.
+"""This module records which kernels Inductor generated, which FX nodes each call of them computes,
+and where in the output code it stands.
 
 Seen while Inductor writes its code, never guessed from text: a kernel's nodes are the origins of
 the scheduler nodes it was generated for (torch/_inductor/scheduler.py), and the line of a call is

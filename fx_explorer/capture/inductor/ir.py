@@ -1,5 +1,5 @@
-"""Inductor's IR as text: what each scheduler node loops over, loads, computes and stores, and the
-FX nodes it came from.
+"""This module writes Inductor's IR as text: what each scheduler node loops over, loads, computes
+and stores, and the FX nodes it came from.
 
 Scheduler nodes are torch/_inductor/scheduler.py, loop bodies torch/_inductor/loop_body.py. torch's
 own ``debug_str`` takes seconds on a large model (it makes a GraphModule per loop body and prints

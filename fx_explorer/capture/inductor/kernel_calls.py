@@ -1,5 +1,5 @@
-"""The calls of one graph as they are generated: which nodes, and (through marks among the wrapper's
-lines) which line.
+"""This module notes the calls of one graph as they are generated: which nodes each computes, and
+(through marks among the wrapper's lines) on which line it stands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What Inductor builds for a real GPU, how its autotuner times it, and how the program launches it:
-noted while it runs.
+"""This module notes, while the program runs, what Inductor builds for a real GPU, how its autotuner
+times it, and how the program launches it.
 
 Hooks: ``precompile``, ``bench`` and ``run`` of ``CachingAutotuner``
 (torch/_inductor/runtime/triton_heuristics.py). They are in this process also when kernels are

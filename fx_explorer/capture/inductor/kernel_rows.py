@@ -1,5 +1,5 @@
-"""Generated kernels (lowered_kernels.py) as rows: kernels, their calls, their code, and the
-post-grad node of each line.
+"""This module makes rows of generated kernels (lowered_kernels.py): kernels, their calls, their
+code, and the post-grad node of each line.
 
 A library call has no code of its own: it is the line of the output code that makes it, one Kernel
 row per call.

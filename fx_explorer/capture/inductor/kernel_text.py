@@ -1,5 +1,5 @@
-"""What is read of a kernel while its graph is generated: where it stands in the output code, which
-FX nodes it is of, and which nodes have none.
+"""While a graph is generated, this module reads of each kernel where it stands in the output code
+and which FX nodes it is of, and finds the nodes that have none.
 
 Finding a generated kernel in the output code.
 

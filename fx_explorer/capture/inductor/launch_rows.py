@@ -1,4 +1,4 @@
-"""What is noted of a kernel that is built and launched on a real GPU, and the rows made of that.
+"""This module makes rows of what was noted of kernels that were built and launched on a real GPU.
 
 What was noted of launches (kernel_launches.py) as rows: KernelBuild, KernelLaunch, and the texts
 below the Triton source.

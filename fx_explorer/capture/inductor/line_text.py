@@ -1,4 +1,4 @@
-"""Lines of generated code that remember which nodes they compute.
+"""Lines of generated code remember here which nodes they compute.
 
 Lines that remember which nodes they compute, and the texts made of them.
 

@@ -1,4 +1,5 @@
-"""Which FX node each line of a generated kernel computes, seen while Inductor writes the line.
+"""This module sees, while Inductor writes a line of a generated kernel, which FX node that line
+computes.
 
 A node's name travels with the code Inductor makes for it: the function that computes one element of
 the node's value carries it (``Loops.inner_fn``, torch/_inductor/ir.py), the small FX graph traced

@@ -1,4 +1,4 @@
-"""What one Inductor graph became: generated kernels, and calls of libraries.
+"""This module describes what one Inductor graph became: generated kernels, and calls of libraries.
 
 What one Inductor graph became: its kernels, their calls, and the FX nodes behind each. Plain
 values, no hooks.

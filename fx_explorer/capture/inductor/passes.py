@@ -1,4 +1,5 @@
-"""Inductor's stages, from the passes over the joint graph to its output code.
+"""This module hooks into Inductor's stages, from the passes over the joint graph to its output
+code.
 
 Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output
 code and kernels.

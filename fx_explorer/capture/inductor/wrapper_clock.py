@@ -1,5 +1,5 @@
-"""A clock in the wrappers that Inductor generated: the Python functions that allocate buffers and
-call kernels. While it is on, a wrapper ticks wherever it begins to do something else.
+"""A clock ticks in the wrappers that Inductor generated, the Python functions that allocate buffers
+and call kernels: wherever a wrapper begins to do something else.
 
 The functions are the same objects meanwhile and run other code (``__code__``), because torch keeps
 them in closures. That code is made of the wrapper's own file (``PyCodeCache.modules``,

@@ -1,1 +1,1 @@
-"""The options of the compiler: what there is, what it says of itself, and setting it."""
+"""The options of the compiler are read and set here, with what torch says of each."""

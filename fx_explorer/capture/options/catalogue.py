@@ -1,5 +1,5 @@
-"""The options of the compiler: what there is, of which type, with which value, in torch's own
-words.
+"""This module lists the options of the compiler: their types, their values, and what they do in
+torch's own words.
 
 The words come from the comments in the config modules' own source (config_entries.py). What
 torch.compile takes comes from its docstring.

@@ -1,4 +1,4 @@
-"""The entries of torch's config modules, and what their source says of them.
+"""This module reads the entries of torch's config modules, and what their source says of them.
 
 The entries of torch's config modules: what there is, its value now, and setting it.
 

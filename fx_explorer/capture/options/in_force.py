@@ -1,5 +1,5 @@
-"""The options in force while something is compiled: the arguments of torch.compile, the stance, the
-configs, and who gave each.
+"""This module records the options in force while something is compiled: the arguments of
+torch.compile, the stance, the configs, and who gave each.
 
 Calls of torch.compile: with which arguments, who gave them, and those that the request has others
 for.

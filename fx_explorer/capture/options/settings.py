@@ -1,5 +1,5 @@
-"""Options that the user sets: checked, set, and the two that need more than that: the backend and
-``dynamic``.
+"""This module checks and sets the options that the user gives, and the two that need more than
+that: the backend and ``dynamic``.
 
 Checking and setting options of the compiler.
 

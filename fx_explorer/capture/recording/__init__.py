@@ -1,3 +1,3 @@
-"""What every hook writes with: the state of a capture, and graphs, links, sources and values as
-rows.
+"""Every hook writes with what is here: the state of a capture, and graphs, links, sources and
+values as rows.
 """

@@ -1,4 +1,4 @@
-"""The boundary where one stage of a compilation ends and the next begins.
+"""A boundary stands where one stage of a compilation ends and the next begins.
 
 The hooks of each stage (dynamo/, aot/, inductor/) give the boundary what they are about to make. It
 has it made, or gives what was made before. Hooks know nothing else of stepping. In a capture that

@@ -1,4 +1,4 @@
-"""Short texts for rows: of a value, and of an error of the compiler.
+"""This module writes short texts for rows: of a value, and of an error of the compiler.
 
 Describe a value in a few words, for a guard or a step. Runs no code of the program's.
 

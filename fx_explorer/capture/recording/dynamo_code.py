@@ -1,5 +1,5 @@
-"""Code objects that Dynamo made: which they are, what they were made from, and what the arguments
-of a resume function are.
+"""This module knows the code objects that Dynamo made: what they were made from, and what the
+arguments of a resume function are.
 
 The code objects that Dynamo made during a capture, and the ones it made them from.
 

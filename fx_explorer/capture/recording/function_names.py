@@ -1,4 +1,5 @@
-"""Names of functions that are compiled, and the callables that the user gave to torch.compile.
+"""This module finds the names of functions that are compiled, and the callables that the user gave
+to torch.compile.
 
 Names of functions that Dynamo compiles; of one that a decorator put around another, the name of the
 inner one, which is the user's.

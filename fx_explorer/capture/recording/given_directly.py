@@ -1,5 +1,5 @@
-"""Compilations that no frame of Dynamo's stands for: the program itself gives a graph to Inductor,
-or a function to AOTAutograd or ``make_fx``.
+"""No frame of Dynamo's stands for a compilation that the program asks for itself, by giving a graph
+to Inductor, or a function to AOTAutograd or ``make_fx``: this module names those.
 
 torch gives them no name. Here each gets one that says who compiles, with a number of its own:
 ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0``, ``precompile/3/0``.

@@ -1,4 +1,5 @@
-"""FX graphs as rows: what ``node.meta`` knows about each node, in the session's terms.
+"""This module makes the rows of FX graphs: what ``node.meta`` knows about each node, in the
+session's terms.
 
 Reads live ``torch.fx`` objects and keeps none of them. Meta keys are set in torch/fx/proxy.py,
 torch/fx/traceback.py, torch/_dynamo/output_graph.py and

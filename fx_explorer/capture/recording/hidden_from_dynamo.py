@@ -1,4 +1,4 @@
-"""Keep fx-explorer out of the program's sight while it records, and out of Dynamo's.
+"""This module keeps fx-explorer out of the program's sight while it records, and out of Dynamo's.
 
 Our code must never be compiled, must not run the program's own tensor classes and modes, and must
 cause no graph break.

@@ -1,5 +1,5 @@
-"""The guard trees of compiled functions, for as long as torch keeps them. They can be asked about
-other inputs.
+"""The guard trees of compiled functions are kept here for as long as torch keeps them, and can be
+asked about other inputs.
 
 Nothing of the program is kept alive: a tree is known by a weak reference, and so are the variables
 its code closes over.

@@ -1,4 +1,4 @@
-"""What hooks note: behind a wall between a fault of ours and the user's compile.
+"""Hooks note behind a wall that stands between a fault of ours and the user's compile.
 
 The wall between a fault of ours and the user's compile.
 

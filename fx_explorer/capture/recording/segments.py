@@ -1,4 +1,6 @@
-"""The recorded graphs of one call of the backend: which FX node is which row."""
+"""A segment has the recorded graphs of one call of the backend, and knows which FX node is which
+row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source files, user stacks, and who called into torch.
+"""This module records source files and user stacks, and finds who called into torch.
 
 Source files and user stacks, each stored once.
 

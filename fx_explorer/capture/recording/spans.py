@@ -1,4 +1,6 @@
-"""How long torch's stages take, by its own events (``dynamo_timed``, torch/_dynamo/utils.py)."""
+"""This module records how long torch's stages take, by its own events (``dynamo_timed``,
+torch/_dynamo/utils.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""When a stage runs, by torch's own event names, and why a compilation has no result of it."""
+"""This module knows when a stage runs, by torch's own event names, and why a compilation has no
+result of it.
+"""
 
 from __future__ import annotations
 

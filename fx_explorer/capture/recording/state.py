@@ -1,5 +1,5 @@
-"""What the hooks share while a capture runs: the writer, the compilation in progress, and what is
-known of it so far.
+"""The state of a capture is what the hooks share while it runs: the writer, the compilation in
+progress, and what is known of it so far.
 
 The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A
 fault of ours must never become a fault of the user's compile: every hook does its recording inside

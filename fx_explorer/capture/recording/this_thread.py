@@ -1,4 +1,4 @@
-"""What is being compiled in a thread, and what is known of that compilation.
+"""This module knows what is being compiled in a thread, and what is known of that compilation.
 
 What is being compiled in a thread. torch says which compilation it is, and the hooks say which
 part.

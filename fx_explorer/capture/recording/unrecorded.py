@@ -1,5 +1,5 @@
-"""The recordings in progress, and blocks that nobody records: compiles that are ours, not the
-program's.
+"""This module keeps the recordings in progress, and the blocks that nobody records: compiles that
+are ours, not the program's.
 """
 
 from __future__ import annotations

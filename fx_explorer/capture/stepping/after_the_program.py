@@ -1,4 +1,4 @@
-"""After the program has ended: deferred graphs are compiled, and every stage can be taken up
+"""When the program has ended, deferred graphs are compiled, and every stage can be taken up
 again.
 """
 

@@ -1,5 +1,5 @@
-"""One graph on its way through the gates: what happens at each, and its compilation as the user
-asks for it.
+"""This module takes one graph through the gates: what happens at each, and its compilation as the
+user asks for it.
 
 Compile one graph as the user asks for it, and leave it for another variant whenever one is asked
 for.

@@ -1,4 +1,4 @@
-"""The user's own pass at a gate: a Python file with a function ``pass_(gm)``. It is applied to a
+"""The user's own pass at a gate is a Python file with a function ``pass_(gm)``. It is applied to a
 copy, which is then checked.
 
 ``gm`` is a ``torch.fx.GraphModule``. The pass changes it, or returns another one.

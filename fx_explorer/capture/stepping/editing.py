@@ -1,5 +1,5 @@
-"""Edit the graph at a gate: regions marked by hand, and passes from a file. Each edit is in the
-session, with the graph before and after it.
+"""The graph at a gate can be edited: regions are marked by hand, and passes come from a file. Each
+edit is in the session, with the graph before and after it.
 """
 
 from __future__ import annotations

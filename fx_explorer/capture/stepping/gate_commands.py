@@ -1,5 +1,5 @@
-"""What each command of the user does where a compilation waits: at a gate, or after Dynamo of every
-graph.
+"""Each command of the user is carried out here where a compilation waits: at a gate, or after
+Dynamo of every graph.
 
 Commands that only move on (go, step, skip, abort) are in gates.py, those for a finished capture in
 after_the_program.py. A command that cannot be carried out raises an FxExplorerError. Nothing is

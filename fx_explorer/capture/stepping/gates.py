@@ -1,5 +1,4 @@
-"""The gates at which a compilation waits for the user, and the commands that the user can give
-there.
+"""A compilation waits for the user at gates, and takes there the commands that this module knows.
 
 The thread that compiles waits on a queue, which costs nothing, while the worker's command thread
 puts commands into it.

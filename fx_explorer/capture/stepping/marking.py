@@ -1,4 +1,4 @@
-"""Regions marked by hand: a mark becomes the annotation that ``torch.fx.traceback.annotate`` would
+"""A mark that is made by hand becomes the annotation that ``torch.fx.traceback.annotate`` would
 have left on those nodes.
 
 It is put on nodes of the Dynamo graph; AOTAutograd carries it to the forward and the backward

@@ -1,5 +1,5 @@
-"""Measure how long a variant runs: it is lowered once more, this time built, and run on the inputs
-it was captured with.
+"""This module measures how long a variant runs: it is lowered once more, this time built, and run
+on the inputs it was captured with.
 
 Tracing, the partition and Inductor's passes on graphs are those of the variant. Only the times are
 recorded. It takes as much memory again as the inputs have, parameters included, because what a run

@@ -1,4 +1,4 @@
-"""Another variant: whether it can be compiled, and what it begins with."""
+"""This module says whether another variant can be compiled, and what it begins with."""
 
 from __future__ import annotations
 

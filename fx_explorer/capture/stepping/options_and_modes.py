@@ -1,5 +1,5 @@
-"""The options and modes in force when Dynamo captured a graph, to be restored when a deferred graph
-is compiled.
+"""The options and modes in force when Dynamo captured a graph are kept here, and restored when a
+deferred graph is compiled.
 
 The program continues meanwhile: it leaves the block in which an option of torch's held, switches
 autocast off, resizes an input. Besides the graph, three things decide about generated code: options

@@ -1,4 +1,4 @@
-"""The boundary between two stages of a capture that is stepped through.
+"""This boundary stands between two stages of a capture that is stepped through.
 
 It gives again what an earlier variant made, and keeps what is made again for a later one.
 """

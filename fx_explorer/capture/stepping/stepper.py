@@ -1,5 +1,5 @@
-"""What is known of a capture that is stepped through: its graphs, their variants, and the one that
-torch compiles now.
+"""The stepper knows the graphs of a capture that is stepped through, their variants, and the one
+that torch compiles now.
 
 The hooks of each stage come to it through the boundary (stepped_boundary.py): they ask whether an
 earlier variant made the same, and hand over what they made. A capture that nobody steps through has

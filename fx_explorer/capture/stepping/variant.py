@@ -1,5 +1,5 @@
-"""A variant of a compilation: what its stages made, kept, and how one region of it is lowered again
-alone.
+"""A variant of a compilation keeps what its stages made, so that one region of it can be lowered
+again alone.
 
 A variant of a compilation: what each stage made is kept, and given again instead of being made
 again.

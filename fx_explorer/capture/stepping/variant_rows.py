@@ -1,5 +1,5 @@
-"""The rows of a compilation's variants in the session: one each, kept up to date as they begin, end
-or are left.
+"""A compilation's variants have one row each in the session, which is kept up to date as they
+begin, end or are left.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Where torch is met: its releases, its functions that are replaced, and its structured trace."""
+"""torch is met here: its releases, its functions that are replaced, and its structured trace."""

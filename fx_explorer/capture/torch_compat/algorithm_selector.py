@@ -1,5 +1,5 @@
 """Inductor's selector of algorithms (``AlgorithmSelectorCache``,
-torch/_inductor/select_algorithm.py), which times the candidates for an operation.
+torch/_inductor/select_algorithm.py) times the candidates for an operation: this module watches it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a compile leaves over. To look through all of it for garbage takes a tenth of the compile;
-to leave it would keep alive what the program has let go of.
+"""A compile leaves garbage over. To look through all of it takes a tenth of the compile; to leave
+it would keep alive what the program has let go of.
 
 Compiling makes millions of objects, and the garbage among those of a 12-layer Llama takes 150 MB.
 Little of it holds objects of the program's: the values that Dynamo traced, which its side effects

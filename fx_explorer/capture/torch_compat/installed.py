@@ -1,4 +1,5 @@
-"""What is installed beside torch, and in which version, whatever its distribution is called.
+"""This module finds what is installed beside torch, and in which version, whatever its distribution
+is called.
 
 Wheels of one module come under many names: triton is ``triton``, ``pytorch-triton`` in torch's
 nightly builds, ``pytorch-triton-rocm`` and ``pytorch-triton-xpu`` for other GPUs, and none where it

@@ -1,4 +1,4 @@
-"""Replacing a function of torch, or an option, for as long as a capture runs."""
+"""This module replaces a function of torch, or an option, for as long as a capture runs."""
 
 from __future__ import annotations
 

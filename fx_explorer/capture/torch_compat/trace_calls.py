@@ -1,4 +1,4 @@
-"""Hears what torch says to its structured trace, without switching that trace on.
+"""This module receives what torch says to its structured trace, without switching that trace on.
 
 ``trace_structured`` (torch/_logging/_internal.py) evaluates a record, texts of graphs and of the
 program's objects included, only where its logger has a handler. A handler of ours would make it do

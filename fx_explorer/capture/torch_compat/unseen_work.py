@@ -1,4 +1,4 @@
-"""Work of torch's that a capture leaves out: caches of compiled graphs, and what nobody sees here.
+"""A capture leaves out some work of torch's: caches of compiled graphs, and what nobody sees here.
 
 Work that torch does while it compiles and that nobody sees here: looking for garbage, asking for
 new pieces of Python's stack, and printing texts that nobody reads. Each part is left out by itself.

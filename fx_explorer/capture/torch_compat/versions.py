@@ -1,4 +1,5 @@
-"""What torch's releases do differently, and private names that may go. Known: 2.11 to 2.15.
+"""This module knows what torch's releases do differently, and private names that may go. Known:
+2.11 to 2.15.
 
 What more than one place needs is asked for here: it gets it, or a ``MissingInTorch`` that names the
 release. A hook looks for the one name that it hooks into by itself, and its view stays empty where

@@ -1,4 +1,5 @@
-"""A GPU that is not there: torch.compile generates the code for it, and nothing can be run on it.
+"""A virtual GPU is one that is not there: torch.compile generates the code for it, and nothing can
+be run on it.
 
 All of this holds for the whole process until its end: it is meant for a worker, which ends with its
 request. ``installing.py`` says what is done, in which order.

@@ -1,4 +1,4 @@
-"""Compile a kernel's configurations to machine code, as Inductor's autotuner would.
+"""This module compiles a kernel's configurations to machine code, as Inductor's autotuner would.
 
 The autotuner's call is ``CachingAutotuner._precompile_config``,
 torch/_inductor/runtime/triton_heuristics.py.

@@ -1,5 +1,5 @@
-"""Where the virtual GPU keeps what it builds: directories of our own, separate from those for a
-real GPU.
+"""The virtual GPU keeps what it builds in directories of our own, separate from those for a real
+GPU.
 
 A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
 nobody else can write to it. The directories above ours must be so too, except that symbolic links

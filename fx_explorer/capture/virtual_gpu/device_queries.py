@@ -1,4 +1,5 @@
-"""How the program meets the virtual GPU, and what it asks about the device.
+"""This module answers what the program asks about the device where it meets the virtual GPU, and
+notes the questions.
 
 What the program asks about the device and would be answered otherwise on the GPU.
 

@@ -1,5 +1,5 @@
-"""Tensors on ``cuda`` without content: they are made wherever the program asks for one, and torch's
-FakeTensor does the rest.
+"""Tensors on ``cuda`` have no content here: they are made wherever the program asks for one, and
+torch's FakeTensor does the rest.
 
 A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
 is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an

@@ -1,5 +1,5 @@
-"""The steps that install a virtual GPU, in order. ``before_torch`` and ``install`` are in force
-until the process ends.
+"""These steps install a virtual GPU, in order. ``before_torch`` and ``install`` are in force until
+the process ends.
 """
 
 from __future__ import annotations

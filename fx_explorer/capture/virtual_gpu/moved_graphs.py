@@ -1,5 +1,5 @@
-"""A Dynamo graph of a program on the CPU, moved to the GPU: a copy whose tensors are fake ones on
-``cuda``.
+"""A Dynamo graph of a program on the CPU is moved to the GPU: a copy is made whose tensors are fake
+ones on ``cuda``.
 
 Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that
 runs stays the program's own.

@@ -1,5 +1,5 @@
-"""What a GPU that is not there cannot do: what a program asks of it, whether it needs fake tensors
-from the beginning, and the causes of an error.
+"""A GPU that is not there cannot do everything: this module explains what a program asks of it,
+says whether it needs fake tensors from the beginning, and finds the causes of an error.
 
 Explain, in place of torch's own message, what a program asks of a GPU that cannot be done without
 one.

@@ -1,4 +1,4 @@
-"""What torch would do on the device while it compiles is done without one: autotuning, folding of
+"""While torch compiles, what it would do on the device is done without one: autotuning, folding of
 constants, the choice of a convolution.
 
 Autotuning without a device to time candidates on: a Triton template is shown rather than a library,

@@ -1,5 +1,5 @@
-"""Operators that a build of torch without CUDA chooses or describes otherwise than one with
-CUDA.
+"""A build of torch without CUDA chooses or describes some operators otherwise than one with CUDA:
+this module does as the latter.
 """
 
 from __future__ import annotations

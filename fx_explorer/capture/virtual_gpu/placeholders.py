@@ -1,4 +1,4 @@
-"""Numbers that stand for the content of tensors which have none.
+"""Numbers stand here for the content of tensors which have none.
 
 A training script reads numbers off its tensors to log them, to keep the best, to count what was
 right. On a GPU that is not there they have no value, and the script continues with a placeholder:

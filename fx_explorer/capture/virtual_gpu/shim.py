@@ -1,4 +1,4 @@
-"""The C++ part: built once per torch and compiler, and loaded before torch is imported."""
+"""The C++ part is built once per torch and compiler, and loaded before torch is imported."""
 
 from __future__ import annotations
 

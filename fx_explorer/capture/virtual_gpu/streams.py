@@ -1,5 +1,5 @@
-"""Streams, events, CUDA graphs and profiler marks. A program may make them; they do nothing,
-because nothing runs.
+"""A program may make streams, events, CUDA graphs and profiler marks: they do nothing, because
+nothing runs.
 
 A build of torch without CUDA has only classes that raise when they are made.
 """

@@ -1,5 +1,5 @@
-"""The answers of ``torch.cuda`` (torch/cuda/__init__.py) about the GPU, to torch and to the
-program.
+"""``torch.cuda`` (torch/cuda/__init__.py) answers torch and the program here about the virtual
+GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A driver for Triton (triton/backends/driver.py) that only answers which GPU the code is for. It
+"""This driver for Triton (triton/backends/driver.py) only answers which GPU the code is for. It
 does not need torch.
 """
 

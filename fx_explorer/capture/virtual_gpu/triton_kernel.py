@@ -1,4 +1,5 @@
-"""A kernel loaded from its Triton source, the functions it may call, and why one cannot be built.
+"""This module loads a kernel from its Triton source, checks the functions that it may call, and
+says why one cannot be built.
 
 A kernel loaded from its Triton source, with the configurations that would be tried.
 

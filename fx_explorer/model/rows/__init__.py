@@ -1,1 +1,1 @@
-"""The rows of a session: one frozen dataclass a table."""
+"""The rows of a session are frozen dataclasses, one for each table."""

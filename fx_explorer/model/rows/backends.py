@@ -1,5 +1,5 @@
-"""Rows about backends: the stages that they publish, what they support, and runs of what they
-made.
+"""These rows are about backends: the stages that they publish, what they support, and runs of what
+they made.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rows about a compilation, the options in force, and what else was run for or beside it: other
-front ends, child processes, and a comparison with the original program.
+"""These rows are about a compilation, the options in force, and what else was run for or beside it:
+other front ends, child processes, and a comparison with the original program.
 
 A compilation (one frame going through torch.compile) and the texts it leaves behind.
 

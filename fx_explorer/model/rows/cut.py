@@ -1,4 +1,4 @@
-"""Rows about graph breaks: what is left where torch.compile stops, and how long it takes.
+"""These rows are about graph breaks: what is left where torch.compile stops, and how long it takes.
 
 What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile and
 for how long, functions run in eager mode.

@@ -1,5 +1,5 @@
-"""Rows about graphs: their nodes, the links between these, and what the partitioner decided about
-values.
+"""These rows are about graphs: their nodes, the links between these, and what the partitioner
+decided about values.
 
 FX graphs as rows, and the places in the user's source that their nodes came from.
 

@@ -1,5 +1,5 @@
-"""What torch checks before it runs compiled code again, what happened to asking it, and how dynamic
-sizes were decided upon.
+"""These rows say what torch checks before it runs compiled code again, what happened to asking it,
+and how dynamic sizes were decided upon.
 """
 
 from __future__ import annotations

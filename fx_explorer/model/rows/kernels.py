@@ -1,5 +1,5 @@
-"""Rows about kernels: generated, built in several configurations, launched and timed on a real
-GPU.
+"""These rows are about kernels: generated, built in several configurations, launched and timed on a
+real GPU.
 """
 
 from __future__ import annotations

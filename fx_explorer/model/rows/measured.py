@@ -1,4 +1,4 @@
-"""Rows about what was measured: the ledger of one call, and a profile of real steps.
+"""These rows are about what was measured: the ledger of one call, and a profile of real steps.
 
 The ledger of one call: where the time of a call of the compiled program goes, step by step, and the
 same call uncompiled, operator by operator.

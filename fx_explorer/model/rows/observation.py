@@ -1,5 +1,5 @@
-"""What was noticed on the way: breaks, guards, recompiles, symbols, saved tensors, times, output,
-failures.
+"""These rows are about what was noticed on the way: breaks, guards, recompiles, symbols, saved
+tensors, times, output, failures.
 """
 
 from __future__ import annotations

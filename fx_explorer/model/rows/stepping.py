@@ -1,4 +1,5 @@
-"""Rows about stepping: through the stages of a compilation, and through Dynamo's bytecode.
+"""These rows are about stepping: through the stages of a compilation, and through Dynamo's
+bytecode.
 
 Stepping through a compilation: where it can pause, what can be changed there, and what was.
 

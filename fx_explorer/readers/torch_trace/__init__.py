@@ -1,4 +1,4 @@
-"""Logs that torch writes for ``TORCH_TRACE``, as sessions."""
+"""Logs that torch writes for ``TORCH_TRACE`` become sessions."""
 
 from fx_explorer.readers.torch_trace.read_log import read_log
 

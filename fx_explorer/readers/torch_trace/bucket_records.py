@@ -1,4 +1,5 @@
-"""The buckets that DDPOptimizer cuts a graph into (torch/_dynamo/backends/distributed.py).
+"""DDPOptimizer cuts a graph into buckets (torch/_dynamo/backends/distributed.py): this module finds
+them in a log.
 
 torch writes ``optimize_ddp_split_child`` for each of them, then compiles their forwards one after
 the other under the id of the whole compilation. No record says of which bucket it is: that the next

@@ -1,4 +1,6 @@
-"""The compilations of a log: when they began, how they ended, and how long their phases took."""
+"""This module reads the compilations of a log: when they began, how they ended, and how long their
+phases took.
+"""
 
 from __future__ import annotations
 

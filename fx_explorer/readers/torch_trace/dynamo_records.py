@@ -1,4 +1,5 @@
-"""What torch says of Dynamo's work on a program, and of a program that is compiled without Dynamo.
+"""This module reads what torch says of Dynamo's work on a program, and of a program that is
+compiled without Dynamo.
 
 What Dynamo says of a compilation: graph breaks, recompiles, checks, dynamic sizes.
 

@@ -1,5 +1,5 @@
-"""The part of a log by which ranks are compared: a tenth of it, as a log of its own, which
-``read_log`` reads.
+"""Ranks are compared by a part of a log: a tenth of it, as a log of its own, which ``read_log``
+reads.
 
 It is made for each of hundreds of ranks. The spans of phases, generated code and the graphs after
 Dynamo's are most of a log, and left out unread.

@@ -1,4 +1,6 @@
-"""The graphs that torch prints into a log, one for each stage, and how they hang together."""
+"""This module reads the graphs that torch prints into a log, one for each stage, and how they hang
+together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A log that is read while it grows: its bytes, its texts, and how far the reading is.
+"""A log is read while it grows: this module gives its bytes and its texts, and says how far the
+reading is.
 
 A log that a job is writing to: its bytes as they come, and which log of a directory that is.
 

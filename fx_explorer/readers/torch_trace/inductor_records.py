@@ -1,5 +1,5 @@
-"""What Inductor made: its output code with the kernels in it, and which nodes each call
-computes.
+"""This module reads what Inductor made: its output code with the kernels in it, and which nodes
+each call computes.
 """
 
 from __future__ import annotations

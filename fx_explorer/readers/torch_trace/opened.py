@@ -1,4 +1,4 @@
-"""A log as blocks of bytes, whatever it is packed in: zstd is unpacked little by little.
+"""A log is opened as blocks of bytes, whatever it is packed in: zstd is unpacked little by little.
 
 A log as blocks of bytes, whatever it is packed in.
 

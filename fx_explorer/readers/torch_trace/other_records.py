@@ -1,4 +1,4 @@
-"""Records that become nothing else than a document: settings, caches, tables, and what a newer
+"""Some records become nothing else than a document: settings, caches, tables, and what a newer
 torch writes.
 
 vLLM's own come from vllm/compilation/backends.py and piecewise_backend.py:

@@ -1,5 +1,5 @@
-"""Source files and stacks of a log: paths of another machine, of which only the lines that are
-named are known.
+"""This module keeps the source files and stacks of a log: paths of another machine, of which only
+the lines that are named are known.
 """
 
 from __future__ import annotations

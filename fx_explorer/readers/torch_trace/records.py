@@ -1,4 +1,5 @@
-"""A log as records: a line with JSON, and below it, indented by a tab, the text that belongs to it.
+"""A log is read as records: a line with JSON, and below it, indented by a tab, the text that
+belongs to it.
 
 torch/_logging/_internal.py, ``TorchLogsFormatter`` and ``trace_structured``: the JSON names the
 kind of the record, the compilation it is about, and the MD5 of its text, so that a text that was

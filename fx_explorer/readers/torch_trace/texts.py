@@ -1,4 +1,4 @@
-"""The texts of a log, read where they lie when somebody looks at them."""
+"""The texts of a log are read where they lie when somebody looks at them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logs of tritonparse, as sessions: the Triton kernels that a program compiled, their texts,
+"""The logs of tritonparse become sessions: the Triton kernels that a program compiled, their texts,
 and how they were launched.
 """
 

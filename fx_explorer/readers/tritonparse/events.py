@@ -1,4 +1,4 @@
-"""A log of tritonparse as events, and what launches among them were given.
+"""This module reads a log of tritonparse as events, and what launches among them were given.
 
 A log of tritonparse as events: one JSON object a line, which says what kind of event it is
 (``event_type``).

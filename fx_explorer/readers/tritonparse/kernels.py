@@ -1,5 +1,5 @@
-"""The kernels of a log: each function with its source, and each configuration that it was compiled
-in with its texts.
+"""This module reads the kernels of a log: each function with its source, and each configuration
+that it was compiled in with its texts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The launches of a log: how often each kernel was launched with the same sizes, from where, and
-what differed.
+"""This module counts the launches of a log: how often each kernel was launched with the same sizes,
+from where, and what differed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Queries about compilations and what stands beside them: their names, variants and times, the
-exceptions that ended them, their graph breaks and guards, and the source files.
+"""These queries ask about compilations and what stands beside them: their names, variants and
+times, the exceptions that ended them, their graph breaks and guards, and the source files.
 
 Compilations: their names, which of them are variants of another, and how long they took.
 

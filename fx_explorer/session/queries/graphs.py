@@ -1,4 +1,4 @@
-"""Queries about graphs, stage by stage.
+"""These queries ask about graphs, stage by stage.
 
 Graphs: which there are at each stage, how much they hold, and which nodes lie in them.
 

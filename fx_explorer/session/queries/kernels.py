@@ -1,4 +1,4 @@
-"""Queries about kernels.
+"""These queries ask about kernels.
 
 Kernels and their configurations: how many there are, what they compute, and which one a text
 belongs to.

@@ -1,4 +1,4 @@
-"""Queries about links: from node to node, and from lines of generated code to nodes.
+"""These queries ask about links: from node to node, and from lines of generated code to nodes.
 
 Links between nodes: what comes from what, over all stages, and which nodes have no link where one
 can be expected.

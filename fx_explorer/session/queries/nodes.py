@@ -1,4 +1,5 @@
-"""Queries about nodes: what is known of them, what is around them, and of which modules they are.
+"""These queries ask about nodes: what is known of them, what is around them, and of which modules
+they are.
 
 Nodes: what is known of those with given ids, and those that are looked for by what they are.
 

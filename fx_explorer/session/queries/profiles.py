@@ -1,4 +1,4 @@
-"""What a profile is joined to, and what was stored of one."""
+"""These queries ask what a profile is joined to, and what was stored of one."""
 
 from __future__ import annotations
 

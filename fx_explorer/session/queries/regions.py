@@ -1,5 +1,5 @@
-"""Queries about what nodes are marked with: the regions they are annotated with, and what backends
-say of their support.
+"""These queries ask what nodes are marked with: the regions they are annotated with, and what
+backends say of their support.
 
 Regions: annotations of nodes, as JSON as they are stored, and the kernels that regional compilation
 made.

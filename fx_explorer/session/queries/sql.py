@@ -1,4 +1,4 @@
-"""Shared SQL: the pieces that several queries have, and how many rows a table has.
+"""Several queries share these pieces of SQL, and how many rows a table has.
 
 The pieces of SQL that several queries share.
 

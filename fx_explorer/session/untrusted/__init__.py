@@ -1,3 +1,3 @@
-"""A session that anybody may have written: opened read-only, with limits, every value checked, and
-no code of it run.
+"""Anybody may have written a session: it is opened read-only, with limits, every value is checked,
+and no code of it is run.
 """

@@ -1,5 +1,5 @@
-"""The file that a target names, and whether it is a program: an ExportedProgram by its content,
-Python by its name as well. Nothing else is run unasked.
+"""This module finds the file that a target names, and whether it is a program: an ExportedProgram
+by its content, Python by its name as well. Nothing else is run unasked.
 """
 
 from __future__ import annotations

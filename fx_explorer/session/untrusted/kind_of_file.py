@@ -1,5 +1,5 @@
-"""What kind of file something is. Its content says so and its name never does: this is the one
-place where it is decided.
+"""This module decides what kind of file something is. Its content says so and its name never does:
+this is the one place where it is decided.
 
 Of a zip archive the table of contents is read, under bounds; of any other file the beginning.
 Nothing is loaded, run or unpickled.

@@ -1,5 +1,5 @@
-"""What torch.export and AOTInductor save, read under bounds. Nothing of it is loaded, run,
-unpickled or unpacked to disk.
+"""This module reads, under bounds, what torch.export and AOTInductor save. Nothing of it is loaded,
+run, unpickled or unpacked to disk.
 
 Both are zip archives, and are called ``.pt2``: an ``ExportedProgram`` (``torch.export.save``) and a
 package of AOTInductor (``torch._inductor.aoti_compile_and_package``). The layout is that of

@@ -1,5 +1,5 @@
-"""What a Triton source may have in it, as Inductor writes it: the lists that triton_source.py and
-triton_body.py hold it to.
+"""These lists say what a Triton source may have in it, as Inductor writes it: triton_source.py and
+triton_body.py hold it to them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whether the body of a ``@triton.jit`` function stays within Triton's own functions: Triton
-evaluates it while it compiles.
+"""This module checks that the body of a ``@triton.jit`` function stays within Triton's own
+functions: Triton evaluates it while it compiles.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Whether a kernel's Triton source may be compiled although a stranger wrote it: an allow-list of
-what Inductor writes.
+"""This module checks whether a kernel's Triton source may be compiled although a stranger wrote it,
+by an allow-list of what Inductor writes.
 
 To load a source is to run its top level as Python, and Triton calls, while it compiles, whatever
 Python function the body of a kernel names (``triton/compiler/code_generator.py``,

@@ -1,5 +1,5 @@
-"""Values of a session file → values of the model: the one place where they are checked, whoever
-wrote them.
+"""Values of a session file become values of the model here: this is the one place where they are
+checked, whoever wrote them.
 
 A value of another type, a number that cannot be, an unknown word of a closed set, JSON of another
 shape, text that inflates without end: each raises ValueError, which says what it is; the reader

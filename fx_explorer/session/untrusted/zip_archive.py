@@ -1,5 +1,5 @@
-"""A zip archive that anybody may have written, read under bounds. Nothing of it is unpacked to
-disk.
+"""This module reads a zip archive that anybody may have written, under bounds. Nothing of it is
+unpacked to disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What unpacks zstd: Python's own ``compression.zstd`` (3.14), else the package ``zstandard``."""
+"""zstd is unpacked by Python's own ``compression.zstd`` (3.14), else by the package
+``zstandard``.
+"""
 
 from __future__ import annotations
 

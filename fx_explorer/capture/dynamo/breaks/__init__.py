@@ -1,1 +1,1 @@
-"""Graph breaks, and the time that calls spend at them."""
+"""Graph breaks are recorded here, and the time that calls spend at them."""

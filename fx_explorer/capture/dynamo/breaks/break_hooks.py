@@ -1,5 +1,5 @@
-"""What torch's graph break records leave out: where in the line, through which calls, which tensors
-cross.
+"""torch's records of graph breaks leave out where in the line a break is, through which calls it
+was reached and which tensors cross it: these hooks note that.
 
 Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the
 record) and ``OutputGraph.call_user_compiler`` (output_graph.py), where the names of locals and the

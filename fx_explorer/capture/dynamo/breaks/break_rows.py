@@ -1,5 +1,5 @@
-"""Graph breaks as rows, out of three sources: torch's report, its list of breaks, and Dynamo's
-state while it broke.
+"""This module makes the rows of graph breaks out of three sources: torch's report, its list of
+breaks, and Dynamo's state while it broke.
 
 Graph breaks as rows: torch's report, and what was read off Dynamo while it broke.
 

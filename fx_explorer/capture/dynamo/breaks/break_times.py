@@ -1,5 +1,5 @@
-"""How long a call of a compiled program spends at each graph break, computed from the ticks that
-its compiled frames and graphs left behind. Pure.
+"""This module computes how long a call of a compiled program spends at each graph break, from the
+ticks that its compiled frames and graphs left behind. Pure.
 
 Dynamo ends the code of a frame with a call of its rest, the resume function. So a cut is open from
 the moment the graph before it is left (where there is none, from the moment the frame is entered)

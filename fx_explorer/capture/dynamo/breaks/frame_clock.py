@@ -1,5 +1,5 @@
-"""A clock in compiled code: it ticks where a frame is entered and left, calls its rest, and where
-its graph begins and ends.
+"""A clock in compiled code ticks where a frame is entered and left, where it calls its resume
+function, and where its graph begins and ends.
 
 Hooks: ``convert_frame.register_bytecode_hook``, whose answer torch runs in place of the bytecode it
 has made; ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph;

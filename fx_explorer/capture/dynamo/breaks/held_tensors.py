@@ -1,5 +1,5 @@
-"""What holds a tensor at a graph break: Python, or autograd for a backward of operators that ran
-outside of the graphs.
+"""This module finds what holds a tensor at a graph break: Python, or autograd for a backward of
+operators that ran outside of the graphs.
 
 Whether Python holds a tensor: whether anything but autograd, and the views of it, refers to it.
 

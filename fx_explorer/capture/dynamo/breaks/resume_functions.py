@@ -1,5 +1,5 @@
-"""The resume functions that Dynamo makes behind a graph break, and the user's names of what they
-take.
+"""Dynamo makes resume functions behind a graph break: this module records them, with the user's
+names of what they take.
 
 Hooks: ``ContinueExecutionCache.lookup`` (torch/_dynamo/resume_execution.py), which the translator
 of each frame calls, and a bytecode hook, which is called for each resume function that was compiled.

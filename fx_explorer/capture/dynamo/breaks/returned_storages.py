@@ -1,5 +1,5 @@
-"""The calls of graphs in a forward, and for how long the program holds what they return, while they
-run uncompiled (inspecting.py).
+"""This module records the calls of graphs in a forward, and for how long the program holds what
+they return, while they run uncompiled (inspecting.py).
 
 Hooks: ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph, and
 ``torch.autograd._engine_run_backward``, which every backward goes through. Before each call of a

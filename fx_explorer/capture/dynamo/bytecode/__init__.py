@@ -1,1 +1,1 @@
-"""The bytecode before and after Dynamo, and its steps."""
+"""The bytecode before and after Dynamo is recorded here, and its steps."""

@@ -1,4 +1,4 @@
-"""torch's bytecode debugger with a recorder in place of its prompt.
+"""This module runs torch's bytecode debugger with a recorder in place of its prompt.
 
 Hook: ``_DebugContext`` (torch/_dynamo/bytecode_debugger.py), which hears of each instruction of
 code that Dynamo made, by ``sys.settrace`` or, from Python 3.12 on, ``sys.monitoring``. To import

@@ -1,5 +1,5 @@
-"""What Dynamo's bytecode does, instruction by instruction: the program is called once more under
-torch's bytecode debugger.
+"""This module records what Dynamo's bytecode does, instruction by instruction: the program is
+called once more under torch's bytecode debugger.
 
 Nothing is compiled meanwhile: what would be is run as Python. What hears of instructions is
 bytecode_debugger.py, what writes them down step_recorder.py.

@@ -1,5 +1,5 @@
-"""What follows from the instructions of bytecode alone: where jumps are drawn, and how deep the
-stack is.
+"""This module derives what follows from the instructions of bytecode alone: where jumps are drawn,
+and how deep the stack is.
 
 How many values are on the stack where each instruction begins, found by following the bytecode.
 Pure.

@@ -1,5 +1,5 @@
-"""Bytecode before and after Dynamo, as listings: jumps drawn, source lines between, what Dynamo
-made up named.
+"""This module lists the bytecode before and after Dynamo: jumps are drawn, source lines stand
+between, and what Dynamo made up is named.
 
 Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe``
 (torch/_dynamo/output_graph.py), through which a resume function gets the name that the bytecode

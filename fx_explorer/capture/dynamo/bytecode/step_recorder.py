@@ -1,5 +1,5 @@
-"""Writes down what a function that Dynamo made has on its stack and in its variables, before each
-instruction.
+"""The step recorder writes down what a function that Dynamo made has on its stack and in its
+variables, before each instruction.
 
 What is new is decided by identity: a tensor in place of another of the same shape is a change, and so
 is one written in place.

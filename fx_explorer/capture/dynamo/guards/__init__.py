@@ -1,1 +1,1 @@
-"""Guards, what made them fail, and what they say of other inputs."""
+"""Guards are recorded here, with what made them fail and what they say of other inputs."""

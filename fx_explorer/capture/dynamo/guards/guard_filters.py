@@ -1,5 +1,5 @@
-"""Filters of guards (``guard_filter_fn``): what the one in force drops, and what each of torch's
-own would drop of a program that has none.
+"""A filter of guards (``guard_filter_fn``) drops some of them: this module records what the one in
+force drops, and what each of torch's own would drop of a program that has none.
 
 A filter is given an entry for each guard that Dynamo asked for, and says which to keep
 (``GuardFilterEntry``, torch/_dynamo/types.py; ``CheckFunctionManager.__init__`` and

@@ -1,5 +1,5 @@
-"""The guard tree of torch, walked: its leaves are the checks that run at every call. And what one
-of them costs.
+"""This module walks the guard tree of torch, whose leaves are the checks that run at every call,
+and measures what one of them costs.
 
 The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes are C++
 (torch/csrc/dynamo/guards.cpp).

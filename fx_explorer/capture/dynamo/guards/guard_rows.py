@@ -1,5 +1,5 @@
-"""Guards as rows: what Dynamo asked for while it traced, and the checks that torch runs for it at
-every call.
+"""This module makes the rows of guards: what Dynamo asked for while it traced, and the checks that
+torch runs for it at every call.
 
 Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns
 ``output_graph.guards`` into a tree of checks and tries it on the frame's locals: so both, and the

@@ -1,4 +1,5 @@
-"""The value that a guard looked at when it failed before a recompile, noted while the program runs.
+"""When a guard fails before a recompile, this module notes the value that it looked at, while the
+program runs.
 
 Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code
 of a function that did not fit, while the locals of the call are at hand. torch's own text has the

@@ -1,5 +1,5 @@
-"""Would the compiled code take other inputs? The guards are asked; nothing is run and nothing is
-compiled.
+"""This module asks the guards whether the compiled code would take other inputs. Nothing is run and
+nothing is compiled.
 
 torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
 (torch/_dynamo/eval_frame.py). Their tree shows which check fails first (``check_verbose``), given

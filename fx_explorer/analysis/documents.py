@@ -191,8 +191,10 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
 
     inside: dict[int, list[model.Graph]] = {}
     for graph in graphs:
-        inside.setdefault(0 if is_root(graph) else graph.parent, []).append(graph)
-    ordered, pending = [], inside.pop(0, [])[::-1]
+        parent = 0 if is_root(graph) else graph.parent
+        inside.setdefault(parent, []).append(graph)
+    ordered = []
+    pending = inside.pop(0, [])[::-1]
     while pending:
         graph = pending.pop()
         ordered.append(graph)

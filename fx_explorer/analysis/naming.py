@@ -72,8 +72,8 @@ def _plain_lambda(function: str) -> str:
 
 
 def function_of(compilation: model.Compilation) -> str:
-    """Return what was compiled in the user's words. A lambda has no name, so its place sets it apart
-    from others.
+    """Return what was compiled in the user's words. A lambda has no name, so its place sets it
+    apart from others.
     """
     text = plain_function(compilation.function)
     if text.startswith("a lambda"):

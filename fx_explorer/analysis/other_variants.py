@@ -47,7 +47,9 @@ def other_variants(reader: SessionReader) -> list[OtherVariant]:
         if variant.variant_of:
             # From the one before, since to walk the whole lineage of each is quadratic for variants
             # in a row.
-            before = running.get(variant.variant_of) if variant.variant_from else None
+            before = None
+            if variant.variant_from:
+                before = running.get(variant.variant_of)
             if before is None:
                 kernels = kernels_of_variant(reader, variant)
             else:
@@ -128,11 +130,15 @@ def active_variant_in_words(reader: SessionReader, paused_in: str = "") -> str:
     if len(active) > 1 and not paused_in:
         return f"variants in use: {', '.join(f'[{row.name}]' for row in active)}"
     has_several = len({root_name(row.name) for row in rows}) > 1
-    name = paused_in or (active[0].name if active else "")
-    number = name.rpartition("~")[2] if "~" in name else ""
+    name = paused_in
+    if not name and active:
+        name = active[0].name
+    number = ""
+    if "~" in name:
+        number = name.rpartition("~")[2]
     text = f"variant {number}" if number else "original"
     if has_several and name:
-        text += f" of [{root_name(name)}]" if number else f" of [{name}]"
+        text += f" of [{root_name(name)}]"
     if not number or not active:
         return text
     changes = ", ".join(variant_in_words(reader, active[0]))

@@ -116,8 +116,10 @@ def _published_run(reader: SessionReader, run: model.BackendRun, compilation: st
         reader.rows(model.BackendInstruction, run=run.id),
         key=lambda instruction: instruction.position,
     )
+    program = None
     programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
-    program = artifact_document(programs[0], compilation) if programs else None
+    if programs:
+        program = artifact_document(programs[0], compilation)
     return PublishedRun(run, compilation, instructions, program)
 
 

@@ -216,7 +216,7 @@ def _install(
         stack.enter_context(
             getattr(importlib.import_module(f"fx_explorer.capture.{module}"), name)(state)
         )
-    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is reported
+    except Exception as error:  # noqa: BLE001 - an unknown release may fail in any way; it is shown
         state.unavailable(view, _missing(error))
 
 

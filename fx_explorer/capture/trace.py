@@ -301,8 +301,9 @@ class _Records:
         self._recording.of(name).cache_events.append(event)
         compilation, writer = self._recording.compilation_id(name), self._recording.writer
         writer.add(Metric(0, compilation, "cache_event", json.dumps(event)))
-        told = payload()
-        text = told if isinstance(told, str) else json.dumps(told, default=str)
+        text = payload()
+        if not isinstance(text, str):
+            text = json.dumps(text, default=str)
         stage: Stage = "joint" if event.startswith("aotautograd") else "post_grad"
         body = writer.text(text, like=f"cache {event}")
         writer.add(

@@ -71,8 +71,8 @@ class BeingCompiled:
         self._running: dict[str, float] = {}
         """Compilations that have not ended → when they began."""
         self._compilations: dict[str, tuple[str, str] | None] = {}
-        """Name of each that the worker has reported → what is compiled, and why again; None while the
-        session does not say.
+        """Name of each that the worker has reported → what is compiled, and why again; None while
+        the session does not say.
         """
         self._program = ""
 

@@ -95,57 +95,57 @@ def probe(python: str) -> dict[str, Any] | str:
     return answers[-1]
 
 
-def judge_torch(python: str, found: Mapping[str, Any]) -> Iterator[DoctorCheck]:
+def judge_torch(python: str, answers: Mapping[str, Any]) -> Iterator[DoctorCheck]:
     """Yield the checks of what an interpreter says about itself: its Python, torch, GPU, triton and
     torch's cache.
     """
-    version = f"{found['python']} ({python})"
-    if tuple(found["version_info"]) < OLDEST_PYTHON:
+    version = f"{answers['python']} ({python})"
+    if tuple(answers["version_info"]) < OLDEST_PYTHON:
         advice = f"Use Python {_dotted(OLDEST_PYTHON)} or newer with --python."
         yield DoctorCheck("python", "problem", version, advice)
     else:
         yield DoctorCheck("python", "ok", version, "")
-    yield _torch_check(python, found)
-    if "error" in found:
+    yield _torch_check(python, answers)
+    if "error" in answers:
         return
-    yield _gpu_check(found)
-    if found["triton"]:
-        yield DoctorCheck("triton", "ok", found["triton"])
+    yield _gpu_check(answers)
+    if answers["triton"]:
+        yield DoctorCheck("triton", "ok", answers["triton"])
     else:
         yield DoctorCheck("triton", "ok", "not installed (only GPU kernels need it)")
-    if "cache_dir" in found:
+    if "cache_dir" in answers:
         yield _writable(
             "torch cache",
-            found["cache_dir"],
+            answers["cache_dir"],
             "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.",
         )
     else:
         yield DoctorCheck(
             "torch cache",
             "warning",
-            f"torch does not say where it is: {found.get('cache_error', '')}",
+            f"torch does not say where it is: {answers.get('cache_error', '')}",
         )
 
 
-def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
+def _torch_check(python: str, answers: Mapping[str, Any]) -> DoctorCheck:
     """Judge the torch that was found: whether it can be imported, and whether its release is
     supported.
     """
     supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
-    if "error" in found:
+    if "error" in answers:
         install = (
             f"Install it: {shlex.quote(python)} -m pip install torch (supported: "
             f"{supported}), or choose another --python."
         )
-        return DoctorCheck("torch", "problem", f"cannot be imported: {found['error']}", install)
-    if found["torch_cuda"]:
-        built = f"CUDA {found['torch_cuda']}"
-    elif found["torch_hip"]:
-        built = f"ROCm {found['torch_hip']}"
+        return DoctorCheck("torch", "problem", f"cannot be imported: {answers['error']}", install)
+    if answers["torch_cuda"]:
+        built = f"CUDA {answers['torch_cuda']}"
+    elif answers["torch_hip"]:
+        built = f"ROCm {answers['torch_hip']}"
     else:
         built = "CPU"
-    text = f"{found['torch']} ({built} build)"
-    version = tuple(int(part) for part in found["torch"].split(".")[:2])
+    text = f"{answers['torch']} ({built} build)"
+    version = tuple(int(part) for part in answers["torch"].split(".")[:2])
     if version < OLDEST_TORCH:
         return DoctorCheck(
             "torch",
@@ -163,10 +163,10 @@ def _torch_check(python: str, found: Mapping[str, Any]) -> DoctorCheck:
     return DoctorCheck("torch", "ok", text)
 
 
-def _gpu_check(found: Mapping[str, Any]) -> DoctorCheck:
-    if found["gpu"]:
-        return DoctorCheck("gpu", "ok", found["gpu"])
-    if found["torch_cuda"] or found["torch_hip"]:
+def _gpu_check(answers: Mapping[str, Any]) -> DoctorCheck:
+    if answers["gpu"]:
+        return DoctorCheck("gpu", "ok", answers["gpu"])
+    if answers["torch_cuda"] or answers["torch_hip"]:
         return DoctorCheck(
             "gpu", "ok", "none, though this torch is built for one; models compile for the CPU"
         )

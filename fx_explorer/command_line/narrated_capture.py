@@ -220,8 +220,8 @@ def interrupts(capture: Capture, *, interrupts_program: bool) -> Iterator[None]:
 
 
 def support_words(session: Path) -> list[str]:
-    """Say how much a backend other than Inductor supports, and which view shows more; nothing without
-    one.
+    """Say how much a backend other than Inductor supports, and which view shows more; nothing
+    without one.
     """
     with SessionReader(session) as reader:
         if not reader.count(SupportReport):

@@ -39,8 +39,14 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
-        writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
+        writer.writerow(map(_safe_cell, row))
     return out.getvalue()
+
+
+def _safe_cell(cell: object) -> object:
+    if isinstance(cell, str):
+        return printable(cell)
+    return cell
 
 
 def csv_of_objects(rows: Sequence[Mapping[str, object]]) -> str:

@@ -44,11 +44,10 @@ def text_table(table: Table, room: int | None) -> TextTable:
     titles = [printable(title) for title in table.titles]
     rows = [[printable(cell) for cell in row] for row in table.rows]
     measured = [titles, *rows] if table.has_titles else rows
-    filled = [
-        at
-        for at, column in enumerate(table.columns)
-        if column.is_always_shown or any(row[at] for row in rows)
-    ]
+    filled = []
+    for at, column in enumerate(table.columns):
+        if column.is_always_shown or any(row[at] for row in rows):
+            filled.append(at)
     natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
     if room is not None:
         room -= table.indent

@@ -94,12 +94,13 @@ def _named_lines(reader: SessionReader, typed: str) -> Iterator[Match]:
     name, number = named[1], int(named[2] or 1)
     for document in source_documents(reader):
         title = document.title.casefold()
-        lines = lines_of(reader, document) if title == name or title.endswith(f"/{name}") else []
+        if title != name and not title.endswith(f"/{name}"):
+            continue
+        lines = lines_of(reader, document)
         if 1 <= number <= len(lines):
-            place = f"{document.title}:{number}"
-            yield Match(
-                "line", lines[number - 1].strip() or place, place, Place(document, number - 1), 0
-            )
+            where = f"{document.title}:{number}"
+            text = lines[number - 1].strip() or where
+            yield Match("line", text, where, Place(document, number - 1), 0)
 
 
 def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
@@ -133,7 +134,9 @@ def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
 
 def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Match]:
     """Yield the nodes that contain the words, those whose names begin with them first."""
-    ids = nodes_beginning(reader, words[0], limit) if len(words) == 1 else []
+    ids = []
+    if len(words) == 1:
+        ids += nodes_beginning(reader, words[0], limit)
     ids += nodes_containing(reader, words, limit)
     nodes = {node.id: node for node in reader.by_ids(model.Node, ids)}
     graphs = {node.graph for node in nodes.values()}
@@ -141,13 +144,9 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
         document = documents[node.graph]
         where = f"[{document.owner}] {document.title}" if document.owner else document.title
-        yield Match(
-            "node",
-            node.name,
-            f"{node.target} · {where}",
-            Place(document, node.position),
-            _rank(node.name, words),
-        )
+        detail = f"{node.target} · {where}"
+        place = Place(document, node.position)
+        yield Match("node", node.name, detail, place, _rank(node.name, words))
 
 
 def _lines(

@@ -162,8 +162,8 @@ class Precompile:
             compiler,
         )
         with captured.compiling("backend_compile", compilers.name_of(compiler), lowering):
-            # Else the backward would be compiled when it first runs, and what fails there be reported
-            # only then.
+            # Else the backward would be compiled when it first runs, and what fails there be
+            # reported only then.
             with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
             ahead_of_time.guards_anew()

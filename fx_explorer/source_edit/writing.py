@@ -27,8 +27,8 @@ def write_edits(edits: Sequence[FileEdit]) -> list[Path]:
 
 
 def why_not_written(edits: Sequence[FileEdit]) -> str:
-    """Say why they cannot be written; empty when they can. It is checked before somebody is asked, or
-    waits for a trial.
+    """Say why they cannot be written; empty when they can. It is checked before somebody is asked,
+    or waits for a trial.
     """
     try:
         for edit in edits:

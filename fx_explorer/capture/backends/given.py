@@ -64,7 +64,7 @@ class Problems:
             return read()
         except KeyboardInterrupt:
             raise
-        # A backend's own code may raise anything; it is told in the session.
+        # A backend's own code may raise anything; the session reports it.
         except BaseException as error:  # noqa: BLE001
             self.add(f"{what} raised {error_in_words(error)}")
             return otherwise

@@ -34,8 +34,8 @@ _TOLD_ELSEWHERE = (
     "frame is already Dynamo-generated code",
     "frame has already started executing",
 )
-"""Beginnings of reasons that a record or the other hook reports better, or that are about torch's own
-code.
+"""Beginnings of reasons that a record or the other hook reports better, or that are about torch's
+own code.
 """
 
 _LIMIT = "GB0039"

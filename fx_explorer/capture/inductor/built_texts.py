@@ -53,8 +53,8 @@ def spilled_bytes(ptx: str) -> int:
     """Return the bytes that each thread spills, as ptxas says when it assembles the same code
     again; NOT_KNOWN where it cannot be asked.
 
-    The driver reports only the local memory of a thread, which is also used for what is no spill, as
-    by ``sin``.
+    The driver reports only the local memory of a thread, which is also used for what is no spill,
+    as by ``sin``.
     """
     target = re.search(r"^\.target (sm_(\d+)\w*)", ptx, re.MULTILINE)
     if target is None:

@@ -292,8 +292,8 @@ def _written(noted: NotedKernel) -> dict[str, object]:
 
 
 def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
-    """Fill in the resources as the driver told torch. It does not report spills: without local memory
-    there are none, else ptxas has to say.
+    """Fill in the resources as the driver told torch. It does not report spills: without local
+    memory there are none, else ptxas has to say.
     """
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size

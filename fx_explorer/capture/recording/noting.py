@@ -138,8 +138,8 @@ class Published:
     stages: dict[int, list[PublishedStage]] = field(default_factory=dict)
     """Row of a compilation → its stages, in the order of publishing."""
     runs: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """(row of a compilation, entry, direction) → how many runs were told."""
-    told: set[str] = field(default_factory=set)
+    """(row of a compilation, entry, direction) → how many runs were published."""
+    messages: set[str] = field(default_factory=set)
     """What was wrong with something that was published, each thing once."""
     latest: str = ""
     """The compilation that published last; empty before."""

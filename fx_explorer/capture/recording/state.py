@@ -477,9 +477,9 @@ class Recording:
         """Store, once, what is wrong with what a backend made or published, or, of kind ``remark``,
         what is only not shown.
         """
-        if message in self.published.told:
+        if message in self.published.messages:
             return
-        self.published.told.add(message)
+        self.published.messages.add(message)
         self.writer.add(Failure(0, compilation, "backend", "backend", kind, message))
         self.notify(Notice("note", text=message, stage="backend"))
 

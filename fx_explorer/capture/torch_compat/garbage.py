@@ -126,11 +126,11 @@ class _Compiles:
         """
 
         @functools.wraps(original)
-        def run_end_callbacks(handler: Any, told: Any) -> Any:
+        def run_end_callbacks(handler: Any, callback_args: Any) -> Any:
             try:
-                return original(handler, told)
+                return original(handler, callback_args)
             finally:
-                is_dynamos = getattr(told.callback_trigger, "name", "") == "DYNAMO"
+                is_dynamos = getattr(callback_args.callback_trigger, "name", "") == "DYNAMO"
                 self.end(lets_go=not is_dynamos and sys.exc_info()[1] is None)
 
         return run_end_callbacks

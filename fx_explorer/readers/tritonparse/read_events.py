@@ -198,9 +198,8 @@ class Tuning:
                         )
             if of_name:
                 title = f"Autotuning · {name}"
-                text = as_text(
-                    {key: value for key, value in event.fields.items() if key != "stack"}
-                )
+                fields = {key: value for key, value in event.fields.items() if key != "stack"}
+                text = as_text(fields)
                 self._compilations.add_artifact(
                     of_name[0].record, "listing", "output_code", title, "json", text
                 )
@@ -211,9 +210,11 @@ def is_of(build: Build, config: str) -> bool:
     """Return whether a configuration was compiled from what Triton's autotuner prints as
     ``BLOCK_M: 16, num_warps: 4, num_ctas: 1, num_stages: 2, maxnreg: None``.
     """
-    told = dict(part.split(": ", 1) for part in config.split(", ") if ": " in part)
-    own = {"num_ctas": 1, **build.row.options}
-    return "num_warps" in told and all(str(own.get(name)) == value for name, value in told.items())
+    printed = dict(part.split(": ", 1) for part in config.split(", ") if ": " in part)
+    if "num_warps" not in printed:
+        return False
+    options = {"num_ctas": 1, **build.row.options}
+    return all(str(options.get(name)) == value for name, value in printed.items())
 
 
 def _seconds(timing: Any) -> float:

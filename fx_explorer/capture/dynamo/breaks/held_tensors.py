@@ -12,9 +12,9 @@ What autograd keeps for the backward of operators that ran outside of the graphs
 compiled, what runs at a graph break.
 
 While a program is inspected its graphs run uncompiled, so that their operators are in autograd's
-graph, too. They are distinguished by autograd's sequence numbers, which rise with each operator. Read
-are the tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of the
-program's runs.
+graph, too. They are distinguished by autograd's sequence numbers, which rise with each operator.
+Read are the tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of
+the program's runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 names of what they take.
 
 Hooks: ``ContinueExecutionCache.lookup`` (torch/_dynamo/resume_execution.py), which the translator
-of each frame calls, and a bytecode hook, which is called for each resume function that was compiled.
+of each frame calls, and a bytecode hook, which is called for each resume function that was
+compiled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The step recorder writes down what a function that Dynamo made has on its stack and in its
 variables, before each instruction.
 
-What is new is decided by identity: a tensor in place of another of the same shape is a change, and so
-is one written in place.
+What is new is decided by identity: a tensor in place of another of the same shape is a change, and
+so is one written in place.
 """
 
 from __future__ import annotations

@@ -148,8 +148,9 @@ class Changes:
             raise TypeError("changes are a JSON object")
         marks = []
         for mark in fields.get("marks", ()):
-            nodes = tuple(mark.get("nodes", ()))
-            marks.append(checked(Mark(**{**mark, "nodes": nodes})))
+            mark_fields = {**mark}  # raises TypeError for what is no JSON object
+            mark_fields["nodes"] = tuple(mark.get("nodes", ()))
+            marks.append(checked(Mark(**mark_fields)))
         passes = tuple(checked(PassFile(**pass_file)) for pass_file in fields.get("passes", ()))
         return cls(dict(fields.get("settings", {})), tuple(marks), passes)
 

@@ -41,7 +41,7 @@ class _OfKernel:
     given: Given = field(default_factory=Given)
     places: Counter[str] = field(default_factory=Counter)
     groups: dict[int, dict[str, _Group]] = field(default_factory=dict)
-    """Place of the configuration among those of the function → what distinguishes builds → group."""
+    """Place of the configuration among the function's → what distinguishes builds → group."""
     tuning: Counter[int] = field(default_factory=Counter)
     """Launches to be timed, by the place of the configuration."""
 

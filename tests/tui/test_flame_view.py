@@ -240,6 +240,7 @@ async def test_ten_thousand_phases_can_be_walked_and_opened(
     async with open_app(tmp_path / "many.fxs", size=(200, 50)) as driver:
         await driver.press("v", "w")
         await driver.until(lambda: driver.explorer.table.rows.line_count > MANY)
+        await driver.until(lambda: len(chart(driver)) > 2)
         assert chart(driver)[2].count("▏") == MANY // 100, chart(driver)
         await driver.press("end")
         await driver.until(lambda: "phase 99.99" in chart(driver)[-1])

@@ -319,3 +319,11 @@ def test_a_backend_that_ended_the_process_is_not_told_as_inductor(
         writer.set_meta("outcome", model.Outcome(kind, "while calling M", exit_code=4).to_json())
     with SessionReader(tmp_path / "s.fxs") as reader:
         assert why_unknown(reader).startswith(said)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_backend_of_torchs_own_that_does_not_say_what_it_supports_is_no_finding(
+    captured: Captured, reader: OpenedReader, backend: str
+) -> None:
+    facts = overview(reader(captured("mlp", backend=backend)))
+    assert not [fact.text for fact in facts if fact.topic == "backend" or "support" in fact.text]

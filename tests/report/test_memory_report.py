@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
+from fx_explorer.analysis.words import size
 from fx_explorer.instruments.memory import report
 from fx_explorer.instruments.memory.saved_values import COMPUTED, saved_total
 from fx_explorer.session import SessionReader
@@ -142,3 +144,23 @@ def test_for_a_gpu_that_is_not_there_everything_is_on_it_in_its_allocators_block
     assert told["elsewhere"] == {}
     assert told["held_at_peak"]
     assert all(one["bytes"] % 512 == 0 for one in told["held_at_peak"])
+
+
+def test_the_first_line_says_by_how_much_it_may_be_off_without_the_gpu(
+    captured: Captured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cuDNN takes at work is known to the GPU alone, and is the larger part of a step of
+    convolutions.
+    """
+    session = captured("convnet", train=True, gpu="h100")
+    most = as_json(session, capsys)["most_bytes"]
+    assert cli.main(["memory", str(session)]) == 0
+    first_line = capsys.readouterr().out.splitlines()[0]
+    match = re.search(
+        r"at its peak \(up to (\S+ \S+): what (\d+) library calls take at work is not known "
+        r"without the GPU\)",
+        first_line,
+    )
+    assert match, first_line
+    assert match[1] == size(most)
+    assert int(match[2]) > 1

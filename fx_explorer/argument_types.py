@@ -1,4 +1,6 @@
-"""Values of options as the user types them, for argparse: what is none of them is refused in words."""
+"""Values of options as the user types them, for argparse: what is none of them is refused in
+words.
+"""
 
 from __future__ import annotations
 

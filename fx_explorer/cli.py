@@ -208,7 +208,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(words: list[str]) -> int:
-    """Do what the words say, and explain what goes wrong. Output that is lost is left to ``main``."""
+    """Do what the words say, and explain what goes wrong. Output that is lost is left to
+    ``main``.
+    """
     try:
         with _ended_by_signals():
             return _dispatch(words)

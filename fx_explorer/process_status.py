@@ -36,7 +36,9 @@ class ProcessStatus:
 
 
 def status_of(process: int | str = "self") -> ProcessStatus | None:
-    """Return the status of a process; None for one that is gone, and where there is no ``/proc``."""
+    """Return the status of a process; None for one that is gone, and where there is no
+    ``/proc``.
+    """
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return ProcessStatus(file.read())

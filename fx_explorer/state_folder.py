@@ -22,7 +22,9 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's home; ``NO_HOME`` where neither the environment nor the system knows one."""
+    """Return the user's home; ``NO_HOME`` where neither the environment nor the system knows
+    one.
+    """
     home = Path(environ.get("HOME") or os.path.expanduser("~"))
     return home if home.is_absolute() else NO_HOME
 

@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the tour. Raises UsageError without a terminal, and where the sample cannot be written."""
+    """Run the tour. Raises UsageError without a terminal, and where the sample cannot be
+    written.
+    """
     if not is_on_terminal():
         raise UsageError(
             "the tour needs a terminal: it is the app itself, with a guide. docs/faq.md needs none"

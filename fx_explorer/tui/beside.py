@@ -116,7 +116,9 @@ class Renewed(Generic[MadeT]):
         show: Callable[[MadeT], None],
         failed: Callable[[], None],
     ) -> None:
-        """``failed`` says on the screen that there is nothing to show; the user has been told why."""
+        """``failed`` says on the screen that there is nothing to show; the user has been told
+        why.
+        """
         self._beside = beside
         self._show = show
         self._failed = failed

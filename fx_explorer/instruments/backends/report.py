@@ -348,7 +348,9 @@ def part_name(part: ShownPart) -> str:
 
 
 def border_words(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:
-    """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: what is computed, and what the graph is given."""
+    """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: what is computed, and what the graph is
+    given.
+    """
     parts = []
     values, inputs = list(crossings), list(given)
     if values:

@@ -62,7 +62,9 @@ _VIEWS = {
 
 @dataclass(frozen=True, slots=True)
 class OutOfTurn:
-    """A write and a reading of the same memory, which a possible order of the parts turns around."""
+    """A write and a reading of the same memory, which a possible order of the parts turns
+    around.
+    """
 
     write: model.Node
     reader: model.Node

@@ -196,7 +196,9 @@ def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
 
 
 def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
-    """Return to which part of what was measured either time may come down without the disturbance."""
+    """Return to which part of what was measured either time may come down without the
+    disturbance.
+    """
     disturbed = [rounds for rounds in (of_cell, uncompiled) if not rounds.is_quiet]
     return min((rounds.undisturbed_part for rounds in disturbed), default=1.0)
 

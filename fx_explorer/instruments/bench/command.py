@@ -124,7 +124,9 @@ OF_TELLING = ("target", "format", "svg", "plot", "force")
 
 
 def _check_saved(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for options that would measure: the bench that is given is measured already."""
+    """Raise UsageError for options that would measure: the bench that is given is measured
+    already.
+    """
     given = sorted(set(arguments.given) - {*OF_TELLING})
     if given:
         option_name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
@@ -235,7 +237,9 @@ async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
 
 
 class _Narration:
-    """Shows what is being done: in one live line on a terminal, elsewhere in a line for each thing."""
+    """Shows what is being done: in one live line on a terminal, elsewhere in a line for each
+    thing.
+    """
 
     def __init__(self) -> None:
         self._out = CaptureNarration(sys.stderr, pass_through=False)
@@ -249,7 +253,9 @@ class _Narration:
 
 
 def _plan(arguments: argparse.Namespace) -> BenchPlan:
-    """Return the plan that the arguments make. Raises UsageError where they contradict each other."""
+    """Return the plan that the arguments make. Raises UsageError where they contradict each
+    other.
+    """
     request = CaptureRequest(
         target=arguments.target,
         session="",

@@ -48,7 +48,9 @@ class Interval:
         return Interval(self.middle, self.low * part, self.high)
 
     def reaching(self, part: float) -> Interval:
-        """Return the interval of a ratio both of whose times may be less, down to ``part`` of them."""
+        """Return the interval of a ratio both of whose times may be less, down to ``part`` of
+        them.
+        """
         return Interval(self.middle, self.low * part, self.high / part)
 
     def anew(self, clock: BenchClock, processes: int = 1) -> Interval:
@@ -64,7 +66,9 @@ LEAST_ROUNDS = 6
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """Return the median of the values with its interval; None for too few to have one (5 or less)."""
+    """Return the median of the values with its interval; None for too few to have one (5 or
+    less).
+    """
     rank = _rank(len(values))
     if rank is None:
         return None
@@ -73,7 +77,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
-    """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same time."""
+    """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same
+    time.
+    """
     return [one / other for one, other in zip(of, to, strict=False) if other]
 
 

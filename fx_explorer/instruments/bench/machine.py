@@ -139,7 +139,9 @@ class LeastSharing:
             self.least_s = min(sharing_s, self.least_s or sharing_s)
 
     def keep(self) -> None:
-        """Keep the least for the next bench. Where nothing can be written, the next one knows less."""
+        """Keep the least for the next bench. Where nothing can be written, the next one knows
+        less.
+        """
         if not self.least_s:
             return
         kept = self._kept()

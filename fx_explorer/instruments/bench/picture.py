@@ -91,7 +91,9 @@ def curves(figures: BenchFigures) -> list[Curve]:
 
 
 def bench_svg(figures: BenchFigures) -> str:
-    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no
+    matplotlib.
+    """
     drawn = curves(figures)
     try:
         import matplotlib

@@ -210,7 +210,9 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
 def plan_from(
     arguments: argparse.Namespace, request: CaptureRequest, timeout_s: float | None = None
 ) -> BenchPlan:
-    """Return the plan that the arguments make. Raises UsageError where they contradict each other."""
+    """Return the plan that the arguments make. Raises UsageError where they contradict each
+    other.
+    """
     plan = BenchPlan(
         request,
         backends=arguments.backends,

@@ -114,7 +114,9 @@ def bench_text(figures: BenchFigures, width: int | None = None) -> str:
 
 
 def bench_markdown(figures: BenchFigures) -> str:
-    """Return the verdict as a list and the cells as a table, to be put into an issue or a README."""
+    """Return the verdict as a list and the cells as a table, to be put into an issue or a
+    README.
+    """
     sentences = [*verdict(figures), *_notes(figures)]
     lines = [*markdown_list(sentences), "", *markdown_table(bench_table(figures))]
     return "\n".join(lines) + "\n"

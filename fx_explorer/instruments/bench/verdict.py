@@ -207,7 +207,9 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
 
 
 def _over_sizes(name: str, figures: BenchFigures) -> Iterator[str]:
-    """Say from which size on a contender pays. Sizes are in the order in which they were asked for."""
+    """Say from which size on a contender pays. Sizes are in the order in which they were asked
+    for.
+    """
     cells = [cell for cell in figures.of_contender(name) if cell.speed_up and not cell.is_wrong]
     if not cells:
         return

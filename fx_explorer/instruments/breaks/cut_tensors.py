@@ -224,7 +224,9 @@ class CutTensors:
         ]
 
     def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
-        """Return local → node of the graph before. One compilation of the function stands for all."""
+        """Return local → node of the graph before. One compilation of the function stands for
+        all.
+        """
         own = [row.id for row in cut.compilations]
         rows = [row for row in self._locals if row.compilation in own and not row.is_input]
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows

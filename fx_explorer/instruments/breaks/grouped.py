@@ -228,7 +228,9 @@ class DistinctBreak:
 
     @property
     def is_wrappers(self) -> bool:
-        """Return whether DistributedDataParallel makes it, so that the user has nothing to change."""
+        """Return whether DistributedDataParallel makes it, so that the user has nothing to
+        change.
+        """
         return isinstance(self.elsewhere, BreakInWrapper)
 
     @property

@@ -354,7 +354,9 @@ def _is_hit(value: str) -> bool:
 
 
 def caches_of(reader: SessionReader) -> str:
-    """Say of a whole capture whether it could be warm: ``off``, ``used, 2 hits``, ``used, no hit``."""
+    """Say of a whole capture whether it could be warm: ``off``, ``used, 2 hits``, ``used, no
+    hit``.
+    """
     request = reader.request()
     hits = cache_hits(reader)
     if request is None or not request.use_caches:

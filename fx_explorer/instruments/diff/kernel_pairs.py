@@ -258,7 +258,9 @@ class _FreeKernels:
         return next(iter(self._by_nodes.first(frozenset(use.nodes))), None)
 
     def sharing_half(self, use: KernelUse) -> int | None:
-        """Return the kernel with the most nodes in common, if these are half of the smaller one's."""
+        """Return the kernel with the most nodes in common, if these are half of the smaller
+        one's.
+        """
         common = Counter(i for node in {*use.nodes} for i in self._by_node.first(node))
         enough = [
             i for i in common if 2 * common[i] >= min(len(use.nodes), len(self._uses[i].nodes))

@@ -285,7 +285,9 @@ class ChangedSource:
 
 
 def changed_sources(before: SessionReader, after: SessionReader) -> list[ChangedSource]:
-    """Return the files with other text. A file that only one of the sessions read is none of them."""
+    """Return the files with other text. A file that only one of the sessions read is none of
+    them.
+    """
     old, new = (_texts(reader) for reader in (before, after))
     return [
         ChangedSource(path, old[path], new[path])

@@ -144,7 +144,9 @@ def is_precompiled(reader: SessionReader) -> bool:
 
 
 def saved_guards(reader: SessionReader) -> list[SavedGuards]:
-    """Return the functions whose saved code lacks guards, in the order in which they were compiled."""
+    """Return the functions whose saved code lacks guards, in the order in which they were
+    compiled.
+    """
     dropped = {**dict(_of_aot_compile(reader)), **dict(_of_precompile(reader))}
     return [
         SavedGuards(function_of(row), *dropped[row.id])

@@ -102,7 +102,9 @@ def last_profile(reader: SessionReader) -> model.Profile | None:
 
 
 def profiled_kernels(reader: SessionReader) -> Mapping[int, ProfiledKernel]:
-    """Return the times of kernels in the last profile, by the id of the kernel; empty without one."""
+    """Return the times of kernels in the last profile, by the id of the kernel; empty without
+    one.
+    """
     profile = last_profile(reader)
     return _added_up(reader.rows(model.ProfileTime, profile=profile.id) if profile else ())
 

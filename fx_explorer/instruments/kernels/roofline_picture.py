@@ -148,7 +148,9 @@ def _cell(lines: Sequence[str], axes: Axes, point: KernelPoint) -> tuple[int, in
 
 
 def roofline_svg(kernel_roofline: KernelRoofline) -> str:
-    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no
+    matplotlib.
+    """
     drawn = kernel_roofline.drawn
     if not drawn:
         raise UsageError(NOTHING)
@@ -219,7 +221,9 @@ LABELLED = 12
 
 
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
-    """Return a name for each place, the most expensive places first: repeated layers stand in one."""
+    """Return a name for each place, the most expensive places first: repeated layers stand in
+    one.
+    """
     places: dict[tuple[float, float], list[KernelPoint]] = {}
     for point in drawn:
         places.setdefault(

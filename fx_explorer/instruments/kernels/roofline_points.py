@@ -231,7 +231,9 @@ def _missing(size_bytes: int, flops: int, *, has_time: bool, kind: str) -> str:
 
 
 def _work_in_a_call(reader: SessionReader) -> dict[int, _Work]:
-    """Return what each kernel moved and did in the session's last ledger, by the id of the kernel."""
+    """Return what each kernel moved and did in the session's last ledger, by the id of the
+    kernel.
+    """
     calls = [row.id for row in reader.rows(model.LedgerCall) if row.call_s > 0]
     kernels = lines_of_calls(reader) if calls else {}
     found: dict[int, _Work] = {}

@@ -46,7 +46,9 @@ def source_heat(reader: SessionReader) -> SourceHeat:
 
 
 def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int, int, int, float]]:
-    """Yield (kernel, file, line, part of the kernel's operations) for each line of these kernels."""
+    """Yield (kernel, file, line, part of the kernel's operations) for each line of these
+    kernels.
+    """
     for first in range(1, last_kernel(reader) + 1, ROWS_AT_ONCE):
         found = operations_by_line(reader, range(first, first + ROWS_AT_ONCE))
         for kernel, lines in groupby(found, key=itemgetter(0)):

@@ -249,7 +249,9 @@ class _Places:
         return Place(Document("artifact", code.id), step.line - 1)
 
     def lines(self, step: LedgerStep) -> tuple[tuple[SourceLine, float], ...]:
-        """Return the lines of a step, each with its part of the operators that the step computes."""
+        """Return the lines of a step, each with its part of the operators that the step
+        computes.
+        """
         if step.user_line:
             return ((SourceLine(step.file, step.user_line), 1.0),)
         code = self._codes.get((step.compilation, step.direction))

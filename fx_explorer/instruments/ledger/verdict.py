@@ -178,7 +178,9 @@ def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _is_slower(line_time: LineTime, least_s: float) -> bool:
-    """Return whether a line got slower by more than ``least_s``, below which steps are not known."""
+    """Return whether a line got slower by more than ``least_s``, below which steps are not
+    known.
+    """
     if line_time.uncompiled_s <= 0 or -line_time.gained_s <= least_s:
         return False
     return line_time.compiled_s > SLOWER * line_time.uncompiled_s

@@ -149,7 +149,9 @@ def _usual_device(placeholders: Iterable[model.Node]) -> str:
 def _results(
     call: CallOfKernel | None, sizes: Mapping[str, int], usual: str
 ) -> list[Result | None] | None:
-    """Return what a library call returns, by the node that it computes; None where there is none."""
+    """Return what a library call returns, by the node that it computes; None where there is
+    none.
+    """
     node = _computed(call) if call else None
     if node is None:
         return None

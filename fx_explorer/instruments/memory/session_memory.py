@@ -282,6 +282,8 @@ FREES_GRADIENTS = (2, 13)
 
 
 def _release(reader: SessionReader) -> tuple[int, ...]:
-    """Return the release of torch that captured the session, ``(2, 13)``; () when it is not told."""
+    """Return the release of torch that captured the session, ``(2, 13)``; () when it is not
+    told.
+    """
     text = str((reader.meta("environment") or {}).get("torch", ""))
     return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())

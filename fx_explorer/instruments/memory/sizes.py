@@ -134,7 +134,9 @@ def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
 
 
 def rounded(size_bytes: int, device: str) -> int:
-    """Return what an allocation takes: on a GPU blocks of 512 bytes, on the CPU what was asked for."""
+    """Return what an allocation takes: on a GPU blocks of 512 bytes, on the CPU what was asked
+    for.
+    """
     if not device.startswith("cuda"):
         return size_bytes
     return -(-size_bytes // CUDA_BLOCK_BYTES) * CUDA_BLOCK_BYTES
@@ -144,7 +146,9 @@ ENTRY = "call"
 
 
 class UnreadableCode(Exception):
-    """The wrapper has something that is not known here. The message says what, and in which line."""
+    """The wrapper has something that is not known here. The message says what, and in which
+    line.
+    """
 
 
 @dataclass(frozen=True)

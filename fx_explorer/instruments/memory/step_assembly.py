@@ -100,7 +100,9 @@ class _Assembly:
         ]
 
     def _begins_of_backwards(self) -> list[int]:
-        """Return the moment at which each graph's backward begins: those behind it have run before."""
+        """Return the moment at which each graph's backward begins: those behind it have run
+        before.
+        """
         ends = [
             segment.backward.replayed.end if segment.backward else 0 for segment in self.segments
         ]
@@ -115,7 +117,9 @@ class _Assembly:
     # forward
 
     def _forward(self, at: int, segment: SegmentMemory) -> dict[int, Held]:
-        """Run a graph forward. Return what it keeps for its backward, by the number of the storage."""
+        """Run a graph forward. Return what it keeps for its backward, by the number of the
+        storage.
+        """
         graph, kept = segment.forward, {}
         producers = {
             node.id: node
@@ -518,7 +522,9 @@ def _until_the_end(kept: Iterable[Held]) -> list[Held]:
 
 
 def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> model.Node | None:
-    """Return the node that computes a saved value; None for a copy of an input, which has no line."""
+    """Return the node that computes a saved value; None for a copy of an input, which has no
+    line.
+    """
     node = producers.get(row.producer)
     return node if node and node.file else None
 

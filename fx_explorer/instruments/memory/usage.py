@@ -174,7 +174,9 @@ def _row(stops: Sequence[Stop]) -> TimelineRow:
 
 
 def _together(rows: Sequence[TimelineRow], count: int) -> Iterator[TimelineRow]:
-    """Yield one row for every ``count`` that follow one another, never across forward and backward."""
+    """Yield one row for every ``count`` that follow one another, never across forward and
+    backward.
+    """
     for _, members in groupby(rows, lambda row: (row.moment.compilation, row.moment.direction)):
         own = list(members)
         for at in range(0, len(own), count):

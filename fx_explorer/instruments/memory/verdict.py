@@ -170,7 +170,9 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
 
 
 def _up_to(used: Usage) -> str:
-    """Say by how much the peak may be too low, where it is not known what libraries take at work."""
+    """Say by how much the peak may be too low, where it is not known what libraries take at
+    work.
+    """
     most, calls = used.most_with_workspaces()
     if most <= used.peak.total_bytes:
         return ""

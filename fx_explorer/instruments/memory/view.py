@@ -81,7 +81,9 @@ def memory_table(reader: SessionReader) -> ViewTable:
 
 
 def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) -> list[int]:
-    """Return the rows of the values that a region computes, or that are parameters of its module."""
+    """Return the rows of the values that a region computes, or that are parameters of its
+    module.
+    """
     nodes = nodes_in(reader, region)
     found = [at for at, value in enumerate(values) if value.saved.producer in nodes]
     if is_module(region):

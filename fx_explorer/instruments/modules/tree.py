@@ -224,7 +224,9 @@ def _fold(members: list[_Module], depth: int) -> ModuleRow:
 
 
 def _difference(members: list[_Module]) -> str:
-    """Say in what modules differ: ``kernel calls (6 to 7)``. Times differ always, and tell nothing."""
+    """Say in what modules differ: ``kernel calls (6 to 7)``. Times differ always, and tell
+    nothing.
+    """
     parts = [_range(members, "breaks", "breaks"), _range(members, "operations", "operations")]
     parts += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
     if len({module.shape for module in members}) > 1:

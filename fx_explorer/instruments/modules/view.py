@@ -64,7 +64,9 @@ def _key(row: ModuleRow) -> str:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> frozenset[int]:
-    """Return what is folded at first: repeated layers, and so much that the rest is seen at once."""
+    """Return what is folded at first: repeated layers, and so much that the rest is seen at
+    once.
+    """
     repeated = frozenset(at for at, row in enumerate(rows) if row.is_fold)
     return folded_to_fit([row.depth for row in rows], repeated, FIRST_ROWS)
 

@@ -248,7 +248,9 @@ _IN_FULL, _NAME_AND_HELP, _NO_MATCH = 0, 3, 4
 
 
 def _how_likely(rank: int, setting: Setting) -> tuple[bool, bool, int]:
-    """Return the sort key of a match: people look for the options that the console has words for."""
+    """Return the sort key of a match: people look for the options that the console has words
+    for.
+    """
     is_of_console = setting.full_name in WORDS and rank < _NAME_AND_HELP
     return rank != _IN_FULL, not is_of_console, rank
 
@@ -281,7 +283,9 @@ class SetByHand:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """A variant in which options have the values again that they had before they were set by hand."""
+    """A variant in which options have the values again that they had before they were set by
+    hand.
+    """
 
     start: VariantStart
     settings: dict[str, object]

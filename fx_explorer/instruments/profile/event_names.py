@@ -70,7 +70,9 @@ class GraphMarks:
 
 
 def kind_of_marks(names: Sequence[str]) -> str:
-    """Return the mark that says most exactly what is a call of a graph; empty where there is none."""
+    """Return the mark that says most exactly what is a call of a graph; empty where there is
+    none.
+    """
     if any(GRAPH in name for name in names):
         return GRAPH
     if any(WRAPPER in name for name in names):
@@ -93,7 +95,9 @@ def _marked(trace: Trace, thread: CpuThread, kind: str) -> set[int]:
 
 
 def _regions_without_calls(trace: Trace, thread: CpuThread, calls: set[int]) -> set[int]:
-    """Return the regions in which no marked call and no other region lies: one graph for inference."""
+    """Return the regions in which no marked call and no other region lies: one graph for
+    inference.
+    """
     numbers = {at for at, name in enumerate(trace.names.all) if is_region(name)}
     regions = {event for event, name in enumerate(thread.names) if name in numbers}
     around = array("q", bytes(8 * len(thread.starts)))
@@ -133,7 +137,9 @@ def key_of_call(name: str) -> str:
 
 
 def key_of_event(name: str) -> str:
-    """Return ``mm`` of ``aten::mm``; the operator of another library, or a kernel, stays as it is."""
+    """Return ``mm`` of ``aten::mm``; the operator of another library, or a kernel, stays as it
+    is.
+    """
     return name.removeprefix("aten::")
 
 
@@ -194,7 +200,9 @@ def region_of(names: Sequence[str]) -> str:
 
 
 def operator_of(names: Sequence[str]) -> str:
-    """Return the operator that the program called: the outermost that is one of torch's libraries."""
+    """Return the operator that the program called: the outermost that is one of torch's
+    libraries.
+    """
     operators = [
         name
         for name in names

@@ -31,7 +31,9 @@ CUT = "more, which was not gone through"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Time between two works of one GPU. Seconds, of which ``start_s`` counts from its first work."""
+    """Time between two works of one GPU. Seconds, of which ``start_s`` counts from its first
+    work.
+    """
 
     start_s: float
     seconds: float
@@ -94,7 +96,9 @@ def device_time(trace: Trace) -> DeviceTime | None:
 def _doing(
     trace: Trace, launches: LaunchFinder, after: int, start: float, end: float
 ) -> tuple[tuple[str, float], ...]:
-    """Return what was done from ``start`` to ``end``, with the seconds of each, the longest first."""
+    """Return what was done from ``start`` to ``end``, with the seconds of each, the longest
+    first.
+    """
     thread, _ = launches.of(after)
     if thread == NONE:
         return ()

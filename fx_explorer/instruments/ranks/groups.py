@@ -111,7 +111,9 @@ def may_be_a_part(compilation: CompilationSummary) -> bool:
 
 
 def have_other_parts(pairs: Sequence[Pair]) -> bool:
-    """Return whether two ranks have different parts of a model, by their compilations side by side."""
+    """Return whether two ranks have different parts of a model, by their compilations side by
+    side.
+    """
     for one, two, _ in pairs:
         if one and two and is_other_part(one, two):
             return True

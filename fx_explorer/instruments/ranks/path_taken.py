@@ -95,7 +95,9 @@ def path_of_another_part(
 def _runs(
     before: Sequence[model.Node], after: Sequence[model.Node]
 ) -> Iterator[tuple[list[model.Node], list[model.Node]]]:
-    """Yield the operations that only one of two graphs has, those that follow one another together."""
+    """Yield the operations that only one of two graphs has, those that follow one another
+    together.
+    """
     old, new = _computing(before), _computing(after)
     matcher = BoundedMatcher(
         [node.target for node in old], [node.target for node in new], autojunk=False
@@ -216,7 +218,9 @@ def _deciding_check(
 def _conditions(
     reader: SessionReader, compilation: int, frame: model.Frame
 ) -> Iterator[tuple[model.GuardCheck, int]]:
-    """Yield the checks of values that a condition of a function asked for, up to a line, and where."""
+    """Yield the checks of values that a condition of a function asked for, up to a line, and
+    where.
+    """
     name = PurePath(frame.file).name
     for check in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH"):
         noted = _NOTED_LINE.match(bounded(check.note))

@@ -249,7 +249,9 @@ def _callers(reader: SessionReader, row: model.Compilation) -> tuple[model.Frame
 
 
 def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[str, int]]:
-    """Return the stage in which a compilation failed, and the user's line that its traceback names."""
+    """Return the stage in which a compilation failed, and the user's line that its traceback
+    names.
+    """
     rows = reader.rows(model.Failure, compilation=row.id, where="compiler")
     if row.status != "failed" or not rows:
         return "", ("", 0)

@@ -84,7 +84,9 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
 def group_text(
     ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int
 ) -> Iterator[str]:
-    """Yield all that is known of a group; ``rank`` is the one of it whose compilations are listed."""
+    """Yield all that is known of a group; ``rank`` is the one of it whose compilations are
+    listed.
+    """
     of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
     if rank.unknown_end:
         yield f"What rank {rank.rank} did in the end is unknown: {rank.unknown_end}."

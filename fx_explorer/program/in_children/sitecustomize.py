@@ -55,7 +55,9 @@ class _Marked:
 
 
 def _load(name: str, *path: str) -> Any:
-    """Load a file of ours that is no more than the standard library needs, outside of our package."""
+    """Load a file of ours that is no more than the standard library needs, outside of our
+    package.
+    """
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, os.path.join(os.path.dirname(HERE), *path))

@@ -89,7 +89,9 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
 
 
 def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
-    """Say what a kernel took in the profile; nothing where none was read, or it did not run in it."""
+    """Say what a kernel took in the profile; nothing where none was read, or it did not run in
+    it.
+    """
     profiled = profiled_kernel(reader, kernel)
     if profiled is None:
         return []

@@ -262,7 +262,9 @@ def shown_parts(point: StagePoint) -> list[Document]:
 
 
 def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fate]) -> int:
-    """Return the row of the first operation that did not just stay; of the first one where all did."""
+    """Return the row of the first operation that did not just stay; of the first one where all
+    did.
+    """
     first = reader.get(model.Graph, graph.id).first_node
     rows = range(first, first + graph.line_count)
     marked = next(

@@ -106,7 +106,9 @@ class Capturing:
             services.notify(self.problem, title=title, severity="error", timeout=15)
 
     async def _ask(self) -> None:
-        """Ask whether the target may be loaded. Raises UsageError when the user does not want that."""
+        """Ask whether the target may be loaded. Raises UsageError when the user does not want
+        that.
+        """
         if self.asks_to_load is None:
             return
         self.is_asking = True

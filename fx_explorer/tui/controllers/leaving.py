@@ -1,4 +1,6 @@
-"""The session is saved, and the app is left: nothing is lost unasked, and no process stays behind."""
+"""The session is saved, and the app is left: nothing is lost unasked, and no process stays
+behind.
+"""
 
 from __future__ import annotations
 

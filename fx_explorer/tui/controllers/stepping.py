@@ -165,7 +165,9 @@ class Stepping:
         self.send(command, doing)
 
     def do_what_waited(self) -> None:
-        """Do what waited for everything to be compiled; forget it when the capture is over without."""
+        """Do what waited for everything to be compiled; forget it when the capture is over
+        without.
+        """
         live, then = self._services.captures.live, self._then
         if (
             then is None

@@ -50,7 +50,9 @@ class OpcodeColumns:
         )
 
     def _guard_width(self, cells: int) -> int:
-        """Return the width for a predicate of so many cells: a long one far below was not measured."""
+        """Return the width for a predicate of so many cells: a long one far below was not
+        measured.
+        """
         return max(self.guard_cells, cells + 1 if cells else 0)
 
     def text(self, text: str) -> str:

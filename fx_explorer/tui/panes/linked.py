@@ -174,7 +174,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
                 pane.show_marks_again()
 
     def forget_stage(self) -> None:
-        """Show no stage any more: neither its words, nor, in what is shown from now on, its marks."""
+        """Show no stage any more: neither its words, nor, in what is shown from now on, its
+        marks.
+        """
         self.stage_words.show(None)
         for pane in self.panes:
             pane.fates = None

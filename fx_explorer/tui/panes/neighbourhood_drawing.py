@@ -110,7 +110,9 @@ def drawn(neighbourhood: Neighbourhood, picture: Picture, cursor: Key) -> Canvas
 
 
 def frame_titles(neighbourhood: Neighbourhood) -> dict[int, str]:
-    """Return what stands in a kernel's frame: its name, and how much of it is not in the picture."""
+    """Return what stands in a kernel's frame: its name, and how much of it is not in the
+    picture.
+    """
     titles = {}
     for kernel in {row.id: row for row in neighbourhood.kernels.values()}.values():
         size = neighbourhood.sizes.get(kernel.id, 0)

@@ -205,7 +205,9 @@ class SourceMarks:
         self._events, self._heat = {}, {}
 
     def renew(self, reader: SessionReader, document: Document) -> bool:
-        """Mark what is known of the lines by now. Returns whether that is more or less than before."""
+        """Mark what is known of the lines by now. Returns whether that is more or less than
+        before.
+        """
         events, heat = line_events(reader, document), self._marks.lines_of(document)
         if (events, heat) == (self._events, self._heat):
             return False

@@ -128,7 +128,9 @@ class Views(Cached, DraggedEdge, Vertical):
         return self.table.detail if self.table and self.table.detail.line_count else None
 
     def stop_reading(self) -> bool:
-        """Abandon what is being made for the view on screen. Returns whether there was something."""
+        """Abandon what is being made for the view on screen. Returns whether there was
+        something.
+        """
         if self.name_shown == "source":
             stopped = [pane.stop_writing() for pane in self._linked.panes]
             return any(stopped)

@@ -64,7 +64,9 @@ class Caller:
     """Whether gradients are enabled in the call."""
 
     def call(self) -> object:
-        """Make one call, a training step where it trains. Gradients are those of this call alone."""
+        """Make one call, a training step where it trains. Gradients are those of this call
+        alone.
+        """
         self.clear()
         output = self.forward()
         if self.trains:
@@ -84,7 +86,9 @@ class Caller:
             return self.function(*arguments.args, **arguments.keywords)
 
     def loss(self, output: object) -> torch.Tensor:
-        """Return what a training step goes backward from. Raises TargetError when there is nothing."""
+        """Return what a training step goes backward from. Raises TargetError when there is
+        nothing.
+        """
         loss = find_loss(output)
         if loss is None:
             raise TargetError(

@@ -86,7 +86,9 @@ def _noting(asked: dict[tuple[str, int], str]) -> Callable[[FrameType, str, Any]
 
 
 def _short(file: str) -> str:
-    """Return the path as the user may write it: from the working directory, or from the package on."""
+    """Return the path as the user may write it: from the working directory, or from the package
+    on.
+    """
     parts = Path(file).parts
     if "site-packages" in parts:
         return str(Path(*parts[parts.index("site-packages") + 1 :]))

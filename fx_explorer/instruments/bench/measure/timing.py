@@ -77,7 +77,9 @@ def warmed_up(first_s: float, call: Call, is_gpu: bool) -> WarmUp:
 
 
 def round_of_calls(call: Call, round_s: float, last_s: float, is_gpu: bool) -> tuple[float, int]:
-    """Return seconds per call, and how many calls they are of. ``last_s`` is how long a call took."""
+    """Return seconds per call, and how many calls they are of. ``last_s`` is how long a call
+    took.
+    """
     if is_gpu:
         return _round_by_events(call, round_s, last_s)
     calls = max(1, int(max(round_s / BLOCKS, MIN_BLOCK_S) / max(last_s, 1e-7)))
@@ -99,7 +101,9 @@ def clock_of(is_gpu: bool) -> BenchClock:
 
 
 def peak_bytes(call: Call, is_gpu: bool) -> int:
-    """Return the most bytes that a call has allocated at once, beyond those that were there before."""
+    """Return the most bytes that a call has allocated at once, beyond those that were there
+    before.
+    """
     if is_gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

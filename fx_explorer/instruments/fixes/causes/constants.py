@@ -83,7 +83,9 @@ def _unless_refuted(
     fix: Fix,
     given: Sequence[str] = (),
 ) -> Fix:
-    """Return the fix; with the reason, where the code shows that the call may give something else."""
+    """Return the fix; with the reason, where the code shows that the call may give something
+    else.
+    """
     files = [other.code for other in other_files(reader, site)]
     reason = Constancy(files).why_not(site.code, call, given)
     if not reason:
@@ -318,7 +320,9 @@ def _last(name: str) -> str:
 
 
 def _is_known(code: Code, name: str) -> bool:
-    """Return whether what is called is a builtin, a function of a library, or a class of this file."""
+    """Return whether what is called is a builtin, a function of a library, or a class of this
+    file.
+    """
     return (
         hasattr(builtins, name)
         or name in code.imported

@@ -1,4 +1,6 @@
-"""Compare two runs of a script: what they have in common. torch is not imported for it until then."""
+"""Compare two runs of a script: what they have in common. torch is not imported for it until
+then.
+"""
 
 from __future__ import annotations
 

@@ -267,7 +267,9 @@ def _globals() -> list[tuple[str, str, object]]:
 def _walk(
     globals_: list[tuple[str, str, object]], variables: list[tuple[str, object]]
 ) -> ReachableWalk:
-    """Return the walk over the globals and the callers' variables, which name what no global does."""
+    """Return the walk over the globals and the callers' variables, which name what no global
+    does.
+    """
     import torch
 
     from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk

@@ -210,7 +210,9 @@ class VariesByItself:
 
 
 def is_within(name: str, holders: Set[str]) -> bool:
-    """Return whether the name is that of a part of one of ``holders``, or of a part of its parts."""
+    """Return whether the name is that of a part of one of ``holders``, or of a part of its
+    parts.
+    """
     own_name = name.removeprefix("the gradient of ")
     return any(own_name.startswith(holder) for holder in holders) and any(
         holder in holders for holder in _holders(own_name)

@@ -326,7 +326,9 @@ def _add_differences(
     built: Comparison,
     built_original: Mapping[str, Any],
 ) -> None:
-    """Sort differences in built code (``built``) by whether the original's built code has them too."""
+    """Sort differences in built code (``built``) by whether the original's built code has them
+    too.
+    """
     if "seen" not in built_original:
         why = built_original.get("failed") or built_original["problem"]
         inductors_own.add_unknown(comparison, built, why)

@@ -148,7 +148,9 @@ def _attributes(function: Any) -> dict[str, Any]:
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Say which attributes tracing has changed: the model writes to itself, and the graph does not."""
+    """Say which attributes tracing has changed: the model writes to itself, and the graph does
+    not.
+    """
     names = [name for name in after if name not in before or before[name] != after[name]]
     if not names:
         return []

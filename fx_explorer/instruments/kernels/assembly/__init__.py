@@ -1,1 +1,3 @@
-"""PTX, SASS and AMDGCN, instruction by instruction: what each does, costs and keeps in registers."""
+"""PTX, SASS and AMDGCN, instruction by instruction: what each does, costs and keeps in
+registers.
+"""

@@ -116,7 +116,9 @@ def without_margin(level: Level, text: str) -> str:
 
 
 def without_encoding(level: Level, text: str) -> str:
-    """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have none."""
+    """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have
+    none.
+    """
     if level != "sass":
         return text
     return _SASS_ENCODING.sub(

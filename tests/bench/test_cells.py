@@ -282,6 +282,37 @@ def test_a_program_of_chance_is_compared_where_it_can_draw_eagers_numbers(
         assert "fallback_random" in again["agreement_words"]
 
 
+@pytest.mark.parametrize(
+    ("with_tf32", "without_it", "kind", "words"),
+    [
+        (1.05, 1.0, "differs", "TF32 makes the difference: with TF32 switched off"),
+        (1.05, 1.05, "differs", "results differ too: output 0"),
+        (1.0, 1.05, "differs", "results differ too: output 0"),
+    ],
+)
+def test_with_tf32_switched_off_it_is_said_whether_results_still_differ(
+    with_tf32: float, without_it: float, kind: str, words: str
+) -> None:
+    called = caller(Net(), trains=False)
+
+    def contender(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        results = called.function(x)
+        factor = with_tf32 if torch.backends.cudnn.allow_tf32 else without_it
+        return {**results, "y": results["y"] * factor}
+
+    assert torch.backends.cudnn.allow_tf32, "torch's default"
+    other = dataclasses.replace(called, function=contender)
+    reference = reference_for(called)
+    reference = dataclasses.replace(reference, without_tf32=reference.results)
+    agreed = agreement(reference, both_calls(other), content(other))
+    if agreed["agreement"] == "equal":  # it is not compared once more
+        agreed["agreement"] = "within_error"
+    again = agreement_otherwise(reference, other, NetworkState(called.target.network), agreed)
+    assert again["agreement"] == kind
+    assert words in again["agreement_words"]
+    assert torch.backends.cudnn.allow_tf32
+
+
 def test_chance_in_one_result_excuses_no_other() -> None:
     found = agreed(
         caller(Net(dropout=0.5)), lambda results: {**results, "output 1": results["output 1"] + 1}

@@ -135,17 +135,25 @@ async def test_a_comparison_that_the_budget_does_not_pay_for_is_named_on_screen(
 
 
 @pytest.mark.parametrize(
-    ("agreement", "words", "without_tf32", "more"),
+    ("agreement", "words", "error", "without_tf32", "more"),
     [
-        ("not_compared", f"not compared: output 0, since {RANDOM}", [], EAGERS_NUMBERS),
-        ("not_compared", OTHER_BEGINNING, [{}], ""),
-        ("differs", "", [{}], WITHOUT_TF32),
-        ("within_error", "", [], ""),
-        ("equal", "", [{}], ""),
+        ("not_compared", f"not compared: output 0, since {RANDOM}", 0.0, [], EAGERS_NUMBERS),
+        ("not_compared", OTHER_BEGINNING, 0.0, [{}], ""),
+        ("differs", "", 0.0, [{}], WITHOUT_TF32),
+        ("within_error", "", 0.3, [{}], WITHOUT_TF32),
+        ("within_error", "", 0.1, [{}], ""),
+        ("within_error", "", 0.3, [], ""),
+        ("equal", "", 0.0, [{}], ""),
     ],
 )
 def test_what_another_comparison_can_say_is_known_beforehand(
-    agreement: str, words: str, without_tf32: list[Results], more: str
+    agreement: str, words: str, error: float, without_tf32: list[Results], more: str
 ) -> None:
-    agreed = {"agreement": agreement, "agreement_words": words}
+    """A result that is more exact than eager's leaves nothing to explain."""
+    agreed = {
+        "agreement": agreement,
+        "agreement_words": words,
+        "error": error,
+        "reference_error": 0.2,
+    }
     assert could_say_more(Reference([], without_tf32=without_tf32), agreed) == more

@@ -230,7 +230,9 @@ def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
     """Return what comparing once more would do that can say more than ``agreed``; empty for
     nothing.
     """
-    if agreed["agreement"] in ("within_error", "differs") and reference.without_tf32:
+    is_near = agreed["agreement"] == "within_error"
+    is_less_exact = is_near and agreed["error"] >= agreed["reference_error"]
+    if reference.without_tf32 and (agreed["agreement"] == "differs" or is_less_exact):
         return WITHOUT_TF32
     if agreed["agreement"] == "not_compared" and RANDOM in agreed["agreement_words"]:
         return EAGERS_NUMBERS

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import io
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -251,3 +253,13 @@ def test_an_exported_program_is_captured_whatever_it_is_called(
         assert [node.target for node in reader.nodes(graph) if node.op == "call_function"] == [
             "aten.relu.default"
         ]
+
+
+def test_a_log_that_is_to_come_from_a_closed_standard_input_is_refused_in_one_line() -> None:
+    command = f"{sys.executable} -m fx_explorer report - <&-"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 5
+    assert len(ended.stderr.splitlines()) == 1
+    assert "the standard input has no record of torch's" in ended.stderr

@@ -165,7 +165,8 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     if unknown < before or made["made"] < after:
         text = f": {amounts}"
         if unknown:
-            text += f"; {unknown:,} of the {before:,} have no known successor"
+            have = "has" if unknown == 1 else "have"
+            text += f"; {unknown:,} of the {before:,} {have} no known successor"
     else:
         text = "; how they are related is not known"
     sentence = f"{point.title}: {_became(before, after)}{text}."

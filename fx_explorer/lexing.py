@@ -56,12 +56,10 @@ _PYTHON = (
 )
 
 _CPP_KEYWORDS = (
-    "alignas alignof asm break case catch class const const_cast constexpr continue "
-    "decltype default delete do dynamic_cast "
-    "else enum explicit extern final for friend goto if inline mutable namespace new "
-    "noexcept operator override private "
-    "protected public register reinterpret_cast return sizeof static static_assert "
-    "static_cast struct switch template this "
+    "alignas alignof asm break case catch class const const_cast constexpr continue decltype "
+    "default delete do dynamic_cast else enum explicit extern final for friend goto if inline "
+    "mutable namespace new noexcept operator override private protected public register "
+    "reinterpret_cast return sizeof static static_assert static_cast struct switch template this "
     "thread_local throw try typedef typeid typename union using virtual volatile while"
 )
 _CPP_TYPES = (
@@ -122,22 +120,18 @@ _MLIR = (
 )
 
 _LLVM_KEYWORDS = (
-    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br "
-    "catch cc comdat constant "
-    "convergent declare define distinct dso_local exact external fast fastcc global "
-    "inbounds inreg internal invoke "
-    "monotonic nnan nonnull noundef nounwind nsw nuw nneg private ptx_kernel "
-    "amdgpu_kernel readnone readonly release "
-    "ret samesign section seq_cst sideeffect source_filename switch syncscope tail "
-    "target datalayout triple to "
-    "unnamed_addr local_unnamed_addr unreachable volatile willreturn x disjoint contract"
+    "acq_rel acquire addrspace align alignstack alwaysinline asm attributes atomic br catch cc "
+    "comdat constant convergent declare define distinct dso_local exact external fast fastcc "
+    "global inbounds inreg internal invoke monotonic nnan nonnull noundef nounwind nsw nuw nneg "
+    "private ptx_kernel amdgpu_kernel readnone readonly release ret samesign section seq_cst "
+    "sideeffect source_filename switch syncscope tail target datalayout triple to unnamed_addr "
+    "local_unnamed_addr unreachable volatile willreturn x disjoint contract"
 )
 _LLVM_INSTRUCTIONS = (
-    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd "
-    "fcmp fdiv fmul fneg fpext "
-    "fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement insertvalue "
-    "inttoptr lshr mul or phi "
-    "ptrtoint sdiv select sext shl shufflevector sitofp srem sub trunc udiv uitofp urem xor zext"
+    "add addrspacecast alloca and ashr bitcast call extractelement extractvalue fadd fcmp fdiv "
+    "fmul fneg fpext fptosi fptoui fptrunc freeze frem fsub getelementptr icmp insertelement "
+    "insertvalue inttoptr lshr mul or phi ptrtoint sdiv select sext shl shufflevector sitofp srem "
+    "sub trunc udiv uitofp urem xor zext"
 )
 _LLVM = (
     r"(?P<comment>;.*)"

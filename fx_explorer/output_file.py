@@ -180,9 +180,8 @@ class OutputFile:
     def _is_there(self) -> UsageError:
         article = "an" if self.what[0] in "aeiou" else "a"
         return UsageError(
-            f"{self.path} is there already and is not {article} {self.what} of "
-            "fx-explorer: nothing is written over it; "
-            f"{self._elsewhere()}, or replace it with --force"
+            f"{self.path} is there already and is not {article} {self.what} of fx-explorer: "
+            f"nothing is written over it; {self._elsewhere()}, or replace it with --force"
         )
 
     def _cannot(self, error: Exception) -> UsageError:

@@ -91,9 +91,9 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
             if "dependency cycles" not in str(error):
                 raise
             raise UsageError(
-                f"regions {', '.join(labels)}: two of them each need what the other "
-                "computes, so they cannot be cut out. "
-                "Give the later part of one a name of its own, or both the same name."
+                f"regions {', '.join(labels)}: two of them each need what the other computes, so "
+                "they cannot be cut out. Give the later part of one a name of its own, or both the "
+                "same name."
             ) from error
 
 

@@ -204,8 +204,8 @@ class Capture:
             await asyncio.to_thread(self._complete, self.outcome, None)
         except Exception as error:  # noqa: BLE001 - ours; what was captured is put in its place all the same
             failed = (
-                "fx-explorer itself failed while it followed the program: "
-                f"{type(error).__name__}: {error}. Please report it."
+                f"fx-explorer itself failed while it followed the program: {type(error).__name__}: "
+                f"{error}. Please report it."
             )
             self.outcome = Outcome("incomplete", failed, 4)
             await asyncio.to_thread(self._complete, self.outcome, None)

@@ -106,8 +106,8 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         else:
             how = f"ended with status {status}"
         text = (
-            f"the process {how} while {remains.python} imported "
-            f"torch{_where(remains.stacks)}: this torch does not work there."
+            f"the process {how} while {remains.python} imported torch{_where(remains.stacks)}: "
+            "this torch does not work there."
         )
         return Outcome(
             "not_started",

@@ -14,10 +14,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.ownership import is_captured_here
 
 COMPILES = (
-    "This compiles kernels of it: their Triton source is read first, and compiled only "
-    "when it is what Inductor writes; no "
-    "Python of it is run. But your Triton, LLVM and ptxas read it, and a fault of theirs "
-    "could be used."
+    "This compiles kernels of it: their Triton source is read first, and compiled only when it is "
+    "what Inductor writes; no Python of it is run. But your Triton, LLVM and ptxas read it, and a "
+    "fault of theirs could be used."
 )
 DISASSEMBLES = "This has nvdisasm read machine code of it, and a fault of nvdisasm could be used."
 MEASURES = (
@@ -31,9 +30,8 @@ RUNS = (
 """What will happen, in words for whoever is asked."""
 
 LOADS = (
-    "Loading an ExportedProgram can run code of whoever made it: torch unpickles its "
-    "constants and inputs, and its graph "
-    "and guards may name any function."
+    "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and "
+    "inputs, and its graph and guards may name any function."
 )
 """The same of a file that is a target, whoever made it: there is no telling who did."""
 

@@ -279,9 +279,8 @@ def _check_gpu(gpu: Gpu | None, arguments: argparse.Namespace) -> None:
         )
     if arguments.backend not in GPU_BACKENDS:
         raise UsageError(
-            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} "
-            "would run its graphs, and the GPU is "
-            "not there"
+            f"--gpu needs the backend {' or '.join(GPU_BACKENDS)}: {arguments.backend} would run "
+            "its graphs, and the GPU is not there"
         )
 
 

@@ -32,9 +32,8 @@ def followed_log(given: Path) -> Path:
         kind = kind_of_file(given)
         if kind.kind != "log":
             raise UsageError(
-                "--follow is for a TORCH_TRACE log that a job is writing, or the "
-                f"directory that TORCH_TRACE names: {given} is "
-                f"{kind.words}"
+                "--follow is for a TORCH_TRACE log that a job is writing, or the directory that "
+                f"TORCH_TRACE names: {given} is {kind.words}"
             )
         if is_packed(given):
             raise UsageError(

@@ -117,10 +117,9 @@ def _exported(
         return None
     if command not in SHOW_PACKAGES:
         raise UsageError(
-            f"{file} is a package of AOTInductor: it holds compiled code, and no program "
-            f"that fx-explorer {command} could "
-            "work on. Give the program that it was made of. Its code is shown by: "
-            f"fx-explorer {file}"
+            f"{file} is a package of AOTInductor: it holds compiled code, and no program that "
+            f"fx-explorer {command} could work on. Give the program that it was made of. Its code "
+            f"is shown by: fx-explorer {file}"
         )
     session = place_of_session(file, arguments, until)
     write_package_session(archive, session)
@@ -175,9 +174,8 @@ def given_log(
     if command not in shows or _tries(arguments):
         writer = "Triton" if kind == "tritonparse" else "torch"
         raise UsageError(
-            f"{log} is what {writer} wrote of a program, and not the program, which "
-            f"fx-explorer {command} needs for this. Look "
-            f"at the log with: fx-explorer {log}"
+            f"{log} is what {writer} wrote of a program, and not the program, which fx-explorer "
+            f"{command} needs for this. Look at the log with: fx-explorer {log}"
         )
     if log == STANDARD_INPUT and sys.stdin.isatty():
         raise UsageError(

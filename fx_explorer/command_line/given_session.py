@@ -109,8 +109,8 @@ def is_session(target: str) -> bool:
     if kind.kind == "directory":
         ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
         raise UsageError(
-            f"{target} is a directory. Give a target, a session, or one of the "
-            f"TORCH_TRACE logs in it.{ranks}"
+            f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in "
+            f"it.{ranks}"
         )
     if path.suffix == ".log" and kind.kind == "text":
         raise UsageError(

@@ -24,9 +24,8 @@ HELP = (
 )
 
 FOR_SESSIONS = (
-    "a profile is read beside a session or a log of the same program, and {target} is "
-    "neither. Record the program first, with "
-    "a profiler in it: fx-explorer run {target}"
+    "a profile is read beside a session or a log of the same program, and {target} is neither. "
+    "Record the program first, with a profiler in it: fx-explorer run {target}"
 )
 
 

@@ -28,7 +28,6 @@ def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) 
     """
     if not arguments.trust and not is_own(session):
         raise UsageError(
-            f"{session} was not captured by you on this machine, so nothing of it is run "
-            f"unasked. {consequence} "
-            "If you trust whoever made it, add --trust."
+            f"{session} was not captured by you on this machine, so nothing of it is run unasked. "
+            f"{consequence} If you trust whoever made it, add --trust."
         )

@@ -16,21 +16,17 @@ LEFT_OUT = "<left-out>"
 """What stands in the place of a secret."""
 
 _NAMES = re.compile(
-    "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|"
-    "auth|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|"
-    "authtoken|accesstoken|pw"
+    "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|auth|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|authtoken|accesstoken|pw"
 )
 """Last part of an option's name whose value is a secret."""
 
 _KEYS = re.compile(
-    "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|"
-    "service|storage|wandb|openai|azure|aws"
+    "api|access|secret|private|auth|encryption|signing|account|ssh|deploy|license|master|service|storage|wandb|openai|azure|aws"
 )
 """What stands before ``key`` in such a name; a bare ``--key`` is mostly a name of something."""
 
 _OF_A_TOKENIZER = re.compile(
-    "eos|bos|pad|mask|unk|sep|cls|stop|end|start|image|audio|video|special|per|prompt|new|max|"
-    "min|num|n|total|batch|begin|prefix|suffix|time|class|separator|first|last|next|by"
+    "eos|bos|pad|mask|unk|sep|cls|stop|end|start|image|audio|video|special|per|prompt|new|max|min|num|n|total|batch|begin|prefix|suffix|time|class|separator|first|last|next|by"
 )
 """What stands before ``token`` in the name of an option about text."""
 

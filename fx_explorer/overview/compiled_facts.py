@@ -240,9 +240,9 @@ def bucket_facts(reader: SessionReader) -> Iterator[Fact]:
                 "good",
                 f"torch split the graph of {plain_function(row.function)} into {buckets} "
                 "buckets (DDPOptimizer).",
-                "Each has a forward and a backward of its own, so that "
-                "DistributedDataParallel can send the gradients of one "
-                "while the backward of the next one runs. It is no graph break.",
+                "Each has a forward and a backward of its own, so that DistributedDataParallel can "
+                "send the gradients of one while the backward of the next one runs. It is no graph "
+                "break.",
                 view="graphs",
             )
 

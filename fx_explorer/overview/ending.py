@@ -79,9 +79,8 @@ def _innermost(reader: SessionReader, traceback: str, user_files: dict[str, int]
 
 
 LOST_ITS_NAME = (
-    "The log was removed, or another file has its name now: it was followed to its end. "
-    "Follow it again to see what is "
-    "written now."
+    "The log was removed, or another file has its name now: it was followed to its end. Follow it "
+    "again to see what is written now."
 )
 
 
@@ -96,10 +95,9 @@ NO_COMPILER_HERE = "it needs a C++ compiler, and there is none here"
 
 
 OTHER_RANDOM_NUMBERS = (
-    "The program's graphs ran by PyTorch's operators, which draw other random numbers "
-    "(dropout) than the compiled code "
-    "does: what depends on them, such as a loss, is not what the program prints alone. "
-    "--build runs the compiled code."
+    "The program's graphs ran by PyTorch's operators, which draw other random numbers (dropout) "
+    "than the compiled code does: what depends on them, such as a loss, is not what the program "
+    "prints alone. --build runs the compiled code."
 )
 
 
@@ -345,8 +343,8 @@ def log_facts(reader: SessionReader) -> Iterator[Fact]:
     ranks = [rank for rank in log.get("ranks", ()) if rank >= 0]
     if len(ranks) > 1:
         text = (
-            f"{counted(len(ranks), 'rank')} wrote into this file "
-            f"({listed(map(str, ranks), 8)}), each with its own [0/0]."
+            f"{counted(len(ranks), 'rank')} wrote into this file ({listed(map(str, ranks), 8)}), "
+            "each with its own [0/0]."
         )
         detail = f"They are taken apart and compared by: fx-explorer ranks {name}"
         yield Fact("run", "notice", text, detail)

@@ -32,10 +32,9 @@ _MADE_ON_THE_CPU = "lift_fresh_copy"
 _COPIES = ("prims.device_put.default", "aten._to_copy.default")
 
 NOT_KNOWN = (
-    "What only the device decides is not known: which candidate autotuning picks, "
-    "whether a matmul is padded, how long "
-    "anything takes. Matrix products, convolutions and attention are calls of libraries "
-    "unless they are autotuned."
+    "What only the device decides is not known: which candidate autotuning picks, whether a matmul "
+    "is padded, how long anything takes. Matrix products, convolutions and attention are calls of "
+    "libraries unless they are autotuned."
 )
 
 
@@ -138,9 +137,8 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
         "notice",
         f"{where}{others} {reads} off tensors without content: they are placeholders "
         f"({first['value']}).",
-        "What the program printed, saved or decided by them is none of its results. What "
-        "was compiled "
-        "is that of the branches that these numbers lead to.",
+        "What the program printed, saved or decided by them is none of its results. What was "
+        "compiled is that of the branches that these numbers lead to.",
         place_of_path(reader, first["file"], first["line"]),
         "source",
     )

@@ -267,9 +267,8 @@ def _callable_graph(captured: Captured) -> torch.fx.GraphModule:
         )
     except AssertionError as error:
         warnings.warn(
-            "gm takes the graph's own inputs (parameters, buffers, inputs), not the "
-            f"model's: {error}. "
-            "compiled_fn is not affected.",
+            "gm takes the graph's own inputs (parameters, buffers, inputs), not the model's: "
+            f"{error}. compiled_fn is not affected.",
             PrecompileWarning,
             stacklevel=3,
         )
@@ -294,9 +293,8 @@ def _captured(gm: torch.fx.GraphModule, guards: Guards) -> Captured:
 # All graph breaks of a model, not only the first.
 
 _RAN = (
-    "They were found by running a deep copy of the model on copies of the inputs: what "
-    "the model prints, it printed once more. "
-    "A break on a path that these inputs do not take is not listed."
+    "They were found by running a deep copy of the model on copies of the inputs: what the model "
+    "prints, it printed once more. A break on a path that these inputs do not take is not listed."
 )
 
 

@@ -36,11 +36,10 @@ def lower(
         return _lowered(compiler, gm, inputs)
     except TensorifyScalarRestartAnalysis as error:  # in torch.compile, Dynamo restarts
         raise PrecompileError(
-            "a number of the model, such as the momentum of a BatchNorm, has to be a "
-            "constant, and dynamic=True has made it "
-            "symbolic. Capture the model under "
-            "torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and "
-            "mark the sizes that vary: torch._dynamo.mark_dynamic(x, 0)"
+            "a number of the model, such as the momentum of a BatchNorm, has to be a constant, and "
+            "dynamic=True has made it symbolic. Capture the model under "
+            "torch._dynamo.config.patch(specialize_float=True), or leave dynamic out and mark the "
+            "sizes that vary: torch._dynamo.mark_dynamic(x, 0)"
         ) from error
 
 

@@ -53,9 +53,8 @@ def save(compiled_fn: CompiledFunction, path: Path) -> Path:
     if compiler is not None and compiler is not regional_inductor:
         name = compilers.name_of(compiler)
         raise SaveError(
-            f"torch cannot save what the compiler {name} returned: it serialises what "
-            "Inductor and regional_inductor make. "
-            "Compile with one of these, or compile again in each process."
+            f"torch cannot save what the compiler {name} returned: it serialises what Inductor and "
+            "regional_inductor make. Compile with one of these, or compile again in each process."
         )
     if any(recording.request.gpu for recording in recordings()):
         raise SaveError(

@@ -26,9 +26,8 @@ from fx_explorer.precompile.torch_state import TorchState
 _Tree = TypeVar("_Tree")
 
 _OTHER_INPUTS = (
-    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For "
-    "sizes that vary, capture with "
-    "dynamic=True, or mark them with torch._dynamo.mark_dynamic."
+    "Capture and compile again with these inputs: Precompile.dynamo(model, *inputs). For sizes "
+    "that vary, capture with dynamic=True, or mark them with torch._dynamo.mark_dynamic."
 )
 
 

@@ -99,8 +99,8 @@ def check_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         raise TargetError(
-            f"--device {name} cannot be used here: {_first_line(error)} "
-            "Leave --device out to use the device that the target chooses by itself."
+            f"--device {name} cannot be used here: {_first_line(error)} Leave --device out to use "
+            "the device that the target chooses by itself."
         ) from error
     return device
 

@@ -57,10 +57,9 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
         return Target(target.name, target.callable, _as_exported(program, module, target.arguments))
     if program.example_inputs is None:
         raise TargetError(
-            f"{place.shown} holds no example inputs. Give them with --inputs, for example "
-            "--inputs 'torch.randn(2, 8)' (a "
-            "tuple "
-            f"for several, a dict to pass by name); it takes {_wanted(program)}."
+            f"{place.shown} holds no example inputs. Give them with --inputs, for example --inputs "
+            "'torch.randn(2, 8)' (a tuple for several, a dict to pass by name); it takes "
+            f"{_wanted(program)}."
         )
     args, kwargs = program.example_inputs
     return Target(name, module, Arguments(tuple(args), dict(kwargs), "its own example inputs"))

@@ -156,8 +156,8 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
     function = getattr(module, name)
     if not callable(function):
         raise TargetError(
-            f"the {what} {spelled} is not callable: it is of type "
-            f"{type(function).__name__}; {_callables_in(module, file)}"
+            f"the {what} {spelled} is not callable: it is of type {type(function).__name__}; "
+            f"{_callables_in(module, file)}"
         )
     result: Callable[..., Any] = function
     return result

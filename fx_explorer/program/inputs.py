@@ -78,9 +78,8 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
     if isinstance(inputs, Mapping):
         if not all(isinstance(name, str) for name in inputs):
             raise TargetError(
-                f"{origin} is a dict whose keys are not all strings, so it cannot be "
-                "passed by name. "
-                "If it is the one argument itself, wrap it: a tuple of one element."
+                f"{origin} is a dict whose keys are not all strings, so it cannot be passed by "
+                "name. If it is the one argument itself, wrap it: a tuple of one element."
             )
         return Arguments(kwargs=dict(inputs), origin=origin)
     return Arguments((inputs,), origin=origin)

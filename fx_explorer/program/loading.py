@@ -104,10 +104,9 @@ def check_package(module: str) -> None:
 
 def _no_module(name: str) -> TargetError:
     return TargetError(
-        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path "
-        f"of {sys.executable}. "
-        "Give a file (path/to/model.py), start in the directory that holds the package, "
-        "or choose --python."
+        f"there is no module {name!r} to import, neither in {os.getcwd()} nor on the path of "
+        f"{sys.executable}. Give a file (path/to/model.py), start in the directory that holds the "
+        "package, or choose --python."
     )
 
 

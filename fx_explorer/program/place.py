@@ -140,7 +140,6 @@ def nothing_compiled(
     ran = "ran to its end" if ended.kind == "finished" else "ended"
     why = known or "it never called anything made by torch.compile"
     return (
-        f"{shown} {ran} and compiled nothing: {why}. {defined}"
-        f"To compile a model or function of it: fx-explorer {example}, or set "
-        "example_inputs at the top level of the file."
+        f"{shown} {ran} and compiled nothing: {why}. {defined}To compile a model or function of "
+        f"it: fx-explorer {example}, or set example_inputs at the top level of the file."
     )

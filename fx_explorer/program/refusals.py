@@ -133,10 +133,9 @@ def not_callable(failed: BaseException) -> str:
         if _COMPILER in found and _RESULT in found and not callable(found[_RESULT]):
             return (
                 f"the backend {_name_and_place(found[_COMPILER])} returned "
-                f"{_described(found[_RESULT])}. "
-                "A backend must return a callable that takes the graph's inputs and "
-                "returns a tuple or a list of its "
-                "outputs; return gm.forward to run the graph as it is. It returned that"
+                f"{_described(found[_RESULT])}. A backend must return a callable that takes the "
+                "graph's inputs and returns a tuple or a list of its outputs; return gm.forward to "
+                "run the graph as it is. It returned that"
             )
     return ""
 

@@ -190,10 +190,9 @@ class OfferingModule:
                 return found(*args, **keywords)
             if missing:
                 raise TargetError(
-                    f"{name} in {self.place.shown} cannot be built without arguments: it "
-                    f"needs {', '.join(missing)}. "
-                    f"Say how with --call '{name}({missing[0]}=…)', or set model = "
-                    f"{name}(…) in the file."
+                    f"{name} in {self.place.shown} cannot be built without arguments: it needs "
+                    f"{', '.join(missing)}. Say how with --call '{name}({missing[0]}=…)', or set "
+                    f"model = {name}(…) in the file."
                 )
             self.say(f"building {name}()")
             found = found()
@@ -228,9 +227,8 @@ class OfferingModule:
         if missing:
             raise TargetError(
                 f"no inputs for {name} of {self.place.shown}, which takes {', '.join(missing)}. "
-                "Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a "
-                "tuple for several, a dict to pass by "
-                "name), or set example_inputs in the file."
+                "Give them with --inputs, for example --inputs 'torch.randn(2, 8)' (a tuple for "
+                "several, a dict to pass by name), or set example_inputs in the file."
             )
         return Target(name, function, Arguments(origin="its defaults"))
 

@@ -88,10 +88,9 @@ def locale_in_words() -> str:
     if not _is_ascii():
         return ""
     return (
-        "the locale's encoding is ASCII, and torch's compiler reads files of its own in "
-        "it: alone, this program raises "
-        "UnicodeDecodeError where it uses Inductor. fx-explorer imports the compiler in "
-        "UTF-8; set PYTHONUTF8=1 for the program"
+        "the locale's encoding is ASCII, and torch's compiler reads files of its own in it: alone, "
+        "this program raises UnicodeDecodeError where it uses Inductor. fx-explorer imports the "
+        "compiler in UTF-8; set PYTHONUTF8=1 for the program"
     )
 
 

@@ -108,9 +108,8 @@ class SessionReader:
             )
         if version < schema.SCHEMA_VERSION:
             raise OlderSessionError(
-                f"{self.path} was written by an older fx-explorer (schema {version}, this "
-                "one reads "
-                f"{schema.SCHEMA_VERSION}): capture it again"
+                f"{self.path} was written by an older fx-explorer (schema {version}, this one "
+                f"reads {schema.SCHEMA_VERSION}): capture it again"
             )
 
     # meta and texts
@@ -180,9 +179,8 @@ class SessionReader:
             return
         if self._characters_inflated > MOST_INFLATED * self.path.stat().st_size:
             raise NotASessionError(
-                f"{self.path} is damaged: text: its {len(self._inflated):,} texts that "
-                "were read inflate to "
-                f"{self._characters_inflated:,} characters"
+                f"{self.path} is damaged: text: its {len(self._inflated):,} texts that were read "
+                f"inflate to {self._characters_inflated:,} characters"
             )
 
     def texts_of(self, artifacts: Iterable[model.Artifact]) -> Iterator[tuple[model.Artifact, str]]:

@@ -44,9 +44,9 @@ IN_MEMORY = Path(":memory:")
 """What SQLite takes for no file at all: a session that is thrown away."""
 
 DESCRIPTORS_CLOSED = (
-    "the program closed descriptors that are not its own (os.closerange, as daemons do), "
-    "and among them those of the session. "
-    "What was captured before is kept; leave those from 3 on open to have it all."
+    "the program closed descriptors that are not its own (os.closerange, as daemons do), and among "
+    "them those of the session. What was captured before is kept; leave those from 3 on open to "
+    "have it all."
 )
 
 _OF_AN_ATTEMPT = (

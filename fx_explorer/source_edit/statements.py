@@ -59,8 +59,8 @@ def statements_on(code: Code, path: str, first: int, last: int) -> Sequence[cst.
         if not _holds(first, last, code, node):
             begin, end = code.first_line(node), code.lines(node)[1]
             raise UsageError(
-                f"{where} cut the statement on lines {begin} to {end}. "
-                "Choose all its lines, or whole statements inside it."
+                f"{where} cut the statement on lines {begin} to {end}. Choose all its lines, or "
+                "whole statements inside it."
             )
     return touched
 

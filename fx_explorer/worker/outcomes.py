@@ -182,9 +182,8 @@ class Outcomes:
         if replaced:
             return f"fx-explorer {what}{replaced}; what was recorded until then is kept."
         return (
-            f"fx-explorer itself {what}"
-            "This is a fault of fx-explorer, not of the program; please report it with "
-            "the traceback above."
+            f"fx-explorer itself {what}This is a fault of fx-explorer, not of the program; please "
+            "report it with the traceback above."
         )
 
     def _report(self, where: str, error: BaseException) -> str:

@@ -64,10 +64,9 @@ class VirtualGpu:
             first, *others = self._emulation.placeholders
             also = f", and so do {len(others)} others" if others else ""
             self._progress.note(
-                f"{Path(first.file).name}:{first.line} reads a number off a tensor "
-                f"without content{also}: "
-                f"{first.value} is a placeholder, and so is what the program prints or "
-                "decides by it"
+                f"{Path(first.file).name}:{first.line} reads a number off a tensor without "
+                f"content{also}: {first.value} is a placeholder, and so is what the program prints "
+                "or decides by it"
             )
         if self._emulation and self._emulation.unsaved:
             (file, line), *_ = self._emulation.unsaved

@@ -30,9 +30,8 @@ SIGN = "written by fx-explorer"
 """What every such file says near its beginning."""
 
 STRANGERS = (
-    "The session was not captured by you on this machine. Only torch's functions, "
-    "Python's operators and plain values were "
-    "taken over from it; read this all the same before you run it."
+    "The session was not captured by you on this machine. Only torch's functions, Python's "
+    "operators and plain values were taken over from it; read this all the same before you run it."
 )
 
 

@@ -261,10 +261,9 @@ def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Se
     """
     if len(module.graph.nodes) > MOST_PARTITIONED:
         return None, (
-            f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose "
-            "time grows faster than their square, "
-            f"is asked for graphs up to {MOST_PARTITIONED:,}, so it is not known which "
-            "segments there would be."
+            f"The graph has {len(module.graph.nodes):,} nodes. torch's partitioner, whose time "
+            f"grows faster than their square, is asked for graphs up to {MOST_PARTITIONED:,}, so "
+            "it is not known which segments there would be."
         )
     support.limit_time()
     try:

@@ -115,9 +115,9 @@ def _set(setting: Setting, value: object) -> Restore:
 def _check_taken(setting: Setting, value: object) -> None:
     if value_of(setting.group, setting.name) != declared(setting.type, value):
         raise UsageError(
-            f"{setting.full_name} cannot be changed: an environment variable, or another "
-            "option, decides it in this process; "
-            "see where torch's config module declares it, unset that and capture again"
+            f"{setting.full_name} cannot be changed: an environment variable, or another option, "
+            "decides it in this process; see where torch's config module declares it, unset that "
+            "and capture again"
         )
 
 
@@ -148,9 +148,9 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
 SETTING = "compile.dynamic"
 
 THROUGH = (
-    "Dynamo is through with these graphs, so their sizes stay as they are. To have other "
-    "ones dynamic, capture again with "
-    "--dynamic or --no-dynamic; with --step, this option can be changed while Dynamo has a graph."
+    "Dynamo is through with these graphs, so their sizes stay as they are. To have other ones "
+    "dynamic, capture again with --dynamic or --no-dynamic; with --step, this option can be "
+    "changed while Dynamo has a graph."
 )
 
 _OPTIONS = ("assume_static_by_default", "automatic_dynamic_shapes")

@@ -60,9 +60,8 @@ Notify = Callable[[Notice], None]
 
 
 AUTOGRAD_WHILE_INSPECTING = (
-    "while inspecting, segments run eagerly, so what it compiles is the backward of "
-    "eager autograd; capture with --build for "
-    "the backward of the compiled segments"
+    "while inspecting, segments run eagerly, so what it compiles is the backward of eager "
+    "autograd; capture with --build for the backward of the compiled segments"
 )
 
 

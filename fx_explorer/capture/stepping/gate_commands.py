@@ -100,9 +100,9 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
     """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(
-            "This backward is compiled while the program runs it, and its forward has "
-            "run: it cannot be left. Continue, or abort; "
-            "when the program has ended, every stage can be taken up again."
+            "This backward is compiled while the program runs it, and its forward has run: it "
+            "cannot be left. Continue, or abort; when the program has ended, every stage can be "
+            "taken up again."
         )
 
 
@@ -203,9 +203,9 @@ def _apply(
     """
     if gate == "backend":
         raise UsageError(
-            "Here is what the backend has published, and only the backend knows what it "
-            "makes of it: a pass is applied to the "
-            "graph that it is given. Go again from an earlier stage to apply one."
+            "Here is what the backend has published, and only the backend knows what it makes of "
+            "it: a pass is applied to the graph that it is given. Go again from an earlier stage "
+            "to apply one."
         )
     if module is None:
         raise UsageError(

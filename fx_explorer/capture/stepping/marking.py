@@ -163,9 +163,8 @@ def _check_configs(mark: Mark) -> None:
     unknown = sorted(key for key in mark.configs if not _has_config(config, key))
     if unknown:
         raise UsageError(
-            f"region {mark.name!r}: torch {torch.__version__} has no "
-            f"torch._inductor.config entry {_listed(unknown)}. "
-            "Choose one from the list of settings, under inductor."
+            f"region {mark.name!r}: torch {torch.__version__} has no torch._inductor.config entry "
+            f"{_listed(unknown)}. Choose one from the list of settings, under inductor."
         )
 
 
@@ -196,9 +195,8 @@ def _check_names(gm: torch.fx.GraphModule, mark: Mark) -> None:
     idle = [name for name in mark.nodes if by_name[name].op not in CALLS]
     if idle:
         raise UsageError(
-            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or "
-            "the output of the graph. "
-            "Mark nodes that compute something."
+            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or the "
+            "output of the graph. Mark nodes that compute something."
         )
 
 
@@ -240,9 +238,9 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
             ]
             if needing:
                 return (
-                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece "
-                    "and is needed by that of "
-                    f"{needing[0].name}: in one piece they would wait for each other"
+                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece and is "
+                    f"needed by that of {needing[0].name}: in one piece they would wait for each "
+                    "other"
                 )
     return "nothing leads from one to the other"
 

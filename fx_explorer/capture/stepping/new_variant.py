@@ -45,9 +45,9 @@ def check_new_variant(
     )
     if gate == "backend":
         raise UsageError(
-            "Nothing can be compiled again from a stage of the backend: only the backend "
-            "knows what it makes of it. Go again "
-            "from dynamo, or from the partition where AOTAutograd has one."
+            "Nothing can be compiled again from a stage of the backend: only the backend knows "
+            "what it makes of it. Go again from dynamo, or from the partition where AOTAutograd "
+            "has one."
         )
     check_region(origin, command)
     _check_reached(origin, gate, command.direction)
@@ -122,9 +122,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     """Raise UsageError when ``origin`` has not come to the gate. A variant that waits there has."""
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
-            f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction "
-            "is forward, backward or inference, "
-            "and they part with the partition."
+            f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is "
+            "forward, backward or inference, and they part with the partition."
         )
     gates = {name for name, of in origin.reached if not direction or of in ("", direction)}
     if gate == "dynamo" or gate in gates:
@@ -132,9 +131,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
     known = [GATE_WORDS[name] for name in GATES if name in gates]
     of = f"The {direction} graph of " if direction else ""
     raise UsageError(
-        f"{of}[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an "
-        "earlier stage "
-        f"({', '.join(known) or GATE_WORDS['dynamo']})."
+        f"{of}[{origin.row.name}] has not come to {GATE_WORDS[gate]}: go again from an earlier "
+        f"stage ({', '.join(known) or GATE_WORDS['dynamo']})."
     )
 
 

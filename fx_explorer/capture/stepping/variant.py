@@ -365,9 +365,8 @@ def check_region(origin: Variant, command: Command) -> None:
     where = f" in the {command.direction}" if command.direction else ""
     if not names:
         raise UsageError(
-            f"regional_inductor has compiled no named region of [{name}]{where}: go again "
-            "from Dynamo with the backend "
-            "regional_inductor first, with a region marked."
+            f"regional_inductor has compiled no named region of [{name}]{where}: go again from "
+            "Dynamo with the backend regional_inductor first, with a region marked."
         )
     if command.region not in names:
         raise UsageError(

@@ -241,12 +241,10 @@ def missing_value(error: BaseException) -> str:
     ]
     place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
     return (
-        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape "
-        "and no content, so what depends on "
-        "it cannot continue, and what was compiled until then is kept. Leave that line "
-        "out for this run, or keep the program "
-        "on the CPU, where its values are real and its graphs are moved to the virtual "
-        "GPU. It happened"
+        f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape and no "
+        "content, so what depends on it cannot continue, and what was compiled until then is kept. "
+        "Leave that line out for this run, or keep the program on the CPU, where its values are "
+        "real and its graphs are moved to the virtual GPU. It happened"
     )
 
 

@@ -30,10 +30,9 @@ def need_triton() -> None:
     """Raise WorkerError where there is no Triton."""
     if not is_installed("triton"):
         raise WorkerError(
-            f"the virtual GPU needs triton, which {sys.executable} does not have. Install "
-            f"it there ({sys.executable} -m pip "
-            "install triton; there are wheels for Linux only), or choose another "
-            "interpreter with --python."
+            f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there "
+            f"({sys.executable} -m pip install triton; there are wheels for Linux only), or choose "
+            "another interpreter with --python."
         )
 
 

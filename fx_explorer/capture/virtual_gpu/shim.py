@@ -78,9 +78,8 @@ def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
     except OSError as error:
         library.unlink(missing_ok=True)
         raise WorkerError(
-            f"{shlex.join(cxx)} built a C++ part of the virtual GPU that cannot be "
-            f"loaded: {error}. "
-            "Set CXX to the compiler of this machine, such as g++."
+            f"{shlex.join(cxx)} built a C++ part of the virtual GPU that cannot be loaded: "
+            f"{error}. Set CXX to the compiler of this machine, such as g++."
         ) from error
 
 
@@ -201,9 +200,8 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise WorkerError(
-            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part "
-            "of the virtual GPU, "
-            "which is 25 lines. Set CXX to another compiler."
+            f"{shlex.join(cxx)} took more than {BUILD_TIMEOUT_S} s to build the C++ part of the "
+            "virtual GPU, which is 25 lines. Set CXX to another compiler."
         ) from error
     except OSError as error:
         raise WorkerError(
@@ -212,10 +210,9 @@ def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
         ) from error
     if ended.returncode or not output.exists():
         raise WorkerError(
-            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against "
-            f"{torch} (exit status {ended.returncode}). "
-            "Set CXX to a compiler that knows C++20, such as g++ 11. It "
-            f"said{_errors(ended.stderr)}"
+            f"{shlex.join(cxx)} cannot build the C++ part of the virtual GPU against {torch} (exit "
+            f"status {ended.returncode}). Set CXX to a compiler that knows C++20, such as g++ 11. "
+            f"It said{_errors(ended.stderr)}"
         )
 
 

@@ -22,11 +22,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.regions import latest_reports
 
 FLOPS_COUNTED = (
-    "FLOPs are those that torch's own formulas count: matrix multiplications, "
-    "convolutions and attention. Bytes are the "
-    "elements that each operator reads and writes when it runs alone; a view moves none. "
-    "With ~ in front a size varies, and is "
-    "that of the call that was captured."
+    "FLOPs are those that torch's own formulas count: matrix multiplications, convolutions and "
+    "attention. Bytes are the elements that each operator reads and writes when it runs alone; a "
+    "view moves none. With ~ in front a size varies, and is that of the call that was captured."
 )
 
 NO_BACKEND = (
@@ -101,8 +99,8 @@ def _how_much(summary: Summary) -> str:
     calls = f"{counted(whole.count, 'operator')} in {counted(summary.graphs, 'graph')}"
     if not summary.is_said:
         return (
-            f"{summary.backend} does not say what it supports: {calls}, "
-            f"{operations(whole.flops)}, {size(whole.size_bytes)}."
+            f"{summary.backend} does not say what it supports: {calls}, {operations(whole.flops)}, "
+            f"{size(whole.size_bytes)}."
         )
     if summary.unknown.count:
         not_known = f" Of {counted(summary.unknown.count, 'operator')} it is not known."
@@ -220,11 +218,9 @@ def _out_of_turn(turn: OutOfTurn) -> str:
     )
     reader = f"{operation(turn.reader)} ({turn.reader.name})"
     return (
-        f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) "
-        f"writes into memory that {reader} reads "
-        f"{when} it, and since segment {turn.segment} has one of them, the write may run "
-        f"{moved} than that. torch's partitioner "
-        "follows values only."
+        f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) writes "
+        f"into memory that {reader} reads {when} it, and since segment {turn.segment} has one of "
+        f"them, the write may run {moved} than that. torch's partitioner follows values only."
     )
 
 
@@ -241,8 +237,8 @@ def _split(name: str, reason: str, support: str, splits: Sequence[Split]) -> str
     )
     if splits[1:]:
         more = (
-            f"; {len(splits) - 1} more such "
-            f"{'call stands' if len(splits) == 2 else 'calls stand'} between segments"
+            f"; {len(splits) - 1} more such {'call stands' if len(splits) == 2 else 'calls stand'} "
+            "between segments"
         )
     else:
         more = ""

@@ -81,8 +81,8 @@ def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[Ta
             owner,
         )
         text = (
-            f"{shown.document.title}: {shown.size}, published by "
-            f"{shown.backend or 'a backend'} {owner}"
+            f"{shown.document.title}: {shown.size}, published by {shown.backend or 'a backend'} "
+            f"{owner}"
         )
         yield TableRow(cells, Place(shown.document), lambda text=text: Detail(text))  # type: ignore[misc]
     names = {row.id: f"[{row.name}]" for row in reader.rows(model.Compilation)}
@@ -245,9 +245,8 @@ def _part_text(graph: GraphSupport, one: ShownPart) -> str:
         if number in (*split.needs, *split.needed_by) or split.node.id in one.part.nodes
     ]
     lines += [
-        f"{operation(split.node)} ({split.node.name}) stands between "
-        f"{named_segments(split.needs)} and "
-        f"{named_segments(split.needed_by)}{f': {split.reason}' if split.reason else ''}"
+        f"{operation(split.node)} ({split.node.name}) stands between {named_segments(split.needs)} "
+        f"and {named_segments(split.needed_by)}{f': {split.reason}' if split.reason else ''}"
         for split in splits[:MOST_VALUES]
     ]
     return "\n".join([*lines, "", *split_words(graph)])

@@ -184,9 +184,8 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
     if faster:
         best = faster[0]
         yield (
-            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as "
-            "fast as uncompiled, "
-            f"{_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
+            f"Compiling pays: with {best.cell.contender}, {what} is {_times(best)} as fast as "
+            f"uncompiled, {_took(best)} and not {_took(uncompiled)}. {_paid(best)}"
         ).strip()
         alike = [cell.cell.contender for cell in faster[1:] if _overlap(cell, best)]
         if alike:
@@ -198,8 +197,8 @@ def _at_one_size(cells: Sequence[CellFigures]) -> Iterator[str]:
         )
     elif right:
         yield (
-            f"It was not shown that compiling pays: uncompiled, {what} takes "
-            f"{_took(uncompiled)}; nothing is clearly faster."
+            f"It was not shown that compiling pays: uncompiled, {what} takes {_took(uncompiled)}; "
+            "nothing is clearly faster."
         )
     for cell in right:
         if cell not in faster[:1]:
@@ -313,15 +312,14 @@ def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
         if first and kind == "within_error" and not first.cell.reference_error:
             yield (
                 f"The results of {name} are as large as eager's and have their "
-                f"direction{_at(first)}, "
-                f"and how exact either is, is not known: {difference(first)}."
+                f"direction{_at(first)}, and how exact either is, is not known: "
+                f"{difference(first)}."
             )
         elif first and kind == "within_error":
             more = ", and more exact than eager" if _is_more_exact(first) else ""
             yield (
                 f"The results of {name} are equal{_at(first)} within what eager itself is "
-                "uncertain of"
-                f"{more}: {difference(first)}."
+                f"uncertain of{more}: {difference(first)}."
             )
         elif first:
             yield f"The results of {name} are {first.cell.agreement_words}."
@@ -395,9 +393,8 @@ def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     most = max(slow, key=lambda cell: _around_s(cell), default=None)
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (
-            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, "
-            "wrappers and launches for "
-            f"{run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
+            f"{name}{_at(most)}: a call costs {run_time(_around_s(most))} of guards, wrappers and "
+            f"launches for {run_time(most.cell.work_s)} of work; fx-explorer ledger says where."
         )
 
 
@@ -432,19 +429,18 @@ def _disturbed_rounds(figures: BenchFigures) -> Iterator[str]:
     if left_out:
         rounds = left_out + sum(cell.rounds for cell in figures.cells)
         yield (
-            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer "
-            "in them to share an operation between "
-            "threads, as when a virtual machine's host moves them or other programs run."
+            f"{left_out:,} of {rounds:,} rounds do not count: the processors took longer in them "
+            "to share an operation between threads, as when a virtual machine's host moves them or "
+            "other programs run."
         )
     disturbed = [f"{cell.cell.contender}{_at(cell)}" for cell in figures.cells if cell.disturbed]
     if disturbed:
         least = min(cell.undisturbed_part for cell in figures.cells)
         yield (
-            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors "
-            "took longer than they can to share "
-            "an operation between threads. Without that a call may take as little as "
-            f"{least:.0%} of the time, "
-            "and the intervals reach as far; measure again, for longer (--budget)."
+            f"Nearly all rounds of {listed(disturbed, 4)} were disturbed: the processors took "
+            "longer than they can to share an operation between threads. Without that a call may "
+            f"take as little as {least:.0%} of the time, and the intervals reach as far; measure "
+            "again, for longer (--budget)."
         )
 
 

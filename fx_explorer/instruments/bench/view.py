@@ -83,8 +83,8 @@ def _about(cell_figures: CellFigures) -> list[str]:
         return [f"{cell.contender}: {cell.message or 'not measured yet'}."]
     parts = [
         (
-            f"{cell.contender} with {cell.inputs}: called "
-            f"{counted(cell.warm_up_calls, 'time')} in {seconds(cell.warm_up_s)} first."
+            f"{cell.contender} with {cell.inputs}: called {counted(cell.warm_up_calls, 'time')} in "
+            f"{seconds(cell.warm_up_s)} first."
         )
     ]
     if cell_figures.interval:

@@ -238,8 +238,7 @@ def _saved(reader: SessionReader) -> list[str]:
     names = user_names(reader, values)
     return [
         f"{names.get(value.saved.id) or value.producer or value.saved.name}  "
-        f"{tensor(value.saved.dtype, value.saved.shape)}  "
-        f"{size(kept_bytes(value.saved) or 0)}"
+        f"{tensor(value.saved.dtype, value.saved.shape)}  {size(kept_bytes(value.saved) or 0)}"
         for value in values
     ]
 

@@ -32,9 +32,9 @@ from fx_explorer.session import SessionReader
 from fx_explorer.trials import HERE, TrialWorker, recapture, say_nothing, straight_through
 
 A_SCRIPT = (
-    "Dynamic shapes are tried on a function or module with inputs. This is a script, "
-    "which compiles and calls by itself: "
-    "give FILE.py:OBJECT, and its inputs with --inputs 'torch.randn(2, 8)'."
+    "Dynamic shapes are tried on a function or module with inputs. This is a script, which "
+    "compiles and calls by itself: give FILE.py:OBJECT, and its inputs with --inputs "
+    "'torch.randn(2, 8)'."
 )
 
 Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]

@@ -132,28 +132,25 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"symbolically traced variables cannot be used as inputs to control flow",
-        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so "
-        "it cannot know which way an if, "
-        "a while, "
-        "an assert or bool() goes here. Dynamo knows the values of what is no tensor, "
-        "and breaks the graph at what is one.",
+        "symbolic_trace runs the code once with stand-ins (Proxy) that have no value, so it cannot "
+        "know which way an if, a while, an assert or bool() goes here. Dynamo knows the values of "
+        "what is no tensor, and breaks the graph at what is one.",
         "concrete_args={…} fixes an argument that decides; for a tensor torch.where or torch.cond",
     ),
     (
         ("symbolic_trace",),
         r"Proxy object cannot be iterated",
-        "symbolic_trace has a stand-in here that does not know how many parts it has, so "
-        "it cannot be iterated, unpacked "
-        "or passed "
-        "on as *args or **kwargs. Dynamo knows the length from the example.",
+        "symbolic_trace has a stand-in here that does not know how many parts it has, so it cannot "
+        "be iterated, unpacked or passed on as *args or **kwargs. Dynamo knows the length from the "
+        "example.",
         "index it (x[0], x[1]), or take the parts as arguments of their own",
     ),
     (
         ("symbolic_trace",),
         r"'len' is not supported in symbolic tracing",
         (
-            "len() asks how many parts something has, and must return a number: "
-            "symbolic_trace has only a stand-in without one."
+            "len() asks how many parts something has, and must return a number: symbolic_trace has "
+            "only a stand-in without one."
         ),
         "torch.fx.wrap('len') records the call as a node",
     ),
@@ -162,8 +159,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         r"'Proxy' object cannot be interpreted as an integer|must be .*int.*not .*Proxy|Proxy\).*(int|ints)|'Proxy' "
         r"object is not",
         "Python needs a real number here (a loop's range, a size, an index), and while "
-        "symbolic_trace runs the code, sizes are "
-        "stand-ins without a value. Dynamo takes the number of the example and guards it.",
+        "symbolic_trace runs the code, sizes are stand-ins without a value. Dynamo takes the "
+        "number of the example and guards it.",
         "a number that does not come from a tensor; or concrete_args={…}",
     ),
     (
@@ -178,9 +175,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("symbolic_trace",),
         r"module is not installed as a submodule",
-        "A module is called that is not an attribute of the model (it is in a list or a "
-        "closure), so symbolic_trace has "
-        "no name for it.",
+        "A module is called that is not an attribute of the model (it is in a list or a closure), "
+        "so symbolic_trace has no name for it.",
         "nn.ModuleList or nn.ModuleDict in place of a list or a dict",
     ),
     (
@@ -204,20 +200,17 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("make_fx",),
         r"get value out of a tracing tensor|_local_scalar_dense",
-        "make_fx runs the code once and records the operators; a Python number of a "
-        "tensor's content (.item(), int(), "
-        "bool(), an "
-        "if on a tensor) would become a constant that is wrong for the next input, so it "
-        "refuses. Dynamo has a graph break here.",
+        "make_fx runs the code once and records the operators; a Python number of a tensor's "
+        "content (.item(), int(), bool(), an if on a tensor) would become a constant that is wrong "
+        "for the next input, so it refuses. Dynamo has a graph break here.",
         _DATA_DEPENDENT,
     ),
     (
         ("export",),
         r"GuardOnDataDependentSymNode|data-dependent|Could not (guard|extract)",
-        "torch.export makes one graph for all inputs, and which way this goes depends on "
-        "the content of a tensor, which "
-        "it does not "
-        "have. Dynamo breaks the graph here and continues behind it; torch.export may not.",
+        "torch.export makes one graph for all inputs, and which way this goes depends on the "
+        "content of a tensor, which it does not have. Dynamo breaks the graph here and continues "
+        "behind it; torch.export may not.",
         "torch.cond, torch.where, or torch._check for what is always so",
     ),
     (
@@ -229,9 +222,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("export",),
         r"not a known type|pytree|Unsupported (input|output) type|Expected .*output",
-        "The model takes or returns an object that is no tensor, number, list, tuple or "
-        "dict, and torch.export must take "
-        "it apart.",
+        "The model takes or returns an object that is no tensor, number, list, tuple or dict, and "
+        "torch.export must take it apart.",
         (
             "return tensors, or register the class with torch.export.register_dataclass or "
             "register_pytree_node"
@@ -252,10 +244,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (
         ("make_fx", "symbolic_trace"),
         r"argument of type: <class",
-        "What is returned holds an object that no graph can hold: graphs return tensors, "
-        "numbers, strings, and lists, "
-        "tuples and "
-        "dicts of them.",
+        "What is returned holds an object that no graph can hold: graphs return tensors, numbers, "
+        "strings, and lists, tuples and dicts of them.",
         "return the tensors of it",
     ),
     (

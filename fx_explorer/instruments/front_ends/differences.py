@@ -72,9 +72,8 @@ def _size(both: FrontEndDifference) -> Iterator[str]:
     calls, theirs = len(both.dynamo.calls), len(both.other.calls)
     graphs = counted(len(both.dynamo.graphs), "graph")
     yield (
-        f"One graph of {counted(len(both.other.nodes), 'node')}, "
-        f"{counted(theirs, 'call')} among them; "
-        f"Dynamo has {counted(calls, 'call')} in {graphs}."
+        f"One graph of {counted(len(both.other.nodes), 'node')}, {counted(theirs, 'call')} among "
+        f"them; Dynamo has {counted(calls, 'call')} in {graphs}."
     )
 
 
@@ -106,9 +105,8 @@ def _modules(both: FrontEndDifference) -> Iterator[str]:
             [f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN
         )
         yield (
-            f"{counted(len(modules), 'module')} of torch stay one node each "
-            f"(call_module): {named}. What they do inside is not "
-            "seen; Dynamo goes into them."
+            f"{counted(len(modules), 'module')} of torch stay one node each (call_module): "
+            f"{named}. What they do inside is not seen; Dynamo goes into them."
         )
 
 
@@ -132,17 +130,14 @@ def _parameters(both: FrontEndDifference) -> Iterator[str]:
     others = {node.target for node in read} - parameters - constants
     if parameters | others:
         yield (
-            f"{counted(len(parameters | others), 'parameter')} or other tensors are "
-            "attributes that the graph reads "
-            "(get_attr), not inputs."
+            f"{counted(len(parameters | others), 'parameter')} or other tensors are attributes "
+            "that the graph reads (get_attr), not inputs."
         )
     if constants:
         yield (
             f"{counted(len(constants), 'tensor')} became a constant of the graph "
-            f"({listed(sorted(constants), SHOWN)}): "
-            "buffers and "
-            "what the code made of plain values. Later changes of them in the program do "
-            "not reach it."
+            f"({listed(sorted(constants), SHOWN)}): buffers and what the code made of plain "
+            "values. Later changes of them in the program do not reach it."
         )
 
 
@@ -170,9 +165,8 @@ def _views(both: FrontEndDifference) -> Iterator[str]:
     views = sum(node.is_view for node in both.other.calls)
     if views:
         yield (
-            "Calls that compute nothing (views, getitems, sizes, memory without values): "
-            f"{views} of its own, "
-            f"{_views_of(both.dynamo)} of Dynamo's."
+            f"Calls that compute nothing (views, getitems, sizes, memory without values): {views} "
+            f"of its own, {_views_of(both.dynamo)} of Dynamo's."
         )
 
 
@@ -352,10 +346,8 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
             "stays" if len(operators) == 1 else "stay",
         )
         yield (
-            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the "
-            "model is switched to later; "
-            "Dynamo compiles "
-            "again for the other."
+            f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is "
+            "switched to later; Dynamo compiles again for the other."
         )
 
 

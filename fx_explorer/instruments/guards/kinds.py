@@ -96,9 +96,8 @@ _OF_TORCH = ("G['torch']", "G['__import_torch", "G['__builtins", "G['_global_")
 NAMES_SHOWN = 5
 
 NO_GUARDS_OF_PRECOMPILE = (
-    "torch.compiler.precompile traces with make_fx, so there are no guards. What torch "
-    "itself tells of a capture "
-    "(PrecompileSummary) it gives to the program only."
+    "torch.compiler.precompile traces with make_fx, so there are no guards. What torch itself "
+    "tells of a capture (PrecompileSummary) it gives to the program only."
 )
 
 OF_TORCH_ALONE = "All of them look at functions and modules of torch's own."

@@ -19,15 +19,14 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
 
 WHERE_TRITON_IS = (
-    "import importlib.util as u; s = u.find_spec('triton'); "
-    "print(s.submodule_search_locations[0] if s else '')"
+    "import importlib.util as u; s = u.find_spec('triton'); print(s.submodule_search_locations[0] "
+    "if s else '')"
 )
 """Without importing it."""
 
 NO_TOOL = (
-    "SASS needs nvdisasm, which Triton carries: {python} has no triton. Install it "
-    "there, choose another interpreter with "
-    "--python, or name the tool in TRITON_NVDISASM_PATH."
+    "SASS needs nvdisasm, which Triton carries: {python} has no triton. Install it there, choose "
+    "another interpreter with --python, or name the tool in TRITON_NVDISASM_PATH."
 )
 
 

@@ -149,9 +149,8 @@ METRIC = "autotune_choices_stats"
 """
 
 NOT_IN_LOG = (
-    "A log does not list what else there was to choose from, nor what each choice "
-    "became: a capture of the program with "
-    "--build does."
+    "A log does not list what else there was to choose from, nor what each choice became: a "
+    "capture of the program with --build does."
 )
 
 CONFIGURATIONS = "Configurations of kernels"

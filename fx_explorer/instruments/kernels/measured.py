@@ -195,8 +195,8 @@ def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
     """
     time, kernel = speed.time, speed.kernel
     lines = [
-        f"{kernel.name} on {time.device}: {microseconds(time.median_s)} "
-        f"(median of {time.runs:,} runs, the middle half within {microseconds(time.iqr_s)})",
+        f"{kernel.name} on {time.device}: {microseconds(time.median_s)} (median of {time.runs:,} "
+        f"runs, the middle half within {microseconds(time.iqr_s)})",
         (
             f"memory: {speed.bytes_per_s / 1e9:,.0f} "
             f"GB/s{_of_ceiling(speed, 'memory', speed.bytes_per_s)}"

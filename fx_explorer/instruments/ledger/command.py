@@ -48,9 +48,9 @@ examples:
 """
 
 A_SCRIPT = (
-    "It was run as a script, which cannot be called again and again. Name what it "
-    "compiles, FILE:OBJECT, and give its inputs: "
-    "--inputs 'torch.randn(2, 8)', or example_inputs at the top level of the file."
+    "It was run as a script, which cannot be called again and again. Name what it compiles, "
+    "FILE:OBJECT, and give its inputs: --inputs 'torch.randn(2, 8)', or example_inputs at the top "
+    "level of the file."
 )
 
 NONE = "{shown} has no ledger; make one with: fx-explorer ledger TARGET -o {shown}"

@@ -221,9 +221,8 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
 def _notes(figures: LedgerFigures) -> Iterator[str]:
     call = figures.call
     yield (
-        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch "
-        f"{call.torch}, with {call.inputs}: "
-        f"means of the middle half of {counted(call.calls, 'call')} that took turns with "
-        "calls without a clock. "
-        f"The clock took {run_time(call.clock_s)} of a call, which is taken off."
+        f"Measured on {call.device}, {counted(call.threads, 'thread')}, torch {call.torch}, with "
+        f"{call.inputs}: means of the middle half of {counted(call.calls, 'call')} that took turns "
+        f"with calls without a clock. The clock took {run_time(call.clock_s)} of a call, which is "
+        "taken off."
     )

@@ -23,9 +23,8 @@ from fx_explorer.model import LedgerCall, LedgerKind
 from fx_explorer.session.file_names import in_file
 
 NOTHING_RUNS = (
-    "No compiled graph runs in a call: torch has left the program to Python, or has "
-    "given it up after too many recompiles. "
-    "fx-explorer TARGET says why, in view 4."
+    "No compiled graph runs in a call: torch has left the program to Python, or has given it up "
+    "after too many recompiles. fx-explorer TARGET says why, in view 4."
 )
 
 MOST_LINES = 3
@@ -142,9 +141,8 @@ def _unguarded(call: LedgerCall) -> str:
     else:
         text = "saves nothing that can be told"
     return (
-        "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was "
-        f"measured and {text}; it is unsafe: "
-        "what no longer fits is run all the same."
+        "Skipping guards (torch.compiler.set_stance(skip_guard_eval_unsafe=True)) was measured and "
+        f"{text}; it is unsafe: what no longer fits is run all the same."
     )
 
 

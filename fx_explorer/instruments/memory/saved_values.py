@@ -182,12 +182,10 @@ def saved_in_words(reader: SessionReader) -> str:
         [_named(value, called.get(value.saved.id, value.saved.name)) for value in biggest], BIGGEST
     )
     return (
-        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, "
-        "for the backward: "
-        f"{size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} "
-        "computed for that"
-        f"{f' (the biggest: {names})' if names else ''}; the rest are parameters, buffers "
-        "and inputs, which are there anyway."
+        f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the "
+        f"backward: {size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} "
+        f"computed for that{f' (the biggest: {names})' if names else ''}; the rest are parameters, "
+        "buffers and inputs, which are there anyway."
     )
 
 

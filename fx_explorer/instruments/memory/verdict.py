@@ -115,9 +115,8 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
         else:
             which = f"backends {listed(backends, len(backends))} write"
         none = (
-            "The peak of a step cannot be predicted: it is read from the code that "
-            f"Inductor writes, and {which} none. "
-            "--measure measures it."
+            "The peak of a step cannot be predicted: it is read from the code that Inductor "
+            f"writes, and {which} none. --measure measures it."
         )
         return [none, *(known or filter(None, [memory.nothing_saved]))]
     why = list(_unread(memory)) or ["Nothing was compiled, so there is no output code to read."]
@@ -144,8 +143,8 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
     else:
         yield (
             "An optimizer's state comes on top from its first step on: "
-            f"{size(2 * one_tensor_each)} for Adam, "
-            f"{size(one_tensor_each)} for SGD with momentum, none for SGD (--optimizer counts it)."
+            f"{size(2 * one_tensor_each)} for Adam, {size(one_tensor_each)} for SGD with momentum, "
+            "none for SGD (--optimizer counts it)."
         )
 
 
@@ -229,9 +228,8 @@ def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
         )
     if memory.step.between_bytes:
         yield (
-            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more "
-            "for their "
-            "backward."
+            f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for "
+            "their backward."
         )
     if used.elsewhere:
         told = (
@@ -283,20 +281,17 @@ def _across_breaks(memory: SessionMemory) -> str:
     """Say what is assumed of the graphs on both sides of a break."""
     if not memory.is_watched:
         return (
-            "Each graph is taken to run once in a step, and what crosses a graph break "
-            "to be dropped "
-            "when no graph needs it any more: where your code keeps it, or runs a graph "
-            "several times, "
-            "the peak is higher. --measure measures it."
+            "Each graph is taken to run once in a step, and what crosses a graph break to be "
+            "dropped when no graph needs it any more: where your code keeps it, or runs a graph "
+            "several times, the peak is higher. --measure measures it."
         )
     calls = memory.step.calls
     runs = counted(memory.graphs, "graph")
     if calls > memory.graphs:
         runs = f"{runs}, which your code called {calls} times in the step that was watched"
     return (
-        f"The step has {runs}. What crosses a graph break is held for as long as your "
-        "code was seen to "
-        "hold it."
+        f"The step has {runs}. What crosses a graph break is held for as long as your code was "
+        "seen to hold it."
     )
 
 

@@ -234,8 +234,7 @@ def _notice(reader: SessionReader) -> str:
         return ""
     words = (
         f"{counted(whole.count, 'storage')}, {size(whole.size_bytes)}; of these "
-        f"{size(computed.size_bytes)} were computed, "
-        "the rest is there anyway."
+        f"{size(computed.size_bytes)} were computed, the rest is there anyway."
     )
     added = over_versions(reader, saving_compilations(reader))
     words += f" These are sums {added}." if added else ""

@@ -23,10 +23,9 @@ class OptionWords:
 ARGUMENTS: dict[str, OptionWords] = {
     "compile.fullgraph": OptionWords(
         "One graph, or an error at the first graph break.",
-        "Use it to be told of a break instead of paying for it. While it is on, Dynamo "
-        "also captures .item() and operations "
-        "with dynamic output (capture_scalar_outputs, capture_dynamic_output_shape_ops), "
-        "so some breaks go away by themselves.",
+        "Use it to be told of a break instead of paying for it. While it is on, Dynamo also "
+        "captures .item() and operations with dynamic output (capture_scalar_outputs, "
+        "capture_dynamic_output_shape_ops), so some breaks go away by themselves.",
         {
             "false": "at a graph break run that piece in Python, and continue behind it",
             "true": "a graph break raises",
@@ -34,9 +33,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.dynamic": OptionWords(
         "Whether sizes are fixed in the compiled code.",
-        "A fixed size costs one recompile for each new value; a dynamic one costs some "
-        "speed of the kernels. mark_dynamic is "
-        "the choice for one dimension of one input.",
+        "A fixed size costs one recompile for each new value; a dynamic one costs some speed of "
+        "the kernels. mark_dynamic is the choice for one dimension of one input.",
         {
             "null": "fixed at first; a size that has changed is dynamic from the recompile on",
             "true": "dynamic from the first compile on, wherever possible",
@@ -77,8 +75,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     "compile.options": OptionWords(
         "Options of Inductor for this call of torch.compile alone. Excludes mode.",
         "A dict of entries of torch._inductor.config, as for --option K=V. The entry "
-        "guard_filter_fn, which every "
-        "backend takes, is a function that says which guards are kept.",
+        "guard_filter_fn, which every backend takes, is a function that says which guards are "
+        "kept.",
         {"null": "what torch._inductor.config has"},
     ),
     "compile.disable": OptionWords(
@@ -88,8 +86,8 @@ ARGUMENTS: dict[str, OptionWords] = {
     ),
     "compile.recompile_limit": OptionWords(
         "How many versions this call of torch.compile may make of a function.",
-        "Behind the limit the function runs in Python for new inputs; with "
-        "fullgraph=True that raises.",
+        "Behind the limit the function runs in Python for new inputs; with fullgraph=True that "
+        "raises.",
         {"null": "torch._dynamo.config.recompile_limit"},
     ),
     "compile.isolate_recompiles": OptionWords(
@@ -103,11 +101,10 @@ ARGUMENTS: dict[str, OptionWords] = {
 THE_STANCE: dict[str, OptionWords] = {
     STANCE: OptionWords(
         "What compiled functions do when they are called: torch.compiler.set_stance.",
-        "Holds for the whole process, at run time, without touching what is compiled "
-        "already. --stance sets it from the start; "
-        "what is said of recompiles is then true of first compiles too, so for a target "
-        "that is no script the first call is "
-        "made without it, and for the two that end with then_compile the target is called twice.",
+        "Holds for the whole process, at run time, without touching what is compiled already. "
+        "--stance sets it from the start; what is said of recompiles is then true of first "
+        "compiles too, so for a target that is no script the first call is made without it, and "
+        "for the two that end with then_compile the target is called twice.",
         {
             '"default"': "compile what is not compiled yet",
             '"force_eager"': "ignore torch.compile: everything runs in Python",
@@ -324,8 +321,8 @@ FUSION: dict[str, OptionWords] = {
     ),
     "functorch.activation_memory_budget": OptionWords(
         "How much the forward may save for the backward, as a part of the default.",
-        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were "
-        "checkpointed; what is missing is recomputed in the backward.",
+        "1.0: as much as makes the run fastest. 0.0: nothing, as if all were checkpointed; what is "
+        "missing is recomputed in the backward.",
     ),
 }
 

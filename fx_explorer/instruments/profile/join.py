@@ -41,37 +41,33 @@ from fx_explorer.session import SessionReader, SessionWriter
 CPU = "cpu"
 
 NO_GPU = (
-    "It has no events of a GPU: times are those of operators on the CPU, and generated "
-    "C++ kernels, which torch does not "
-    "record one by one, are not in it (torch._inductor.config.cpp.enable_kernel_profile "
-    "makes torch record them)."
+    "It has no events of a GPU: times are those of operators on the CPU, and generated C++ "
+    "kernels, which torch does not record one by one, are not in it "
+    "(torch._inductor.config.cpp.enable_kernel_profile makes torch record them)."
 )
 NO_GRAPHS = (
-    "No call of a compiled graph is in it: either nothing compiled ran while it was "
-    "recorded, or it was recorded without "
-    "the CPU (ProfilerActivity.CPU), whose events say what launched each kernel."
+    "No call of a compiled graph is in it: either nothing compiled ran while it was recorded, or "
+    "it was recorded without the CPU (ProfilerActivity.CPU), whose events say what launched each "
+    "kernel."
 )
 ONLY_NAMES = (
-    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of "
-    "some releases of torch: kernels that Inductor "
-    "generated are known by their names and counted as compiled; what else compiled "
-    "graphs ran is not known."
+    "It has no marks of compiled graphs, as without the CPU (ProfilerActivity.CPU) or of some "
+    "releases of torch: kernels that Inductor generated are known by their names and counted as "
+    "compiled; what else compiled graphs ran is not known."
 )
 OTHER_PROGRAM = (
-    "None of the compiled graphs in it is one of this session: it is a profile of "
-    "another program, or of other code, and "
-    "nothing was joined."
+    "None of the compiled graphs in it is one of this session: it is a profile of another program, "
+    "or of other code, and nothing was joined."
 )
 OTHER_CODE = (
-    "Some of the generated code that it ran is not quite that of this session, as where "
-    "torch chooses by measuring: kernels "
-    "were matched by their names and order (≈), and what has no counterpart is joined to nothing."
+    "Some of the generated code that it ran is not quite that of this session, as where torch "
+    "chooses by measuring: kernels were matched by their names and order (≈), and what has no "
+    "counterpart is joined to nothing."
 )
 
 SEVERAL_PROCESSES = (
-    "It was merged of {processes} processes. {works} of the GPUs have numbers that "
-    "several of them gave to a launch, so that "
-    "nothing tells what launched them: export one trace for each process."
+    "It was merged of {processes} processes. {works} of the GPUs have numbers that several of them "
+    "gave to a launch, so that nothing tells what launched them: export one trace for each process."
 )
 
 

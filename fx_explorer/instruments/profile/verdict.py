@@ -16,8 +16,7 @@ from fx_explorer.session.file_names import in_file
 
 NO_PROFILE = (
     "No profile was read. torch.profiler writes one with export_chrome_trace(FILE), and "
-    "fx-explorer SESSION --profile FILE "
-    "shows it beside this session."
+    "fx-explorer SESSION --profile FILE shows it beside this session."
 )
 
 MOST_KINDS = 4
@@ -63,9 +62,8 @@ def _where(figures: ProfileFigures) -> Iterator[str]:
     yield f"{text}: {_part(profile.compiled_s, profile.work_s)} in compiled graphs{rest}."
     if profile.compiled_s > 0:
         yield (
-            "Of the time in compiled graphs "
-            f"{_exact(profile.joined_s, profile.compiled_s)} is joined to a kernel, "
-            f"{_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
+            f"Of the time in compiled graphs {_exact(profile.joined_s, profile.compiled_s)} is "
+            f"joined to a kernel, {_exact(figures.at_node_s, profile.compiled_s)} to an operation, "
             f"{_exact(figures.at_line_s, profile.compiled_s)} to a line of yours."
         )
 
@@ -98,9 +96,9 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
     if not profile.span_s or not figures.gaps:
         return
     yield (
-        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} "
-        f"of {run_time(profile.span_s)} "
-        f"({_part(figures.idle_s, profile.span_s)}), in {counted(profile.gaps, 'gap')}."
+        f"From its first to its last work the GPU is idle for {run_time(figures.idle_s)} of "
+        f"{run_time(profile.span_s)} ({_part(figures.idle_s, profile.span_s)}), in "
+        f"{counted(profile.gaps, 'gap')}."
     )
     gap = figures.gaps[0]
     doing = f"; meanwhile: {doing_in_words(gap)}" if gap.doing else ""

@@ -138,8 +138,8 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             "which were taken apart"
         )
         nobodys = (
-            f"; {counted(apart.nobodys, 'line')} of it "
-            f"{'is' if apart.nobodys == 1 else 'are'} of no rank"
+            f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of "
+            "no rank"
         )
         notes.append(text + nobodys * bool(apart.nobodys))
     return read_files, notes

@@ -273,9 +273,8 @@ COMPILES, COMPILES_OTHERS, WAITS, FAILS, NOTHING = "█", "▓", "·", "x", " "
 """Signs of the chart. Neighbouring compilations take turns between the first two."""
 
 LEGEND = (
-    f"{COMPILES} or {COMPILES_OTHERS} compiles   {WAITS} would wait in a collective for a "
-    "rank that still compiles it   "
-    f"{FAILS} failed"
+    f"{COMPILES} or {COMPILES_OTHERS} compiles   {WAITS} would wait in a collective for a rank "
+    f"that still compiles it   {FAILS} failed"
 )
 
 MOST_ROWS = 32

@@ -211,9 +211,8 @@ def gaps(ranks: ComparedRanks) -> list[str]:
 
 
 _APART = (
-    "The ranks did not begin to compile within ten minutes of each other, or do not say "
-    "when: they may be of several jobs, and "
-    "who waits for whom is not told."
+    "The ranks did not begin to compile within ten minutes of each other, or do not say when: they "
+    "may be of several jobs, and who waits for whom is not told."
 )
 
 

@@ -94,10 +94,9 @@ class LimitHit:
     def in_words(self) -> str:
         what = "raise an error" if self.is_error else "run uncompiled"
         return (
-            f"{plain_function(self.function)} was compiled "
-            f"{counted(self.compiled, 'time')}, which is the limit "
-            f"(torch._dynamo.config.{self.option}); from then on, calls that fit none of "
-            f"these {what}"
+            f"{plain_function(self.function)} was compiled {counted(self.compiled, 'time')}, which "
+            f"is the limit (torch._dynamo.config.{self.option}); from then on, calls that fit none "
+            f"of these {what}"
         )
 
 
@@ -286,8 +285,8 @@ def _explained(
 
 SHARED = (
     "Nothing: each of them is compiled once. They count together against "
-    "torch._dynamo.config.recompile_limit; a function of "
-    "your own around each, given to torch.compile, is counted by itself."
+    "torch._dynamo.config.recompile_limit; a function of your own around each, given to "
+    "torch.compile, is counted by itself."
 )
 
 

@@ -73,9 +73,8 @@ def _passed_by(
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",
-            "have it make tensors of one size (pad, or set one maximum length); a mark "
-            "on what you give it holds only "
-            "where that is passed on as it is",
+            "have it make tensors of one size (pad, or set one maximum length); a mark on what you "
+            "give it holds only where that is passed on as it is",
         )
     own_name = function_resumed(of.function)
     compiled = {

@@ -69,26 +69,23 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         if sizes.beyond:
             return f"{once} {sizes.beyond.where}: {_NOT_HELD}."
         return (
-            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first "
-            "call avoids it, unless the code decides by that "
-            "size."
+            f"{once} torch._dynamo.decorators.mark_unbacked({where}) before the first call avoids "
+            "it, unless the code decides by that size."
         )
     if change.kind == "range":
         return f"The code decides by that size, and each side is compiled. {BOTH_STAY}"
     if _is_parameter(change, reason):
         return (
-            f"Keep {change.name} at one size: the sizes of parameters and buffers are "
-            "compiled in, also with dynamic=True. For "
-            "a parameter torch._dynamo.config.force_parameter_static_shapes = False "
-            "makes them dynamic from the second "
-            "compilation on."
+            f"Keep {change.name} at one size: the sizes of parameters and buffers are compiled in, "
+            "also with dynamic=True. For a parameter "
+            "torch._dynamo.config.force_parameter_static_shapes = False makes them dynamic from "
+            "the second compilation on."
         )
     if sizes.is_specialized:
         return (
-            f"The code needs size {change.index} of {change.name} as a number, so each "
-            "value is compiled, also with "
-            "dynamic=True (mark_dynamic raises an error there). Pad to one size, or take "
-            "out what needs the number."
+            f"The code needs size {change.index} of {change.name} as a number, so each value is "
+            "compiled, also with dynamic=True (mark_dynamic raises an error there). Pad to one "
+            "size, or take out what needs the number."
         )
     return _marks(change, sizes)
 
@@ -123,9 +120,8 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         others = listed(f"size {index} of {name}" for name, index in sizes.alike)
         return (
             f"{once}{marks} before the first call {verb} {recompile}. torch.compile(…, "
-            f"dynamic=True) does not: {others} and size "
-            f"{change.index} of {change.name} were equal in the compiled call, and torch "
-            "then takes them for one size."
+            f"dynamic=True) does not: {others} and size {change.index} of {change.name} were equal "
+            "in the compiled call, and torch then takes them for one size."
         )
     return (
         f"{once}{marks} before the first call, or torch.compile(…, dynamic=True), "
@@ -149,9 +145,8 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (
-            f"Make {change.name} a tensor (register_buffer), or do not change it between "
-            f"calls. {config} makes it dynamic "
-            "from the second compilation on."
+            f"Make {change.name} a tensor (register_buffer), or do not change it between calls. "
+            f"{config} makes it dynamic from the second compilation on."
         )
     if sizes.became_dynamic:
         return (
@@ -165,15 +160,14 @@ def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
         )
     if is_unfinished(change.source):
         return (
-            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise "
-            "keep it a tensor there, without "
-            f".item(), float() or int(), where the code only computes with it {NOT_TRIED}."
+            f"Each one is compiled: {change.name} is compiled in. {BOTH_STAY} Otherwise keep it a "
+            "tensor there, without .item(), float() or int(), where the code only computes with it "
+            f"{NOT_TRIED}."
         )
     name = "it" if change.where == "input" else change.name
     return (
-        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a "
-        f"tensor, torch.tensor({change.name}), "
-        f"where the code only computes with it {NOT_TRIED}."
+        f"Every value of {change.name} is compiled. {BOTH_STAY} Otherwise make {name} a tensor, "
+        f"torch.tensor({change.name}), where the code only computes with it {NOT_TRIED}."
     )
 
 
@@ -235,9 +229,9 @@ def _of_keys(change: GuardChange) -> str:
             "their order."
         )
     return (
-        f"The keys of {change.name} are compiled in, in their order: use the same ones in "
-        "each call, or pass the values as a "
-        "list, whose length alone is compiled in, where the code does not need the keys."
+        f"The keys of {change.name} are compiled in, in their order: use the same ones in each "
+        "call, or pass the values as a list, whose length alone is compiled in, where the code "
+        "does not need the keys."
     )
 
 
@@ -314,9 +308,8 @@ def _of_relation(change: GuardChange) -> str:
         f"torch._dynamo.mark_dynamic({change.other})"
     )
     return (
-        f"{marks} before the first call make them two sizes, and avoid this one, unless "
-        "the code needs them equal; so does a "
-        "first call in which they differ."
+        f"{marks} before the first call make them two sizes, and avoid this one, unless the code "
+        "needs them equal; so does a first call in which they differ."
     )
 
 

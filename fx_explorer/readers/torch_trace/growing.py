@@ -96,9 +96,8 @@ class GrowingLog:
         size = os.fstat(self._file.fileno()).st_size
         if size < self._read or not self._is_as_read():
             raise SessionError(
-                f"{self._log} was cut while it was followed. What was found in it until "
-                "then is kept; follow it again to see "
-                "what is written now."
+                f"{self._log} was cut while it was followed. What was found in it until then is "
+                "kept; follow it again to see what is written now."
             )
         return size > self._read
 

@@ -44,9 +44,8 @@ class Unpacked:
         zstd = unpacker()
         if zstd is None:
             raise SessionError(
-                f"{log} is packed with zstd, which needs the package zstandard: pip "
-                "install 'fx-explorer[zstd]'. Or unpack it "
-                f"first: unzstd {log}"
+                f"{log} is packed with zstd, which needs the package zstandard: pip install "
+                f"'fx-explorer[zstd]'. Or unpack it first: unzstd {log}"
             )
         self._raw = raw
         self._begin_frame = zstd.begin_frame

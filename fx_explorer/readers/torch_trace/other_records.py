@@ -273,8 +273,7 @@ def _summary(pieces: _Pieces) -> list[str]:
     if pieces.nodes:
         lines += [
             f"vLLM split the graph into {len(pieces.nodes)} pieces, {len(kinds)} of them "
-            "different. It compiles "
-            f"{len(compiled)}, and runs the others as they are.",
+            f"different. It compiles {len(compiled)}, and runs the others as they are.",
             "",
         ]
         lines += [_equal_line(names, pieces.nodes[names[0]]) for names in kinds.values()]
@@ -301,8 +300,7 @@ def _compile_line(compile_record: _Compile) -> str:
     cache = _CACHE_WORDS.get(compile_record.cache, "the log does not say what the cache did")
     return (
         f"{compile_record.piece:<12} tokens {compile_record.tokens:<40} "
-        f"{_seconds_of(compile_record):8.2f} s  "
-        f" {cache}"
+        f"{_seconds_of(compile_record):8.2f} s   {cache}"
     )
 
 

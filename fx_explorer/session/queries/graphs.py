@@ -116,9 +116,8 @@ def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int])
     """Return the nodes of one graph that come from the same lines of the user's as these nodes."""
     return column(
         reader,
-        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON "
-        "given.id = wanted.value "
-        "JOIN node ON node.graph = ? AND node.file = given.file AND node.line = "
+        "SELECT DISTINCT node.id FROM json_each(?) AS wanted CROSS JOIN node AS given ON given.id "
+        "= wanted.value JOIN node ON node.graph = ? AND node.file = given.file AND node.line = "
         "given.line WHERE given.line",
         json_list(nodes),
         graph,
@@ -244,17 +243,14 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
     )
     copy = "link.how IN ('identity', 'name')"
     rows = reader.query(
-        f"WITH RECURSIVE up(origin, id, copy) AS (SELECT child, parent, {copy} FROM link "
-        f"WHERE ({_in(later, 'child')}) AND ({known}) "
-        f"UNION SELECT up.origin, link.parent, up.copy AND {copy} FROM up JOIN link ON "
-        "link.child = up.id "
-        f"WHERE NOT ({_in(earlier, 'up.id')}) AND ({known})) "
-        "SELECT up.origin, up.id, max(up.copy), later.name != node.name "
-        "OR later.target != node.target OR later.arguments != node.arguments "
-        "OR later.shape IS NOT node.shape OR later.dtype != node.dtype "
-        "FROM up JOIN node AS later ON later.id = up.origin AND later.op LIKE 'call_%' "
-        f"JOIN node ON node.id = up.id AND {IS_CALL} "
-        f"WHERE {_in(earlier, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
+        f"WITH RECURSIVE up(origin, id, copy) AS (SELECT child, parent, {copy} FROM link WHERE "
+        f"({_in(later, 'child')}) AND ({known}) UNION SELECT up.origin, link.parent, up.copy AND "
+        f"{copy} FROM up JOIN link ON link.child = up.id WHERE NOT ({_in(earlier, 'up.id')}) AND "
+        f"({known})) SELECT up.origin, up.id, max(up.copy), later.name != node.name OR "
+        "later.target != node.target OR later.arguments != node.arguments OR later.shape IS NOT "
+        "node.shape OR later.dtype != node.dtype FROM up JOIN node AS later ON later.id = "
+        f"up.origin AND later.op LIKE 'call_%' JOIN node ON node.id = up.id AND {IS_CALL} WHERE "
+        f"{_in(earlier, 'up.id')} GROUP BY 1, 2 ORDER BY 1, 2"
     )
     return [
         Origin(child, parent, bool(is_copy), bool(differs))

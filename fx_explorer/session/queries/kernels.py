@@ -118,12 +118,10 @@ def lines_of_calls(reader: SessionReader) -> dict[tuple[str, str, int], int]:
     """
     rows = reader.query(
         "SELECT compilation.name, kernel.direction, kernel_call.line, kernel.id FROM kernel_call "
-        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON "
-        "compilation.id = kernel.compilation "
-        "WHERE kernel_call.line UNION "
-        "SELECT compilation.name, kernel.direction, kernel.first_line, kernel.id FROM kernel "
-        "JOIN compilation ON compilation.id = kernel.compilation WHERE NOT "
-        "kernel.artifact AND kernel.first_line"
+        "JOIN kernel ON kernel.id = kernel_call.kernel JOIN compilation ON compilation.id = "
+        "kernel.compilation WHERE kernel_call.line UNION SELECT compilation.name, "
+        "kernel.direction, kernel.first_line, kernel.id FROM kernel JOIN compilation ON "
+        "compilation.id = kernel.compilation WHERE NOT kernel.artifact AND kernel.first_line"
     )
     return {(name, direction, line): kernel for name, direction, line, kernel in rows}
 
@@ -153,8 +151,8 @@ def fused_operations(
     )
     return number(
         reader,
-        "SELECT count(*) FROM node WHERE NOT is_view AND id IN "
-        f"(SELECT node FROM line_node WHERE artifact IN ({wanted}))",
+        "SELECT count(*) FROM node WHERE NOT is_view AND id IN (SELECT node FROM line_node WHERE "
+        f"artifact IN ({wanted}))",
         direction,
     )
 
@@ -167,10 +165,9 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
     )
     ids = column(
         reader,
-        f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact "
-        f"UNION SELECT kernel.id {wanted} ON kernel.output_code = line_node.artifact AND "
-        "kernel.first_line = line_node.line "
-        "WHERE NOT kernel.artifact",
+        f"SELECT kernel.id {wanted} ON kernel.artifact = line_node.artifact UNION SELECT kernel.id "
+        f"{wanted} ON kernel.output_code = line_node.artifact AND kernel.first_line = "
+        "line_node.line WHERE NOT kernel.artifact",
         *[json_list(nodes)] * 2,
     )
     return reader.by_ids(model.Kernel, ids)
@@ -182,12 +179,10 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
     """
     return column(
         reader,
-        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node "
-        "= wanted.value "
-        "JOIN kernel ON kernel.artifact = line_node.artifact "
-        "OR (kernel.output_code = line_node.artifact AND kernel.first_line = "
-        "line_node.line AND NOT kernel.artifact) "
-        "GROUP BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), MIN(kernel.id)",
+        "SELECT kernel.name FROM json_each(?) AS wanted JOIN line_node ON line_node.node = "
+        "wanted.value JOIN kernel ON kernel.artifact = line_node.artifact OR (kernel.output_code = "
+        "line_node.artifact AND kernel.first_line = line_node.line AND NOT kernel.artifact) GROUP "
+        "BY kernel.name ORDER BY MIN(kernel.direction = 'backward'), MIN(kernel.id)",
         json_list(nodes),
     )
 
@@ -210,8 +205,8 @@ def build_with_source(
     """Return the configuration that has a text as a source of its own; None when none has."""
     rows = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
-        "WHERE kernel.compilation=? AND kernel_build.source AND "
-        "json_extract(kernel_build.levels, '$.triton')=?",
+        "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, "
+        "'$.triton')=?",
         (compilation, artifact),
     )
     if not rows:
@@ -289,18 +284,14 @@ def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, li
     """
     # The + keeps SQLite from beginning with the kernels, of which there may be 100,000.
     rows = reader.query(
-        "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) "
-        "UNION SELECT reached.origin, link.child FROM reached JOIN link ON link.parent = "
-        "reached.id), "
-        "computing(origin, artifact, line) AS (SELECT DISTINCT reached.origin, "
-        "line_node.artifact, line_node.line "
-        "FROM reached CROSS JOIN line_node ON line_node.node = reached.id) "
-        "SELECT origin, kernel.id FROM computing CROSS JOIN kernel ON kernel.artifact = "
-        "computing.artifact "
-        "UNION SELECT origin, kernel.id FROM computing CROSS JOIN kernel "
-        "ON kernel.output_code = computing.artifact AND kernel.first_line = "
-        "computing.line WHERE NOT +kernel.artifact "
-        "ORDER BY 1, 2",
+        "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) UNION SELECT "
+        "reached.origin, link.child FROM reached JOIN link ON link.parent = reached.id), "
+        "computing(origin, artifact, line) AS (SELECT DISTINCT reached.origin, line_node.artifact, "
+        "line_node.line FROM reached CROSS JOIN line_node ON line_node.node = reached.id) SELECT "
+        "origin, kernel.id FROM computing CROSS JOIN kernel ON kernel.artifact = "
+        "computing.artifact UNION SELECT origin, kernel.id FROM computing CROSS JOIN kernel ON "
+        "kernel.output_code = computing.artifact AND kernel.first_line = computing.line WHERE NOT "
+        "+kernel.artifact ORDER BY 1, 2",
         (json_list(nodes),),
     )
     kernels: dict[int, list[int]] = {}
@@ -315,8 +306,8 @@ def operations_by_line(reader: SessionReader, kernels: range) -> list[tuple[int,
     """
     return reader.query(
         "SELECT kernel, node.file, node.line, count(*) FROM "
-        f"{computed_nodes(condition='kernel.id BETWEEN ? AND ?')} "
-        "JOIN node ON node.id = computed GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        f"{computed_nodes(condition='kernel.id BETWEEN ? AND ?')} JOIN node ON node.id = computed "
+        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
         (kernels.start, kernels.stop - 1) * 2,
     )
 
@@ -331,10 +322,9 @@ def bodies_in_output_code(reader: SessionReader, output_code: int) -> list[tuple
     text, from 1 and ascending; a library call has the line that makes it.
     """
     return reader.query(
-        "SELECT kernel.first_line, kernel.first_line + coalesce(artifact.line_count, 1), "
-        "kernel.id FROM kernel "
-        "LEFT JOIN artifact ON artifact.id = kernel.artifact WHERE kernel.output_code=? "
-        "AND kernel.first_line ORDER BY 1",
+        "SELECT kernel.first_line, kernel.first_line + coalesce(artifact.line_count, 1), kernel.id "
+        "FROM kernel LEFT JOIN artifact ON artifact.id = kernel.artifact WHERE "
+        "kernel.output_code=? AND kernel.first_line ORDER BY 1",
         (output_code,),
     )
 
@@ -343,7 +333,6 @@ def calls_of_output_code(reader: SessionReader, output_code: int) -> list[tuple[
     """Return (line, id of the kernel) of each call that the wrapper makes, from 1."""
     return reader.query(
         "SELECT kernel_call.line, kernel.id FROM kernel CROSS JOIN kernel_call ON "
-        "kernel_call.kernel = kernel.id "
-        "WHERE kernel.output_code=? AND kernel_call.line",
+        "kernel_call.kernel = kernel.id WHERE kernel.output_code=? AND kernel_call.line",
         (output_code,),
     )

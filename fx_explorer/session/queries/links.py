@@ -37,11 +37,11 @@ def computed_from(reader: SessionReader, first: int, count: int) -> dict[int, li
     computed: dict[int, list[int]] = {}
     for start in range(first, first + count, NODES_AT_ONCE):
         pairs = reader.query(
-            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE "
-            "parent >= ? AND parent < ? "
-            "UNION SELECT down.origin, link.child FROM down JOIN link ON link.parent = down.id) "
-            "SELECT id, group_concat(CAST(origin AS INTEGER)) FROM down WHERE origin != id "
-            "AND EXISTS (SELECT 1 FROM line_node WHERE line_node.node = down.id) GROUP BY 1",
+            "WITH RECURSIVE down(origin, id) AS (SELECT parent, child FROM link WHERE parent >= ? "
+            "AND parent < ? UNION SELECT down.origin, link.child FROM down JOIN link ON "
+            "link.parent = down.id) SELECT id, group_concat(CAST(origin AS INTEGER)) FROM down "
+            "WHERE origin != id AND EXISTS (SELECT 1 FROM line_node WHERE line_node.node = "
+            "down.id) GROUP BY 1",
             (start, min(start + NODES_AT_ONCE, first + count)),
         )
         for node, origins in pairs:
@@ -85,10 +85,9 @@ def nodes_without_source(
     return column(
         reader,
         f"WITH RECURSIVE own(id) AS (SELECT node.id {_call_nodes(graphs)} AND NOT node.file), "
-        "up(origin, id) AS (SELECT id, id FROM own "
-        "UNION SELECT up.origin, link.parent FROM up JOIN link ON link.child = up.id) "
-        "SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN node ON node.id = up.id "
-        "WHERE node.file",
+        "up(origin, id) AS (SELECT id, id FROM own UNION SELECT up.origin, link.parent FROM up "
+        "JOIN link ON link.child = up.id) SELECT id FROM own EXCEPT SELECT up.origin FROM up JOIN "
+        "node ON node.id = up.id WHERE node.file",
         direction,
     )
 
@@ -101,10 +100,9 @@ def nodes_without_kernel(
     """
     return column(
         reader,
-        f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS "
-        "(SELECT 1 FROM line_node "
-        "JOIN artifact ON artifact.id = line_node.artifact "
-        "WHERE line_node.node = node.id AND artifact.kind IN ('kernel', 'output_code'))",
+        f"SELECT node.id {_call_nodes(graphs)} AND NOT node.is_view AND NOT EXISTS (SELECT 1 FROM "
+        "line_node JOIN artifact ON artifact.id = line_node.artifact WHERE line_node.node = "
+        "node.id AND artifact.kind IN ('kernel', 'output_code'))",
         direction,
     )
 
@@ -112,8 +110,7 @@ def nodes_without_kernel(
 def _call_nodes(graphs: Collection[int] | None) -> str:
     return (
         "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND "
-        "graph.direction=? "
-        f"AND {IS_CALL} AND {among(graphs, 'graph.id')}"
+        f"graph.direction=? AND {IS_CALL} AND {among(graphs, 'graph.id')}"
     )
 
 
@@ -123,8 +120,8 @@ def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, se
     """
     lines: dict[int, set[tuple[int, int]]] = {}
     rows = reader.query(
-        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call "
-        "FROM json_each(?) AS wanted JOIN line_node ON line_node.node = wanted.value",
+        "SELECT DISTINCT line_node.artifact, line_node.line, line_node.call FROM json_each(?) AS "
+        "wanted JOIN line_node ON line_node.node = wanted.value",
         (json_list(nodes),),
     )
     for artifact, line, call in rows:
@@ -155,10 +152,9 @@ def kernel_around(reader: SessionReader, output_code: int, line: int) -> model.K
     kernel stands.
     """
     rows = reader.query(
-        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN "
-        "artifact ON artifact.id = kernel.artifact "
-        "WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 AND ? ORDER BY "
-        "kernel.first_line DESC LIMIT 1",
+        "SELECT kernel.id, kernel.first_line + artifact.line_count FROM kernel JOIN artifact ON "
+        "artifact.id = kernel.artifact WHERE kernel.output_code=? AND kernel.first_line BETWEEN 1 "
+        "AND ? ORDER BY kernel.first_line DESC LIMIT 1",
         (output_code, line),
     )
     if not rows or line >= rows[0][1]:
@@ -190,10 +186,9 @@ def call_lines(
     return column(
         reader,
         "SELECT kernel_call.line FROM json_each(?) AS wanted CROSS JOIN kernel_call ON "
-        "kernel_call.id = wanted.value "
-        "WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT value FROM json_each(?)) "
-        "UNION SELECT kernel_call.line FROM json_each(?) AS wanted "
-        "CROSS JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
+        "kernel_call.id = wanted.value WHERE kernel_call.line AND +kernel_call.kernel IN (SELECT "
+        "value FROM json_each(?)) UNION SELECT kernel_call.line FROM json_each(?) AS wanted CROSS "
+        "JOIN kernel_call ON kernel_call.kernel = wanted.value WHERE kernel_call.line",
         json_list(calls),
         json_list(kernels),
         json_list(whole),
@@ -205,8 +200,7 @@ def calls_on_line(reader: SessionReader, output_code: int, line: int) -> list[tu
     kernel's own code.
     """
     return reader.query(
-        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON "
-        "kernel.id = kernel_call.kernel "
-        "WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
+        "SELECT kernel_call.id, kernel.artifact FROM kernel_call CROSS JOIN kernel ON kernel.id = "
+        "kernel_call.kernel WHERE kernel.output_code=? AND kernel_call.line=? AND kernel.artifact",
         (output_code, line),
     )

@@ -34,9 +34,8 @@ def operation_names(
     return column(
         reader,
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its id.
-        "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON "
-        "node.id = wanted.value "
-        f"WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
+        "SELECT DISTINCT node.name FROM json_each(?) AS wanted CROSS JOIN node ON node.id = "
+        f"wanted.value WHERE node.op LIKE 'call_%' AND node.graph IN ({graphs})",
         *values,
     )
 
@@ -46,9 +45,9 @@ def operation_counts(
 ) -> dict[tuple[model.Stage, model.Direction], int]:
     """Return how many of the nodes are operations, by the stage and direction of their graph."""
     rows = reader.query(
-        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN "
-        "node ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' GROUP BY 1, 2",
+        "SELECT graph.stage, graph.direction, count(*) FROM json_each(?) AS wanted JOIN node ON "
+        "node.id = wanted.value JOIN graph ON graph.id = node.graph WHERE node.op LIKE 'call_%' "
+        "GROUP BY 1, 2",
         (json_list(nodes),),
     )
     return {(stage, direction): count for stage, direction, count in rows}
@@ -58,9 +57,8 @@ def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[in
     """Return the ids of the compilations that the nodes belong to."""
     ids = column(
         reader,
-        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node "
-        "ON node.id = wanted.value "
-        "JOIN graph ON graph.id = node.graph WHERE graph.compilation",
+        "SELECT DISTINCT graph.compilation FROM json_each(?) AS wanted CROSS JOIN node ON node.id "
+        "= wanted.value JOIN graph ON graph.id = node.graph WHERE graph.compilation",
         json_list(nodes),
     )
     return set(ids)
@@ -81,8 +79,7 @@ def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     ids = column(
         reader,
         "SELECT edge.producer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
-        "wanted.value "
-        "JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
+        "wanted.value JOIN node ON node.id = edge.consumer WHERE node.op = 'output'",
         json_list(nodes),
     )
     return set(ids)
@@ -93,8 +90,7 @@ def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     ids = column(
         reader,
         "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
-        "wanted.value "
-        "JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
+        "wanted.value JOIN node ON node.id = edge.producer WHERE node.op = 'placeholder'",
         json_list(nodes),
     )
     return set(ids)
@@ -119,9 +115,8 @@ def first_operation(reader: SessionReader, graph: int) -> int:
 def first_operation_on(reader: SessionReader, graph: int, rows: Iterable[int]) -> int | None:
     """Return the first of some rows of a graph that hold an operation; None when none does."""
     ((first,),) = reader.query(
-        "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON "
-        "node.graph=? AND node.position = wanted.value "
-        "WHERE node.op LIKE 'call_%'",
+        "SELECT min(position) FROM json_each(?) AS wanted CROSS JOIN node ON node.graph=? AND "
+        "node.position = wanted.value WHERE node.op LIKE 'call_%'",
         (json_list(rows), graph),
     )
     if first is None:
@@ -160,15 +155,13 @@ def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
     value, in graph order: file, line, arguments, and the shape of the tensor in JSON.
     """
     return reader.query(
-        "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node"
-        " JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo'"
-        " JOIN node AS given ON given.graph = node.graph"
-        " AND (node.arguments = given.name OR substr(node.arguments, 1, "
-        "length(given.name) + 1) = given.name || ',')"
-        " LEFT JOIN source_file ON source_file.id = node.file"
-        " WHERE node.op IN ('call_method', 'call_function') AND given.shape LIKE '%u%'"
-        " AND (node.target IN ('squeeze', 'squeeze_') OR node.target LIKE '%.squeeze')"
-        " ORDER BY node.id"
+        "SELECT coalesce(source_file.path, ''), node.line, node.arguments, given.shape FROM node "
+        "JOIN graph ON graph.id = node.graph AND graph.stage = 'dynamo' JOIN node AS given ON "
+        "given.graph = node.graph AND (node.arguments = given.name OR substr(node.arguments, 1, "
+        "length(given.name) + 1) = given.name || ',') LEFT JOIN source_file ON source_file.id = "
+        "node.file WHERE node.op IN ('call_method', 'call_function') AND given.shape LIKE '%u%' "
+        "AND (node.target IN ('squeeze', 'squeeze_') OR node.target LIKE '%.squeeze') ORDER BY "
+        "node.id"
     )
 
 
@@ -203,17 +196,13 @@ def kernels_by_node(
     """
     condition = "(? = '' OR kernel.direction = ?)"
     rows = reader.query(
-        "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) "
-        "UNION SELECT reached.origin, link.child FROM reached JOIN link ON link.parent = "
-        "reached.id) "
-        "SELECT reached.origin, kernel.id FROM reached JOIN line_node ON line_node.node "
-        "= reached.id "
-        f"CROSS JOIN kernel ON kernel.artifact = line_node.artifact WHERE {condition} "
-        "UNION SELECT reached.origin, kernel.id FROM reached JOIN line_node ON "
-        "line_node.node = reached.id "
-        "CROSS JOIN kernel ON kernel.output_code = line_node.artifact AND "
-        "kernel.first_line = line_node.line "
-        f"WHERE NOT kernel.artifact AND {condition} ORDER BY 1, 2",
+        "WITH RECURSIVE reached(origin, id) AS (SELECT value, value FROM json_each(?) UNION SELECT "
+        "reached.origin, link.child FROM reached JOIN link ON link.parent = reached.id) SELECT "
+        "reached.origin, kernel.id FROM reached JOIN line_node ON line_node.node = reached.id "
+        f"CROSS JOIN kernel ON kernel.artifact = line_node.artifact WHERE {condition} UNION SELECT "
+        "reached.origin, kernel.id FROM reached JOIN line_node ON line_node.node = reached.id "
+        "CROSS JOIN kernel ON kernel.output_code = line_node.artifact AND kernel.first_line = "
+        f"line_node.line WHERE NOT kernel.artifact AND {condition} ORDER BY 1, 2",
         (json_list(nodes), *[direction] * 4),
     )
     kernels: dict[int, list[int]] = {}
@@ -227,14 +216,12 @@ def operation_counts_of(reader: SessionReader, kernels: Iterable[int]) -> dict[i
     wanted = json_list(kernels)
     return dict(
         reader.query(
-            "SELECT kernel.id, count(DISTINCT line_node.node) FROM json_each(?) AS wanted "
-            "JOIN kernel ON kernel.id = wanted.value JOIN line_node ON "
-            "line_node.artifact = kernel.artifact "
-            "WHERE kernel.artifact GROUP BY 1 "
-            "UNION SELECT kernel.id, count(DISTINCT line_node.node) FROM json_each(?) AS wanted "
-            "JOIN kernel ON kernel.id = wanted.value JOIN line_node ON "
-            "line_node.artifact = kernel.output_code "
-            "AND line_node.line = kernel.first_line WHERE NOT kernel.artifact GROUP BY 1",
+            "SELECT kernel.id, count(DISTINCT line_node.node) FROM json_each(?) AS wanted JOIN "
+            "kernel ON kernel.id = wanted.value JOIN line_node ON line_node.artifact = "
+            "kernel.artifact WHERE kernel.artifact GROUP BY 1 UNION SELECT kernel.id, "
+            "count(DISTINCT line_node.node) FROM json_each(?) AS wanted JOIN kernel ON kernel.id = "
+            "wanted.value JOIN line_node ON line_node.artifact = kernel.output_code AND "
+            "line_node.line = kernel.first_line WHERE NOT kernel.artifact GROUP BY 1",
             (wanted, wanted),
         )
     )
@@ -257,10 +244,9 @@ def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) ->
     those of nested graphs, in the order of the first of each.
     """
     rows = reader.query(
-        "SELECT graph.compilation, node.module, node.module_type, node.line > 0, "
-        "count(*) FROM node "
-        f"JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} "
-        f"AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+        "SELECT graph.compilation, node.module, node.module_type, node.line > 0, count(*) FROM "
+        f"node JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} AND "
+        f"{among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
     return [ModuleNodes(*row) for row in rows]
 
@@ -271,9 +257,9 @@ def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
     """
     return dict(
         reader.query(
-            "SELECT graph.compilation, min(node.module_type) FROM node JOIN graph ON "
-            "graph.id = node.graph "
-            "WHERE graph.stage='dynamo' AND node.module='' AND node.module_type!='' GROUP BY 1"
+            "SELECT graph.compilation, min(node.module_type) FROM node JOIN graph ON graph.id = "
+            "node.graph WHERE graph.stage='dynamo' AND node.module='' AND node.module_type!='' "
+            "GROUP BY 1"
         )
     )
 
@@ -292,8 +278,7 @@ def computed_by_calls(reader: SessionReader) -> list[ComputedNode]:
     """Return for every kernel the modules of what its calls compute, each once."""
     rows = reader.query(
         "SELECT DISTINCT kernel, call, node.module, node.module_type, node.line > 0 FROM "
-        f"{computed_nodes(with_calls=True)} "
-        "JOIN node ON node.id = computed"
+        f"{computed_nodes(with_calls=True)} JOIN node ON node.id = computed"
     )
     return [ComputedNode(*row) for row in rows]
 
@@ -358,9 +343,8 @@ def rows_in_module(reader: SessionReader, graph: model.Graph, wanted: InModule) 
     condition, values = _condition(wanted)
     return column(
         reader,
-        "SELECT node.position FROM graph JOIN node ON node.id >= graph.first_node "
-        "AND node.id < graph.first_node + graph.node_count WHERE graph.id=? AND "
-        f"{condition} ORDER BY node.id",
+        "SELECT node.position FROM graph JOIN node ON node.id >= graph.first_node AND node.id < "
+        f"graph.first_node + graph.node_count WHERE graph.id=? AND {condition} ORDER BY node.id",
         graph.id,
         *values,
     )
@@ -373,7 +357,7 @@ def first_in_module(reader: SessionReader, wanted: InModule) -> list[int]:
     condition, values = _condition(wanted)
     return column(
         reader,
-        "SELECT node.id FROM node JOIN graph ON graph.id = node.graph "
-        f"WHERE {condition} ORDER BY node.op NOT LIKE 'call_%', node.id LIMIT 1",
+        f"SELECT node.id FROM node JOIN graph ON graph.id = node.graph WHERE {condition} ORDER BY "
+        "node.op NOT LIKE 'call_%', node.id LIMIT 1",
         *values,
     )

@@ -26,14 +26,12 @@ def calls_in_order(reader: SessionReader) -> list[CallInOrder]:
     that run other graphs (conditionals, loops) are none: what they run are rows of their own.
     """
     rows = reader.query(
-        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, "
-        "kernel.name, kernel.language, "
-        "coalesce(kernel.output_code, 0) "
-        "FROM kernel_call JOIN kernel ON kernel.id = kernel_call.kernel "
-        "JOIN compilation ON compilation.id = kernel.compilation "
+        "SELECT compilation.name, kernel.direction, kernel.id, kernel_call.id, kernel.name, "
+        "kernel.language, coalesce(kernel.output_code, 0) FROM kernel_call JOIN kernel ON "
+        "kernel.id = kernel_call.kernel JOIN compilation ON compilation.id = kernel.compilation "
         "WHERE coalesce(kernel.runs, '[]') IN ('[]', '') AND compilation.status != 'restarted' "
-        "ORDER BY compilation.id, kernel.direction, kernel.output_code, "
-        "kernel_call.line, kernel_call.position, kernel_call.id"
+        "ORDER BY compilation.id, kernel.direction, kernel.output_code, kernel_call.line, "
+        "kernel_call.position, kernel_call.id"
     )
     return [CallInOrder(*row) for row in rows]
 
@@ -55,9 +53,8 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
     """Return the places of every kernel, call by call."""
     rows = reader.query(
         "SELECT kernel.id, kernel_call.id, coalesce(kernel.output_code, 0), "
-        "coalesce(kernel_call.line, 0), "
-        "coalesce(kernel.first_line, 0), coalesce(kernel.artifact, 0) != 0 "
-        "FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
+        "coalesce(kernel_call.line, 0), coalesce(kernel.first_line, 0), coalesce(kernel.artifact, "
+        "0) != 0 FROM kernel JOIN kernel_call ON kernel_call.kernel = kernel.id ORDER BY 1, 2"
     )
     return [
         PlaceOfCall(kernel, call, code, line, first, bool(has_code))
@@ -80,9 +77,8 @@ def lines_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[int, tup
     have one.
     """
     rows = reader.query(
-        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN "
-        "node ON node.id = wanted.value "
-        "WHERE node.file AND node.line",
+        "SELECT node.id, node.file, node.line FROM json_each(?) AS wanted CROSS JOIN node ON "
+        "node.id = wanted.value WHERE node.file AND node.line",
         (json_list(nodes),),
     )
     return {node: (file, line) for node, file, line in rows}

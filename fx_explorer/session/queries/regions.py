@@ -28,9 +28,8 @@ def annotations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> dict[st
     """
     return dict(
         reader.query(
-            "SELECT node.annotations, count(*) FROM json_each(?) AS wanted JOIN node ON "
-            "node.id = wanted.value "
-            "WHERE node.annotations IS NOT NULL GROUP BY 1 ORDER BY min(node.id)",
+            "SELECT node.annotations, count(*) FROM json_each(?) AS wanted JOIN node ON node.id = "
+            "wanted.value WHERE node.annotations IS NOT NULL GROUP BY 1 ORDER BY min(node.id)",
             (json_list(nodes),),
         )
     )
@@ -93,10 +92,9 @@ def annotated_nodes(reader: SessionReader) -> list[AnnotatedNodes]:
     """
     rows = reader.query(
         "SELECT node.annotations, graph.compilation, graph.stage, graph.direction, count(*), "
-        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) "
-        "FROM node JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL "
-        "AND graph.id NOT IN (SELECT before FROM intervention WHERE after) GROUP BY 1, "
-        "2, 3, 4 ORDER BY min(node.id)"
+        "coalesce(min(CASE WHEN node.op LIKE 'call_%' THEN node.id END), min(node.id)) FROM node "
+        "JOIN graph ON graph.id = node.graph WHERE node.annotations IS NOT NULL AND graph.id NOT "
+        "IN (SELECT before FROM intervention WHERE after) GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
     return [AnnotatedNodes(*row) for row in rows]
 
@@ -107,9 +105,8 @@ def annotations_of_computed_nodes(reader: SessionReader) -> dict[int, str]:
     """
     return dict(
         reader.query(
-            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON "
-            "node.id = line_node.node "
-            "WHERE node.annotations IS NOT NULL"
+            "SELECT DISTINCT node.id, node.annotations FROM line_node JOIN node ON node.id = "
+            "line_node.node WHERE node.annotations IS NOT NULL"
         )
     )
 
@@ -121,9 +118,9 @@ def annotated_operations(
     the order of the graph.
     """
     return reader.query(
-        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = "
-        "node.graph WHERE graph.compilation=? "
-        f"AND graph.stage=? AND graph.direction=? AND graph.name='' AND {IS_CALL} ORDER BY node.id",
+        "SELECT node.target, node.annotations FROM node JOIN graph ON graph.id = node.graph WHERE "
+        "graph.compilation=? AND graph.stage=? AND graph.direction=? AND graph.name='' AND "
+        f"{IS_CALL} ORDER BY node.id",
         (compilation, stage, direction),
     )
 
@@ -171,9 +168,9 @@ def support_counts(reader: SessionReader) -> list[SupportCount]:
     # Reals, since numbers of a damaged file may add up to one that SQLite has no integer for.
     rows = reader.query(
         "SELECT report, support, segment > 0, count(*), total(max(flops, 0)), "
-        f"total(iif({unknown}, 0, read_bytes + written_bytes)), sum(flops < 0), "
-        f"sum({unknown}) FROM node_support "
-        "JOIN node ON node.id = node_support.node WHERE node.op LIKE 'call_%' GROUP BY 1, 2, 3"
+        f"total(iif({unknown}, 0, read_bytes + written_bytes)), sum(flops < 0), sum({unknown}) "
+        "FROM node_support JOIN node ON node.id = node_support.node WHERE node.op LIKE 'call_%' "
+        "GROUP BY 1, 2, 3"
     )
     counts = []
     for report, support, inside, operators, flops, size_bytes, *without in rows:
@@ -201,10 +198,9 @@ def edges_of_graph(reader: SessionReader, graph: model.Graph) -> list[tuple[int,
 
 
 _SHOWN = (
-    "SELECT report.id AS id, report.graph AS graph, row_number() OVER "
-    "(PARTITION BY report.graph ORDER BY coalesce(compilation.in_use, 0) DESC, report.id "
-    "DESC) AS place "
-    "FROM support_report AS report LEFT JOIN compilation ON compilation.id = report.compilation"
+    "SELECT report.id AS id, report.graph AS graph, row_number() OVER (PARTITION BY report.graph "
+    "ORDER BY coalesce(compilation.in_use, 0) DESC, report.id DESC) AS place FROM support_report "
+    "AS report LEFT JOIN compilation ON compilation.id = report.compilation"
 )
 """The reports of each graph: those of the variant in use first, then the last ones."""
 
@@ -224,10 +220,9 @@ def support_of_nodes(
     """
     rows = reader.query(
         # SQLite keeps to the order of a CROSS JOIN: the wanted nodes first, each found by its key.
-        "SELECT node, support, segment FROM json_each(?) AS wanted CROSS JOIN "
-        "node_support ON node_support.node = wanted.value "
-        f"AND report = (SELECT id FROM ({_SHOWN} WHERE report.graph=?) WHERE place = 1) "
-        "WHERE support != 'unknown'",
+        "SELECT node, support, segment FROM json_each(?) AS wanted CROSS JOIN node_support ON "
+        f"node_support.node = wanted.value AND report = (SELECT id FROM ({_SHOWN} WHERE "
+        "report.graph=?) WHERE place = 1) WHERE support != 'unknown'",
         (json_list(nodes), graph),
     )
     return {node: ShownSupport(support, segment) for node, support, segment in rows}
@@ -239,8 +234,7 @@ def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:
     """
     return column(
         reader,
-        f"SELECT node FROM node_support WHERE report IN (SELECT id FROM ({_SHOWN}) WHERE "
-        "place = 1) "
-        "AND segment=? AND support != 'unknown' ORDER BY node",
+        f"SELECT node FROM node_support WHERE report IN (SELECT id FROM ({_SHOWN}) WHERE place = "
+        "1) AND segment=? AND support != 'unknown' ORDER BY node",
         segment,
     )

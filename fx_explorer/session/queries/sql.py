@@ -35,9 +35,8 @@ def computed_nodes(*, with_calls: bool = False, condition: str = "") -> str:
     only = f" AND {condition}" if condition else ""
     # A library call has no code of its own: its nodes are those of the line that calls it.
     return (
-        f"({pairs}kernel.artifact WHERE kernel.artifact{only} UNION {pairs}kernel.output_code "
-        "AND line_node.line = kernel.first_line WHERE NOT kernel.artifact AND "
-        f"kernel.first_line{only})"
+        f"({pairs}kernel.artifact WHERE kernel.artifact{only} UNION {pairs}kernel.output_code AND "
+        f"line_node.line = kernel.first_line WHERE NOT kernel.artifact AND kernel.first_line{only})"
     )
 
 

@@ -69,6 +69,5 @@ def _is_called_python(file: Path) -> bool:
 def _no_python_by_name(file: Path, kind: FileKind) -> TargetError:
     return TargetError(
         f"{file} is no Python file by its name; it looks like {kind.words}. "
-        f"{kind.advice_for(file)}. "
-        "If it is a Python program all the same, say so with --as-python."
+        f"{kind.advice_for(file)}. If it is a Python program all the same, say so with --as-python."
     )

@@ -106,9 +106,8 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
         if not _is_plain(kind, name, sql):
             what = f"{kind} {name}" if isinstance(kind, str) and isinstance(name, str) else "entry"
             raise NotASessionError(
-                f"{path} is refused: a session has plain tables only, and this file has "
-                f"the {printable(what)[:100]}: "
-                f"{printable(str(sql))[:LONGEST_REASON]}"
+                f"{path} is refused: a session has plain tables only, and this file has the "
+                f"{printable(what)[:100]}: {printable(str(sql))[:LONGEST_REASON]}"
             )
 
 

@@ -34,9 +34,8 @@ class Member:
 def opened(path: Path) -> zipfile.ZipFile:
     """Open a file that begins as a zip archive. Raises UnreadableProgramError."""
     cut_off = UnreadableProgramError(
-        f"{path} begins as a zip archive, and its table of contents is missing or "
-        "damaged. It may have been cut off; save or "
-        "copy it again"
+        f"{path} begins as a zip archive, and its table of contents is missing or damaged. It may "
+        "have been cut off; save or copy it again"
     )
     try:
         archive = zipfile.ZipFile(path)

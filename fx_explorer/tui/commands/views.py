@@ -194,9 +194,8 @@ def _screen_commands() -> tuple[Declaration, ...]:
             "less_than_sign,v o",
             lambda c: c.panes.sort_rows(),
             "sort rows",
-            "Sort the rows of the table by a column, the other way round, or not any more; a "
-            "graph by its times in a profile, or as "
-            "it was. A click on a heading does it too.",
+            "Sort the rows of the table by a column, the other way round, or not any more; a graph "
+            "by its times in a profile, or as it was. A click on a heading does it too.",
         ),
     )
 

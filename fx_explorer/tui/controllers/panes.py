@@ -38,9 +38,8 @@ NO_REGION = (
 )
 
 NOT_SORTED = (
-    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown "
-    "as rows by its times, where a profile "
-    "(--profile) has any."
+    "Tables can be sorted (6 lists the kernels, for example), and a graph that is shown as rows by "
+    "its times, where a profile (--profile) has any."
 )
 
 WORDS_OF_GUARDS = "Only checks with these words: a name, a kind, inputs, model.py:31"

@@ -49,9 +49,8 @@ SEARCH_DELAY_S = 0.08
 """A word typed fast is looked for once, not letter by letter."""
 
 NO_SETTINGS = (
-    "This session has no list of options: torch was not asked for it yet (close this, "
-    "and open it again in a moment), the "
-    "capture ended before, or it is older than the list."
+    "This session has no list of options: torch was not asked for it yet (close this, and open it "
+    "again in a moment), the capture ended before, or it is older than the list."
 )
 NOTHING_MATCHES = "Nothing matches. Try fewer letters, or a word that torch's help may have."
 USE, TRY = "use for what follows", "try: capture again"

@@ -101,9 +101,8 @@ def _frame(
     if not known:
         raise UsageError(NOTHING_COMPILED)
     raise UsageError(
-        "The function that is called with the inputs was not compiled itself, only what "
-        "it calls or resumes in: "
-        "whether those fit is known only by running the program."
+        "The function that is called with the inputs was not compiled itself, only what it calls "
+        "or resumes in: whether those fit is known only by running the program."
     )
 
 

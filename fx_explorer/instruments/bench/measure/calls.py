@@ -352,8 +352,8 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
         position = dim.input
     if position not in named:
         raise TargetError(
-            f"there is no input {dim.input!r}: the inputs are "
-            f"{', '.join(named) or 'none'}. Choose one with --size."
+            f"there is no input {dim.input!r}: the inputs are {', '.join(named) or 'none'}. Choose "
+            "one with --size."
         )
     found = [tensor for tensor in tensors(named[position]) if tensor.dim() > dim.dim]
     if not found:

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 Send = Callable[[BenchNews], None]
 
 IS_A_SCRIPT = (
-    "{shown} is run as a script, and a bench calls one model or function again and "
-    "again. Point at it, for example "
-    "{shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top level "
-    "of the file."
+    "{shown} is run as a script, and a bench calls one model or function again and again. Point at "
+    "it, for example {shown}:MODEL --inputs 'torch.randn(2, 8)', or set example_inputs at the top "
+    "level of the file."
 )
 
 

@@ -19,9 +19,8 @@ from typing import Any
 import torch
 
 PATH_WHILE_COMPILING = (
-    "the program takes another path while it is compiled: {lines}, and in eager mode "
-    "with that answer "
-    "these results are the same"
+    "the program takes another path while it is compiled: {lines}, and in eager mode with that "
+    "answer these results are the same"
 )
 
 _LINES_NAMED = 3

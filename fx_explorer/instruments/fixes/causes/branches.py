@@ -432,8 +432,8 @@ def _text(code: Code, statement: cst.If) -> str:
     ]
     operands = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
     call = (
-        f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, "
-        f"{', '.join(names)}, {operands})"
+        f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, {', '.join(names)}, "
+        f"{operands})"
     )
     return "\n\n".join([*functions, call])
 

@@ -100,8 +100,8 @@ class BranchCoverage:
             for block in tries:
                 if not any((path, line) in self._raised for line in block.body):
                     yield (
-                        f"an exception inside the try in line {block.line} of "
-                        f"{Path(path).name}, which no input raised"
+                        f"an exception inside the try in line {block.line} of {Path(path).name}, "
+                        "which no input raised"
                     )
 
     def _one_way(self) -> Iterator[str]:

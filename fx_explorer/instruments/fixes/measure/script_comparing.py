@@ -200,6 +200,6 @@ def _gradients_left_out(before: Run, after: Run) -> Iterator[str]:
         )
     elif calls == others and before["kept backward calls"] < calls:
         yield (
-            "gradients at calls of backward() after the first "
-            f"{before['kept backward calls']} of {calls}"
+            f"gradients at calls of backward() after the first {before['kept backward calls']} of "
+            f"{calls}"
         )

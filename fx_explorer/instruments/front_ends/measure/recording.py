@@ -42,9 +42,8 @@ from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 
 A_SCRIPT = (
-    "A script calls what it likes, and no front end can be given it: name the function "
-    "or the module and its inputs "
-    "(file.py:object)."
+    "A script calls what it likes, and no front end can be given it: name the function or the "
+    "module and its inputs (file.py:object)."
 )
 
 MAX_ERROR = 4_000

@@ -89,9 +89,8 @@ def main(notices: int, commands: int) -> None:
 
 def _missing(error: ImportError) -> str:
     return (
-        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of "
-        f"them ({error}). Install both there, "
-        "or choose another interpreter with --python."
+        f"kernels are compiled with torch and triton, and {sys.executable} lacks one of them "
+        f"({error}). Install both there, or choose another interpreter with --python."
     )
 
 

@@ -166,9 +166,8 @@ def check_gpu() -> str:
     """Return the name of the GPU. Raises UsageError where torch can use none."""
     if not torch.cuda.is_available():
         raise UsageError(
-            f"There is no GPU here that torch {torch.__version__} can use, and a kernel "
-            "can only be measured on one. "
-            "Without it there is the estimate."
+            f"There is no GPU here that torch {torch.__version__} can use, and a kernel can only "
+            "be measured on one. Without it there is the estimate."
         )
     return torch.cuda.get_device_name()
 

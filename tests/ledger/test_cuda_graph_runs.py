@@ -7,6 +7,7 @@ of ``CUDAGraphTreeManager._run``.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -191,3 +192,23 @@ def test_a_reason_without_a_line_is_told_as_it_is() -> None:
         in_short("expected dead indices before graph are live")
         == "expected dead indices before graph are live"
     )
+
+
+@pytest.mark.usefixtures("torch_does")
+def test_a_fault_of_ours_does_not_reach_the_call_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A release in which what the hooks look at is another thing."""
+    faults: list[BaseException] = []
+
+    class Wall(contextlib.AbstractContextManager[None]):
+        def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+            if error is not None:
+                faults.append(error)
+            return True
+
+    monkeypatch.setattr(trees.CUDAGraphNode, "check_invariants", lambda node, inputs: "no pair")
+    with CudaGraphRuns(wall=Wall).heard():
+        node: Any = SimpleNamespace()
+        assert trees.CUDAGraphNode.check_invariants(node, []) == "no pair"  # type: ignore[comparison-overlap]
+    assert len(faults) == 1

@@ -62,6 +62,8 @@ class CudaGraphRuns:
     """
     why_again: dict[str, list[str]] = field(default_factory=dict)
     """Graph → why it was recorded once more, each time."""
+    wall: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    """What keeps a fault of ours from the program: these hooks run in its own calls."""
     running: str = ""
     """The graph whose inputs torch looks at; empty where it looks at none."""
     _misfits: list[Callable[[], str]] = field(default_factory=list)
@@ -95,11 +97,8 @@ class CudaGraphRuns:
 
         @functools.wraps(original)
         def add_function(*args: Any, **kwargs: Any) -> Any:
-            given = dict(zip(names, args, strict=False)) | kwargs
-            graph = _graph(SimpleNamespace(**given))
-            inputs = given.get("inputs", ())
-            size = tuple(value for value in inputs if isinstance(value, int))
-            self.sizes.setdefault(graph, {}).setdefault(len(inputs), set()).add(size)
+            with self.wall():
+                self._called_with(dict(zip(names, args, strict=False)) | kwargs)
             return original(*args, **kwargs)
 
         return add_function
@@ -107,7 +106,8 @@ class CudaGraphRuns:
     def _hearing_records(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def record_function(manager: Any, *args: Any, **kwargs: Any) -> Any:
-            self._recorded(_graph(manager))
+            with self.wall():
+                self._recorded(_graph(manager))
             return original(manager, *args, **kwargs)
 
         return record_function
@@ -115,8 +115,9 @@ class CudaGraphRuns:
     def _hearing_replays(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def execute_node(manager: Any, *args: Any, **kwargs: Any) -> Any:
-            self.replayed[_graph(manager)] += 1
-            self._misfits.clear()
+            with self.wall():
+                self.replayed[_graph(manager)] += 1
+                self._misfits.clear()
             return original(manager, *args, **kwargs)
 
         return execute_node
@@ -124,7 +125,8 @@ class CudaGraphRuns:
     def _hearing_mutations(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def look_at_mutations(manager: Any, *args: Any, **kwargs: Any) -> Any:
-            self.running = _graph(manager)
+            with self.wall():
+                self.running = _graph(manager)
             try:
                 return original(manager, *args, **kwargs)
             finally:
@@ -136,12 +138,20 @@ class CudaGraphRuns:
         @functools.wraps(original)
         def check_invariants(node: Any, *args: Any, **kwargs: Any) -> Any:
             answer = original(node, *args, **kwargs)
-            status, why = answer
-            if status.name != "SUCCESS":
-                self._misfits.append(why)
+            with self.wall():
+                status, why = answer
+                if status.name != "SUCCESS":
+                    self._misfits.append(why)
             return answer
 
         return check_invariants
+
+    def _called_with(self, given: dict[str, Any]) -> None:
+        """Note the size of a call, whose arguments are those of ``add_function``."""
+        graph = _graph(SimpleNamespace(**given))
+        inputs = given["inputs"]
+        size = tuple(value for value in inputs if isinstance(value, int))
+        self.sizes.setdefault(graph, {}).setdefault(len(inputs), set()).add(size)
 
     def _recorded(self, graph: str) -> None:
         parts = self.sizes.get(graph, {})
@@ -266,7 +276,7 @@ def cuda_graph_hook(recording: Recording) -> Iterator[None]:
 class _SeenCudaGraphs:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._runs = CudaGraphRuns()
+        self._runs = CudaGraphRuns(wall=lambda: recording.noting(WHAT, "output_code"))
         self._is_hearing_runs = False
         self._left_out: set[tuple[int, str, str]] = set()
         self.runs_stack = contextlib.ExitStack()

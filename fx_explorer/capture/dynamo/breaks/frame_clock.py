@@ -160,12 +160,18 @@ class FrameClock:
         def compile_subgraph(
             output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any
         ) -> Any:
-            last = reason.user_stack[-1] if reason.graph_break and reason.user_stack else None
-            cut = FrameCut(last.filename, last.lineno) if last else None
-            self._compiled[self._recording.compilation_name()] = _CompilationSoFar(cut)
+            with self._recording.noting("which line cuts a graph", "dynamo"):
+                self._note_cut(reason)
             return original(output_graph, tx, reason, *args, **kwargs)
 
         return compile_subgraph
+
+    def _note_cut(self, reason: Any) -> None:
+        cut = None
+        if reason.graph_break and reason.user_stack:
+            last = reason.user_stack[-1]
+            cut = FrameCut(last.filename, last.lineno)
+        self._compiled[self._recording.compilation_name()] = _CompilationSoFar(cut)
 
     def _timing_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -80,7 +80,8 @@ def call_and_account(
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
-    clock, skips, runs = FrameClock(recording), list[str](), CudaGraphRuns()
+    clock, skips = FrameClock(recording), list[str]()
+    runs = CudaGraphRuns(wall=lambda: recording.noting("which graphs run as CUDA graphs"))
     caller = Caller(
         target, calling.compile_target(target, job), train, has_grad=job.request.train is not False
     )

@@ -1,12 +1,9 @@
-"""A bench is described here by its rows, and by what its client and the process of a cell say to
-each other.
-
-A bench: the same program run in several ways and at several sizes, and what was measured of each.
+"""A bench is the same program run in several ways and at several sizes; its rows are described
+here, and what its client and the process of a cell say to each other.
 
 A *contender* is one way of running the program: uncompiled, or by a backend with its mode and
-options. A *cell* is one contender at one size; it is measured in a process of its own.
-
-What the client of a bench and the process of one cell say to each other, one JSON line each.
+options. A *cell* is one contender at one size; it is measured in a process of its own, which is
+told what to do, and answers, in one JSON line each.
 """
 
 from __future__ import annotations
@@ -117,6 +114,9 @@ class BenchRound:
     """Seconds that a small operation took which all threads share, the longer of before and after
     the round; 0: not measured, as on a GPU and with one thread.
     """
+
+
+# What the client of a bench and the process of one cell say to each other.
 
 
 @dataclass(frozen=True, slots=True)

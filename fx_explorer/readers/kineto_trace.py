@@ -1,13 +1,10 @@
-"""This module takes the events of a trace of ``torch.profiler`` one after the other, and holds what
-is kept of them.
+"""This module reads the events of a trace of ``torch.profiler`` one after the other, and has the
+columns in which a trace is kept: some 40 bytes an event, and each name once.
 
-What is kept of a trace, in columns: some 40 bytes an event, and each name once.
-
-The events of a trace, one after the other, of a text that comes in pieces: a trace of 500 MB is
-never in memory as a whole.
-
-A trace is ``{…, "traceEvents": [{…}, {…}]}``, or only the list (the JSON Array Format of "Trace
-Event Format", which Chrome and Perfetto read). What is no event is skipped and counted.
+The events are read from a text that comes in pieces: a trace of 500 MB is never in memory as a
+whole. A trace is ``{…, "traceEvents": [{…}, {…}]}``, or only the list (the JSON Array Format of
+"Trace Event Format", which Chrome and Perfetto read). What is no event is skipped and counted. What
+an event says is read in kineto_reading.py.
 """
 
 from __future__ import annotations
@@ -197,6 +194,9 @@ class Trace:
 
     def name(self, number: int) -> str:
         return self.names.all[number]
+
+
+# The events of a trace, one after the other.
 
 
 LONGEST_EVENT = 8 << 20

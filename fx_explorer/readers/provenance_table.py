@@ -1,11 +1,9 @@
-"""This module shows torch's table of what each kernel computes in words, and as a session of one
-document.
+"""torch's table of what each kernel computes is shown here in words, and becomes a session where it
+lies alone.
 
-A table that lies alone becomes a session of one document: its kernels, what they compute, and the
-lines of the program.
-
-A table of what each kernel computes, in words: from the kernel to the program's line, and from
-there to the kernels.
+The words go from the kernel to the program's line, and from the operations of the program to the
+kernels. The session has one document, with its kernels, what they compute, and the lines of the
+program.
 """
 
 from __future__ import annotations
@@ -89,6 +87,9 @@ def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
         lines.append(f"    {name}")
         lines += [f"        {handle}" for handle in handles]
     return lines
+
+
+# A table that lies alone, as a session.
 
 
 NOT_IN_TABLE = "the table has names of nodes, and no graph"

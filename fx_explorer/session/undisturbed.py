@@ -1,15 +1,12 @@
 """What a session writes stays ours in a process that also runs the user's program: no signal
 handler of its runs meanwhile, and it closes no descriptor of ours.
 
-Blocks in which no signal handler of the program runs, because what it raises (a time-out of
-``signal.alarm``, Ctrl-C) would leave a record half written.
-
-Python calls handlers in the main thread, between any two instructions. Those that the program
-installs are wrapped (``defer_handlers``): one that is called inside such a block is called when the
-block is left, so that what it raises reaches the program all the same. The program sees its own
-handlers: ``signal.getsignal`` returns what it gave to ``signal.signal``.
-
-Descriptors of ours in a process that also runs the user's program.
+What a handler of the program raises (a time-out of ``signal.alarm``, Ctrl-C) would leave a record
+half written. Python calls handlers in the main thread, between any two instructions. Those that the
+program installs are wrapped (``defer_handlers``): one that is called inside a block of ours
+(``undisturbed``) is called when the block is left, so that what it raises reaches the program all
+the same. The program sees its own handlers: ``signal.getsignal`` returns what it gave to
+``signal.signal``.
 
 A daemon closes every descriptor that it does not know, and the next file it opens gets the lowest
 number that is free: what we then write to that number goes into the user's file. So ours have
@@ -165,6 +162,9 @@ def _given(handler: Any) -> Any:
     if isinstance(handler, _Deferring):
         return handler.handler
     return handler
+
+
+# Descriptors of ours.
 
 
 HIGHEST = 4096

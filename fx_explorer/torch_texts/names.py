@@ -1,8 +1,6 @@
-"""This module has the names that torch has for events and operators, and what they stand for.
-
-The events by which torch times itself (``dynamo_timed``, torch/_dynamo/utils.py).
-
-Operators that compute nothing, by their names: views, sizes, and memory without content.
+"""This module says what torch's names stand for: the events by which torch times itself
+(``dynamo_timed``, torch/_dynamo/utils.py), and operators that compute nothing (views, sizes, and
+memory without content).
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
-"""This module takes apart the generated code that Inductor and AOTInductor write.
+"""This module takes generated code apart: the kernels of Inductor's module and of AOTInductor's C++
+wrapper, where each stands, and the lines that call them.
 
-Inductor's generated module, taken apart: its kernels, where each stands, and the lines that call
-them.
+torch says itself which nodes a call in Inductor's module computes: a comment above it names the
+call as ``KERNEL:NUMBER`` (``Provenance debug handles``), and a table that is traced beside the code
+has the post-grad nodes of each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``).
+Without that table, which it makes only when asked to, comments say it too: above a call
+``Source Nodes``, above a kernel ``Graph fragment`` (torch/_inductor/utils.py,
+``get_kernel_metadata``).
 
-torch says itself which nodes a call computes: a comment above it names the call as
-``KERNEL:NUMBER`` (``Provenance debug handles``), and a table that is traced beside the code has the
-post-grad nodes of each (torch/_inductor/debug.py, ``create_mapping_pre_post_grad_nodes``). Without
-that table, which it makes only when asked to, comments say it too: above a call ``Source Nodes``,
-above a kernel ``Graph fragment`` (torch/_inductor/utils.py, ``get_kernel_metadata``).
-
-AOTInductor's generated C++, taken apart: the kernels it has, and the lines of ``run_impl`` that
-call them.
-
-The wrapper is written by torch/_inductor/codegen/cpp_wrapper_gpu.py and cpp_wrapper_cpu.py: a
-Triton kernel stands there in a comment, one in C++ in a file of its own, and a library call is a
-function of AOTInductor's C interface.
+AOTInductor's wrapper, whose ``run_impl`` calls the kernels, is written by
+torch/_inductor/codegen/cpp_wrapper_gpu.py and cpp_wrapper_cpu.py: a Triton kernel stands there in a
+comment, one in C++ in a file of its own, and a library call is a function of AOTInductor's C
+interface.
 """
 
 from __future__ import annotations
@@ -167,6 +164,9 @@ def _lines_of_sources(kernels: Iterable[PrintedKernel]) -> set[int]:
     for kernel in kernels:
         inside.update(range(kernel.first_line, kernel.first_line + kernel.source.count("\n") + 1))
     return inside
+
+
+# AOTInductor's generated C++.
 
 
 _BEGINS_aot_wrapper = "::run_impl("

@@ -1,19 +1,12 @@
 """This module takes apart what torch reports of a compilation that did not go through as a whole:
-graph breaks, recompiles, failures, and the stacks in them.
+graph breaks, recompiles, failures, and the user's stacks in them, in Python's traceback format.
 
-torch's graph break reports, taken apart.
-
-The report is the ``dynamo_graph_break_reason`` record (torch/_dynamo/symbolic_convert.py,
-``log_graph_break``; exc.py, ``format_graph_break_message``). The registry in torch holds templates;
-the report has the words for this very break.
-
-The reason that torch gives for a recompile: which compiled code did not fit, and the check that
-failed in it.
-
-In which stage a compilation failed, by the traceback of what was raised, as torch writes it into
-its logs (``dynamo_error``).
-
-User stacks in Python's traceback format.
+The report of a graph break is the ``dynamo_graph_break_reason`` record
+(torch/_dynamo/symbolic_convert.py, ``log_graph_break``; exc.py, ``format_graph_break_message``).
+The registry in torch holds templates; the report has the words for this very break. The reason of a
+recompile names the compiled code that did not fit, and the check that failed in it. In which stage
+a compilation failed is read off the traceback of what was raised, as torch writes it into its logs
+(``dynamo_error``).
 """
 
 from __future__ import annotations
@@ -37,6 +30,9 @@ def parse_stack(text: str) -> tuple[Frame, ...]:
         Frame(m["file"], int(m["line"]), m["function"].strip(), (m["code"] or "").strip())
         for m in _FRAME.finditer(text)
     )
+
+
+# Graph breaks.
 
 
 _PLACE = re.compile(
@@ -165,6 +161,9 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
+# Recompiles.
+
+
 _CODE = re.compile(r"#\s")
 """Where the remark begins, with the user's code."""
 
@@ -216,6 +215,9 @@ def what_failed(reason: str) -> str:
     if not match:
         return reason
     return match["about"]
+
+
+# Failures.
 
 
 _FRAME_failure = re.compile(

@@ -1,19 +1,11 @@
-"""The forward saves values for the backward: this module records which they are, and where the
-values lie that its lowered graph returns.
+"""The forward saves values for the backward; this module records which values, in which storages,
+and of how many bytes.
 
-What the forward saves for the backward: which values, in which storages, of how many bytes.
-
-AOTAutograd's partition says which values; a view keeps all of the storage that it looks into, which
-may be that of an input. When Inductor has lowered the forward, the storages are those of its
-outputs: it may save a copy of an input with other strides.
-
-Which storage each output of a lowered graph lies in, as Inductor's IR has it when its code is
-generated.
-
-What AOTAutograd saves is an output of the forward graph. Whether that is a view of an input, a
-buffer of its own or a copy with other strides is decided while the graph is lowered
-(``GraphLowering``, torch/_inductor/graph.py), and a small view keeps all of the storage that it
-looks into.
+AOTAutograd's partition says which values are saved: each is an output of the forward graph. Whether
+that is a view of an input, a buffer of its own or a copy with other strides is decided while
+Inductor lowers the graph (``GraphLowering``, torch/_inductor/graph.py). So the rows are first made
+from AOTAutograd's fake tensors, and corrected when the forward was lowered. A view, however small,
+keeps all of the storage that it looks into, which may be that of an input.
 """
 
 from __future__ import annotations
@@ -100,6 +92,9 @@ def _bytes(layout: Any, lowering: Any) -> int:
     if elements is None:
         return -1
     return elements * int(layout.dtype.itemsize)
+
+
+# Saved values as rows.
 
 
 @dataclass(frozen=True, slots=True)

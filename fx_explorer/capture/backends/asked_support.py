@@ -1,10 +1,9 @@
-"""A backend is asked what it supports in two ways: by us, once for each operator, and by torch's
-partitioner.
+"""A backend is asked in two ways what it supports: by us, once for each operator, and by torch's
+partitioner. This module asks, and records what was answered.
 
-A backend's support, asked once for each operator: what it answers, and what is no answer.
-
-torch's CapabilityBasedPartitioner (torch/fx/passes/infra/partitioner.py, read in 2.13): what a
-backend had it propose, and what it proposes when we ask it.
+An exception, and an answer that is neither True nor False, is noted, too. Of torch's
+CapabilityBasedPartitioner (torch/fx/passes/infra/partitioner.py, read in 2.13) it is recorded what
+a backend had it propose, and what it proposes when we ask it.
 """
 
 from __future__ import annotations
@@ -120,6 +119,9 @@ def _operators(count: int) -> str:
     if count == 1:
         return f"{count} operator"
     return f"{count} operators"
+
+
+# What torch's partitioner proposes.
 
 
 WHAT = "what a backend supports"

@@ -1,16 +1,12 @@
-"""This module finds which backend the user asked for, and its name.
+"""This module finds the backend that the user asked for, and the name that they know it by.
 
-The name of a backend, as the user knows it.
+Inside DistributedDataParallel torch puts a backend of its own in front of the user's: DDPOptimizer
+(torch/_dynamo/backends/distributed.py) cuts Dynamo's graph so that gradients can be reduced while
+the backward runs, and hands each part, a bucket, to the user's backend.
 
-That is the name it was asked for by; of one that was given as an object the name of its function,
-or of the variable that holds it. torch calls whatever ``aot_autograd`` makes ``compiler_fn``
-(torch/_dynamo/backends/common.py), and an object without a name by its ``repr``.
-
-The backend that the user asked for, where torch has put one of its own in front of it.
-
-Inside DistributedDataParallel that is DDPOptimizer (torch/_dynamo/backends/distributed.py): it cuts
-Dynamo's graph so that gradients can be reduced while the backward runs, and hands each part, a
-bucket, to the user's backend.
+The name is the one that the backend was asked for by; of one that was given as an object the name
+of its function, or of the variable that holds it. torch calls whatever ``aot_autograd`` makes
+``compiler_fn`` (torch/_dynamo/backends/common.py), and an object without a name by its ``repr``.
 """
 
 from __future__ import annotations

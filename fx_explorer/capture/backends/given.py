@@ -1,10 +1,9 @@
-"""This module reads what a backend gave to ``publish``, and finds which recorded nodes it is about.
+"""Whatever a backend gives to ``publish`` is read here so that nothing of it can do harm, and
+linked to the recorded nodes that it is about.
 
-What a backend gave to ``publish``, read so that nothing of it can do harm: its methods are the
-backend's, may raise anything, and may give text without end.
-
-Which recorded nodes a published text or graph is linked to: the very node where it is known, else
-the one of its name in the graph that the backend was given.
+A backend's methods are its own: they may raise anything, and may give text without end. A published
+text or graph is linked to the very node where that is known, else to the one of its name in the
+graph that the backend was given.
 """
 
 from __future__ import annotations
@@ -184,6 +183,9 @@ def _nodes(given: object, problems: Problems) -> list[object]:
     return problems.tried(
         "the nodes of a line", lambda: list(itertools.islice(given, MOST_NODES_OF_A_LINE)), []
     )
+
+
+# Links to recorded nodes.
 
 
 Found = tuple[tuple[int, ...], How]

@@ -1,15 +1,11 @@
 """This module records Dynamo's graph of every segment, and the buckets that DDPOptimizer cuts it
 into.
 
-Dynamo: the graph of every segment.
-
 Hooks: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each
 graph, whatever the backend), and ``OutputGraph.__init__``, where an attempt at a frame begins.
 
-DistributedDataParallel: each bucket that DDPOptimizer cuts out of Dynamo's graph is compiled by
-itself, with a forward and a backward of its own.
-
-Hook: ``SubmodCompiler.compile_submod`` (torch/_dynamo/backends/distributed.py), which hands a
+With DistributedDataParallel each bucket is compiled by itself, with a forward and a backward of its
+own. Hook: ``SubmodCompiler.compile_submod`` (torch/_dynamo/backends/distributed.py), which hands a
 bucket to the user's backend. A graph that is a bucket as a whole never comes there. The module is
 imported by torch when it meets DistributedDataParallel, and not by us: to import one of torch's
 backends earlier would change what else is imported. So the hook is put in place by the first graph
@@ -128,6 +124,9 @@ def _with_inputs(
     segment = recording.segment()
     with given_to_backend(recording, segment.answerer, segment.dynamo, module):
         return call(output_graph, module, inputs)
+
+
+# The buckets of DDPOptimizer.
 
 
 @contextlib.contextmanager

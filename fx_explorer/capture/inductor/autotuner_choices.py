@@ -1,28 +1,20 @@
-"""Inductor's autotuner chooses from candidates for a template or library call: this module records
-them as Triton configurations, as timed on a real GPU, and as whole kernels.
+"""Inductor's autotuner chooses from candidates for a template or library call; this module records
+the candidates: as Triton configurations, with their times on a real GPU, and as whole kernels.
 
-The configurations of a Triton template (a matrix multiplication, flex attention) that the autotuner
-would time.
+A template (a matrix multiplication, flex attention) writes each configuration as a kernel of its
+own (``TritonTemplateCaller``, torch/_inductor/select_algorithm.py), without the operations that are
+fused into the one that is taken.
 
-A template writes each of them as a kernel of its own (``TritonTemplateCaller``,
-torch/_inductor/select_algorithm.py), without the operations that are fused into the one that is
-taken. ``whole_choices`` has them with those.
-
-The candidates of a matrix multiplication, convolution or attention that Inductor timed on a real
-GPU, each with its time.
-
+On a real GPU Inductor times the candidates of a matrix multiplication, convolution or attention.
 Hooks: ``preprocessing_fns`` and ``feedback_saver_fns`` of ``AlgorithmSelectorCache``
 (torch/_inductor/select_algorithm.py). Both only look. The first is called while a node is lowered,
 the second with the times: perhaps much later, when it is decided what is fused into the one that is
 taken.
 
-Each choice of a template as Inductor would write it into the output code: with the operations that
-are fused into it.
-
-Inductor can write a template's source without putting it anywhere (``only_gen_src_code`` of
-``codegen_template``, torch/_inductor/codegen/simd.py), as it does to time a fusion. We ask it for
-every choice just before it writes the one that is taken, which is asked for too: where that is not
-what Inductor then writes, none of them is used (``choices_for``).
+Inductor can also write a template's source, with what is fused into it, without putting it anywhere
+(``only_gen_src_code`` of ``codegen_template``, torch/_inductor/codegen/simd.py), as it does to time
+a fusion. We ask it for every choice just before it writes the one that is taken, which is asked for
+too: where that is not what Inductor then writes, none of them is used (``choices_for``).
 """
 
 from __future__ import annotations
@@ -201,6 +193,9 @@ def _value(written: ast.expr) -> object:
         return ast.unparse(written)
 
 
+# Candidates that were timed on a real GPU.
+
+
 class _Lowered:
     """Which node each candidate is for. It keeps the candidates alive until the recording ends:
     they are distinguished by id.
@@ -248,6 +243,9 @@ def choices_hook(recording: Recording) -> Iterator[None]:
 def noting_choices(recording: Recording) -> contextlib.AbstractContextManager[None]:
     lowered = _Lowered(recording)
     return watching_selector(candidates=lowered.remember, times=lowered.timed)
+
+
+# Each choice as Inductor would write it into the output code.
 
 
 NOT_WRITTEN: tuple[str, LineNodes] = ("", ())

@@ -1,13 +1,10 @@
 """While the code of a graph is generated, marks remember each call of a kernel: where it stands,
 and what Inductor estimates of it.
 
-A call while its graph's code is generated, and the marks among the wrapper's lines by which its
-line is found.
+A mark lies among the wrapper's lines (``LineContext``), so that the line of its call is found.
 
-What Inductor itself estimates of a kernel: bytes moved and operations done. Asked for while it
-generates code for a GPU.
-
-Bytes: ``estimate_kernel_num_bytes`` (torch/_inductor/codegen/simd.py) and
+Estimates are Inductor's own, of bytes moved and operations done, and are asked for while it
+generates code for a GPU. Bytes: ``estimate_kernel_num_bytes`` (torch/_inductor/codegen/simd.py) and
 ``get_read_write_buffers_sizes`` (scheduler.py). Operations are counted in capture/torch_flops.py.
 """
 
@@ -44,6 +41,9 @@ def bytes_of_call(scheduler_node: Any) -> int:
 
 def bytes_of_calls(scheduler_nodes: Iterable[Any]) -> int:
     return sum(map(bytes_of_call, scheduler_nodes))
+
+
+# Calls, and the marks by which their lines are found.
 
 
 LineNodes = tuple[tuple[int, str], ...]

@@ -1,15 +1,8 @@
-"""While a graph is generated, this module reads of each kernel where it stands in the output code
-and which FX nodes it is of, and finds the nodes that have none.
+"""This module finds where a generated kernel stands in the output code, which FX nodes it computes,
+and which nodes have no kernel, and why.
 
-Finding a generated kernel in the output code.
-
-It stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++
+A kernel stands there as ``name = async_compile.cpp_pybinding([…], r'''…''')``; with Inductor's C++
 wrapper a Triton kernel is the same in a text of C++, and a C++ kernel stands there as it is.
-
-Which FX nodes Inductor's scheduler nodes and IR nodes stand for, and what they are called
-(torch/_inductor/ir.py).
-
-Nodes that no kernel computes, and why.
 """
 
 from __future__ import annotations
@@ -107,6 +100,9 @@ def inlined(name: str, source: str, output_code: str) -> Definition:
     return Definition(language, source, line)
 
 
+# FX nodes of Inductor's scheduler nodes and IR nodes (torch/_inductor/ir.py).
+
+
 def origins(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     """Return the FX nodes that a kernel generated for ``scheduler_nodes`` computes. Markers among
     them (DisableReduction) have none.
@@ -172,6 +168,9 @@ def extern_name(ir_node: Any) -> str:
     if origin is not None and origin.target is not None:
         return str(origin.target)
     return type(ir_node).__name__
+
+
+# Nodes that no kernel computes.
 
 
 def without_kernel(

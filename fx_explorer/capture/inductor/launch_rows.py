@@ -1,12 +1,9 @@
-"""This module makes rows of what was noted of kernels that were built and launched on a real GPU.
+"""This module makes rows of what was noted of kernels on a real GPU (kernel_launches.py), how they
+were built, timed and launched: KernelBuild, KernelLaunch, and the texts below the Triton source.
 
-What was noted of launches (kernel_launches.py) as rows: KernelBuild, KernelLaunch, and the texts
-below the Triton source.
-
-An autotuner knows the file it was loaded from, and a Kernel its source: equal texts belong
-together. Where compilations share a source, the one that torch says it was loaded for is taken.
-
-What is noted of a kernel on a real GPU: how it was built, timed and launched (kernel_launches.py).
+The notes (``NotedKernel``) are defined here, too. An autotuner knows the file it was loaded from,
+and a Kernel its source: equal texts belong together. Where compilations share a source, the one
+that torch says it was loaded for is taken.
 """
 
 from __future__ import annotations
@@ -80,6 +77,9 @@ class NotedKernel:
     @property
     def device(self) -> int:
         return int(self.autotuner.triton_meta.get("device") or 0)
+
+
+# The rows.
 
 
 def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:

@@ -1,12 +1,9 @@
-"""Lines of generated code remember here which nodes they compute.
+"""Lines of generated code remember here which nodes they compute, also in the texts that are made
+of them.
 
-Lines that remember which nodes they compute, and the texts made of them.
-
-Places where Inductor's C++ code generation writes a line late, or again, and would forget which
-node it is for.
-
-All of them in torch/_inductor/codegen/cpp.py. Each is optional: without it a few lines of
-reductions have no node.
+Inductor's C++ code generation writes some lines late, or again, and would forget which node they
+are for. The hooks for these are all in torch/_inductor/codegen/cpp.py. Each is optional: without it
+a few lines of reductions have no node.
 """
 
 from __future__ import annotations
@@ -132,6 +129,9 @@ def _find(lines: list[str], block: list[str]) -> int | None:
         if line == block[0] and lines[start : start + len(block)] == block:
             return start
     return None
+
+
+# Lines that are written late, or again.
 
 
 Hook = tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]

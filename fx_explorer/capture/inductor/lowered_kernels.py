@@ -1,11 +1,8 @@
-"""This module describes what one Inductor graph became: generated kernels, and calls of libraries.
+"""This module describes what one Inductor graph became: its kernels, their calls, the calls of
+libraries, and the FX nodes behind each.
 
-What one Inductor graph became: its kernels, their calls, and the FX nodes behind each. Plain
-values, no hooks.
-
-Nodes are named as in the post-grad graph that was lowered; lines count from 1; 0 means "not known".
-
-Library calls of a wrapper, found on its lines and made alone.
+Here are plain values and no hooks. Nodes are named as in the post-grad graph that was lowered;
+lines count from 1; 0 means "not known".
 """
 
 from __future__ import annotations
@@ -108,6 +105,9 @@ class LoweredKernels:
     """What this recording could not find out, and why."""
     outputs: tuple[StoredOutput, ...] = ()
     """What the graph returns, in order; empty when code generation failed."""
+
+
+# Library calls of a wrapper, found on its lines and made alone.
 
 
 def library_call(line: str, lowering: Any) -> LibraryCall | None:

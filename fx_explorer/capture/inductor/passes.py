@@ -1,18 +1,14 @@
-"""This module hooks into Inductor's stages, from the passes over the joint graph to its output
-code.
-
-Inductor: graphs after the pre- and post-grad passes, its IR before and after fusion, its output
+"""This module hooks into Inductor's stages, from the passes over its graphs to its IR, its output
 code and kernels.
 
-Hooks: ``_recursive_pre_grad_passes`` and ``_recursive_post_grad_passes``
-(torch/_inductor/compile_fx.py), ``Scheduler.fuse_nodes`` (torch/_inductor/scheduler.py), and
-kernels/generated.py for generated code.
+Recorded are the graphs after the pre- and post-grad passes, the joint graph where the passes over
+it changed something, and the IR before and after fusion. Hooks: ``_recursive_pre_grad_passes`` and
+``_recursive_post_grad_passes`` (torch/_inductor/compile_fx.py), ``Scheduler.fuse_nodes``
+(torch/_inductor/scheduler.py), and generated.py for generated code.
 
-The joint graph after Inductor's passes over it, where they changed something.
-
-Hook: ``_recursive_joint_graph_passes`` (torch/_inductor/compile_fx.py), which Inductor's partition
-function calls right before it cuts the graph. For an inference graph it is called while the graph
-is lowered, and what it does there is in the post-grad graph.
+Hook for the joint graph: ``_recursive_joint_graph_passes`` (torch/_inductor/compile_fx.py), which
+Inductor's partition function calls right before it cuts the graph. For an inference graph it is
+called while the graph is lowered, and what it does there is in the post-grad graph.
 """
 
 from __future__ import annotations
@@ -171,6 +167,9 @@ def _on_kernels(recording: Recording, lowered: LoweredKernels) -> None:
             settle_saved_tensors(recording, segment, lowered.outputs)
     if not lowered.subgraph and not lowered.error:
         recording.boundary.gate("output_code", recording.here.direction)
+
+
+# The joint graph after the passes over it.
 
 
 Signature = dict[torch.fx.Node, tuple[object, ...]]

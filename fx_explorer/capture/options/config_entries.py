@@ -1,14 +1,10 @@
-"""This module reads the entries of torch's config modules, and what their source says of them.
+"""This module reads and sets the entries of torch's config modules, and reads what the source of a
+config module says of them.
 
-The entries of torch's config modules: what there is, its value now, and setting it.
-
-Where they are made: torch/utils/_config_module.py (``install_config_module``, ``_ConfigEntry``).
-
-What the source of a config module says of its entries: the comments above and beside them, and
-types torch does not keep.
-
-Nothing is run: the file is read and parsed once. Lines between two statements are comments or
-empty, so only the lines of a statement itself need a tokenizer.
+torch makes the entries in torch/utils/_config_module.py (``install_config_module``,
+``_ConfigEntry``). The source has the comments above and beside an entry, and types that torch does
+not keep. Nothing of it is run: the file is read and parsed once. Lines between two statements are
+comments or empty, so only the lines of a statement itself need a tokenizer.
 """
 
 from __future__ import annotations
@@ -219,6 +215,9 @@ def _kinds(value: ast.expr) -> Iterator[str]:
         yield "None"
     else:
         yield "Any"
+
+
+# The entries: what there is, the value now, and setting it.
 
 
 MODULES: dict[SettingGroup, Any] = {

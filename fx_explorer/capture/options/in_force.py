@@ -1,19 +1,16 @@
 """This module records the options in force while something is compiled: the arguments of
 torch.compile, the stance, the configs, and who gave each.
 
-Calls of torch.compile: with which arguments, who gave them, and those that the request has others
-for.
+Hook for the arguments: ``torch.compile`` itself, which everything comes through (a decorator,
+``nn.Module.compile``). A name that was imported from torch before the capture began is out of
+reach. Arguments that the request has others for are replaced; what the program does with the result
+is unchanged.
 
-Hook: ``torch.compile`` itself, which everything comes through (a decorator, ``nn.Module.compile``).
-A name that was imported from torch before the capture began is out of reach. What the program does
-with the result is unchanged.
-
-The stance and the configs that are in force while something is compiled, and who set them.
-
-Hooks: ``torch._dynamo.decorators._set_stance``, which every use of ``torch.compiler.set_stance``
-comes to, and the callbacks before a compile (torch/_dynamo/callback.py). Configs are looked at when
-a compile begins, on the thread that compiles: torch keeps them by thread. A value that is set and
-put back in between was not in force, and is not seen.
+Hooks for the others: ``torch._dynamo.decorators._set_stance``, which every use of
+``torch.compiler.set_stance`` comes to, and the callbacks before a compile
+(torch/_dynamo/callback.py). Configs are looked at when a compile begins, on the thread that
+compiles: torch keeps them by thread. A value that is set and put back in between was not in force,
+and is not seen.
 """
 
 from __future__ import annotations
@@ -140,6 +137,9 @@ def function_name(model: object) -> str:
     if isinstance(module, torch.nn.Module):
         return type(module).__qualname__
     return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+
+# The stance and the configs.
 
 
 @contextlib.contextmanager

@@ -1,16 +1,13 @@
 """This module checks and sets the options that the user gives, and the two that need more than
 that: the backend and ``dynamic``.
 
-Checking and setting options of the compiler.
+Where the user's backend replaces the one that the program asked for, the compiler is made here that
+torch.compile would make of it.
 
-The backend as a function, for settings that replace the backend that the program asked for.
-
-Another ``dynamic`` argument of torch.compile, given while the program runs: it holds whenever
-Dynamo captures a frame.
-
-torch.compile sets two options for it as the compiled function is entered
-(torch/_dynamo/eval_frame.py, ``make_set_enable_dynamic``), so what was set before would be lost.
-Hook: ``convert_frame._compile``, which captures one frame.
+``dynamic`` may be given while the program runs: it holds whenever Dynamo captures a frame. As the
+compiled function is entered, torch.compile sets two options for it (torch/_dynamo/eval_frame.py,
+``make_set_enable_dynamic``), so what was set before would be lost. Hook:
+``convert_frame._compile``, which captures one frame.
 """
 
 from __future__ import annotations
@@ -121,6 +118,9 @@ def _check_taken(setting: Setting, value: object) -> None:
         )
 
 
+# The backend.
+
+
 Compiler = Callable[..., Any]
 
 
@@ -143,6 +143,9 @@ def compiler_for(settings: Mapping[str, object], asked_for: Compiler) -> Compile
         raise UsageError(
             f"backend {backend!r} with mode {mode!r} cannot be used: {error}"
         ) from error
+
+
+# Another ``dynamic`` while the program runs.
 
 
 SETTING = "compile.dynamic"

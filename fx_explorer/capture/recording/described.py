@@ -1,8 +1,7 @@
-"""This module writes short texts for rows: of a value, and of an error of the compiler.
+"""This module writes short texts for rows: a value in a few words, for a guard or a step, and an
+error of the compiler in one line, as lists show it.
 
-Describe a value in a few words, for a guard or a step. Runs no code of the program's.
-
-One line for an error of the compiler, as lists show it.
+To describe a value runs no code of the program's.
 """
 
 from __future__ import annotations

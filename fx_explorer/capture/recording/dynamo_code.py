@@ -1,9 +1,5 @@
-"""This module knows the code objects that Dynamo made: what they were made from, and what the
-arguments of a resume function are.
-
-The code objects that Dynamo made during a capture, and the ones it made them from.
-
-What the arguments of a resume function are.
+"""This module knows the code objects that Dynamo made during a capture, what they were made from,
+and what the arguments of a resume function are.
 
 A resume function takes the values of its own frame by name (``L['x']``), or in one list
 (``L['__resume_frame_values'][1]``) where the function deletes one of them. With nested graph breaks
@@ -81,6 +77,9 @@ class DynamoBytecode:
     ) -> None:
         self.original.add(original)
         self.modified[modified] = known
+
+
+# Resume functions.
 
 
 RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")

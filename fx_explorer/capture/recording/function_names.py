@@ -1,15 +1,10 @@
-"""This module finds the names of functions that are compiled, and the callables that the user gave
-to torch.compile.
+"""This module finds the user's names of functions that Dynamo compiles, and of the callables that
+the user gave to torch.compile.
 
-Names of functions that Dynamo compiles; of one that a decorator put around another, the name of the
-inner one, which is the user's.
-
-Dynamo is given the code object of the outer function and its variables, and no function. That the
-inner one is what the decorator was made for shows in the place where the user's program has it: the
-method of that name leads, by ``__wrapped__``, to the code that is compiled.
-
-The callables that the user gave to torch.compile, where torch puts a function of its own around
-them.
+Of a function that a decorator put around another, the name is that of the inner one, which is the
+user's. Dynamo is given the code object of the outer function and its variables, and no function.
+That the inner one is what the decorator was made for shows in the place where the user's program
+has it: the method of that name leads, by ``__wrapped__``, to the code that is compiled.
 
 A callable whose code is not compiled by itself (a module of torch's or a library's, a
 ``functools.partial``) is called from ``inner`` of ``wrap_inline``
@@ -183,6 +178,9 @@ def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
             return frame.f_locals
         frame = frame.f_back
     return {}
+
+
+# The callables that the user gave to torch.compile.
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

@@ -1,8 +1,5 @@
-"""Hooks note behind a wall that stands between a fault of ours and the user's compile.
-
-The wall between a fault of ours and the user's compile.
-
-Notes that one hook leaves in the recording for another.
+"""This module keeps a fault of ours out of the user's compile, with a wall around recording
+(``Noting``), and has the notes that one hook leaves in the recording for another.
 """
 
 from __future__ import annotations
@@ -84,6 +81,9 @@ def _came_from_outside(error: Exception, tracer: object) -> bool:
     is_programs = owner not in sys.stdlib_module_names and owner not in _RAISED_BY_US
     is_in_ours = code.co_filename.startswith(_PACKAGE)
     return is_in_ours and (is_programs or isinstance(error, TimeoutError))
+
+
+# Notes that one hook leaves for another.
 
 
 class BackendError(NamedTuple):

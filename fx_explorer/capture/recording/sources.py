@@ -1,11 +1,8 @@
-"""This module records source files and user stacks, and finds who called into torch.
-
-Source files and user stacks, each stored once.
+"""This module records source files and user stacks, each stored once, and finds who called into
+torch: the user's program, with its line, or fx-explorer.
 
 ``node.meta["stack_trace"]`` is text in Python's traceback format; the same text on many nodes is
 parsed once.
-
-Who called into torch: the user's program, with its line, or fx-explorer.
 """
 
 from __future__ import annotations
@@ -216,6 +213,9 @@ def _change(known: str, path: str) -> str:
             break
         line += 1
     return f"has changed, first in line {line}"
+
+
+# Who called into torch.
 
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep

@@ -1,9 +1,7 @@
-"""This module knows what is being compiled in a thread, and what is known of that compilation.
+"""This module knows what is being compiled in a thread, and what is known of that compilation while
+it is recorded.
 
-What is being compiled in a thread. torch says which compilation it is, and the hooks say which
-part.
-
-What is known of one compilation while it is recorded.
+torch says which compilation a thread is at, and the hooks say which part of it.
 """
 
 from __future__ import annotations
@@ -121,6 +119,9 @@ class ThisThread(threading.local):
         """Make what follows, inside ``compiling_ahead``, belong to the compilation ``name``."""
         if self.ahead is not None:
             self.ahead = name
+
+
+# What is known of one compilation.
 
 
 @dataclass

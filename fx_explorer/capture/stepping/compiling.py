@@ -1,10 +1,5 @@
-"""This module takes one graph through the gates: what happens at each, and its compilation as the
-user asks for it.
-
-Compile one graph as the user asks for it, and leave it for another variant whenever one is asked
-for.
-
-What happens at a gate: the passes for it are applied, and the user is waited for.
+"""This module takes one graph through the gates: at each its passes are applied and the user is
+waited for, and the graph is compiled as one variant after another, as the user asks.
 """
 
 from __future__ import annotations
@@ -102,6 +97,9 @@ def _is_stuck(stepper: Stepper, problems: list[str]) -> bool:
     for problem in problems:
         stepper.recording.notify(Notice("note", text=problem))
     return bool(problems)
+
+
+# The graph compiled as the user asks for it.
 
 
 _NEEDS_DYNAMO = (

@@ -1,8 +1,5 @@
-"""A variant of a compilation keeps what its stages made, so that one region of it can be lowered
-again alone.
-
-A variant of a compilation: what each stage made is kept, and given again instead of being made
-again.
+"""A variant is one way to compile a Dynamo graph. It keeps what each stage made, so that a later
+one, also one that lowers a single region again, need not make it again.
 
 A variant that sets out from a gate runs torch's own functions from the beginning. Those that come
 before the gate are answered from what was kept (AOTAutograd's tracing, the partition, a graph after
@@ -14,11 +11,9 @@ at that gate and at later ones. Earlier edits are in what was kept, so each is m
 IR is consumed when code is made from it: a variant from fusion or later lowers the post-grad graph
 again.
 
-Lower one region again, alone: the others are given from what an earlier variant compiled.
-
-torch cuts the graph into regions as before and compiles each (regional.py). A region that has not
-changed, and is not the one asked for, gets what ``torch._inductor.standalone_compile`` returned the
-first time.
+Where one region alone is lowered again, torch cuts the graph into regions as before and compiles
+each (regional.py). A region that has not changed, and is not the one asked for, gets what
+``torch._inductor.standalone_compile`` returned the first time.
 """
 
 from __future__ import annotations
@@ -346,6 +341,9 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
         elif reached(of_gate):
             shared.unedited[(of_gate, edited)] = graph
     return shared
+
+
+# One region lowered again, alone.
 
 
 def check_region(origin: Variant, command: Command) -> None:

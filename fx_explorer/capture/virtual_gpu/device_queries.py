@@ -1,17 +1,14 @@
-"""This module answers what the program asks about the device where it meets the virtual GPU, and
-notes the questions.
+"""This module knows how the program meets the virtual GPU, and notes what the program asks about
+the device that would be answered otherwise on the GPU.
 
-What the program asks about the device and would be answered otherwise on the GPU.
+The program meets it in one of two modes; the mode changes at most once, from *transplant* to
+*fake*. *transplant*: the program really runs on the CPU; each graph that Dynamo captures is moved
+to the GPU and lowered there. *fake*: what the program puts on ``cuda`` has a shape and a type and
+no content.
 
-There are three ways to hear of it. ``torch.cuda.is_available()`` is replaced by ours. Dynamo
-reports ``is_cuda`` and ``device`` of tensors that it traces. Conditions in the user's own files are
-read from their syntax, since code outside Dynamo reports to nobody.
-
-How the program meets the virtual GPU. The mode changes at most once: from *transplant* to *fake*.
-
-*transplant*: the program really runs on the CPU; each graph that Dynamo captures is moved to the
-GPU and lowered there. *fake*: what the program puts on ``cuda`` has a shape and a type and no
-content.
+There are three ways to hear of a question. ``torch.cuda.is_available()`` is replaced by ours.
+Dynamo reports ``is_cuda`` and ``device`` of tensors that it traces. Conditions in the user's own
+files are read from their syntax, since code outside Dynamo reports to nobody.
 """
 
 from __future__ import annotations
@@ -119,6 +116,9 @@ class Emulation:
             "placeholders": stand_ins,
             "unsaved": [{"file": file, "line": line} for file, line in self.unsaved],
         }
+
+
+# what the program asks
 
 
 _MACHINERY = ("torch", "triton", "fx_explorer", "functools", "contextlib", "_pytest", "importlib")

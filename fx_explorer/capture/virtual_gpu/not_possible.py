@@ -1,12 +1,9 @@
-"""A GPU that is not there cannot do everything: this module explains what a program asks of it,
-says whether it needs fake tensors from the beginning, and finds the causes of an error.
+"""A GPU that is not there cannot do everything: this module explains, in place of torch's own
+message, what a program asks of it in vain, and says whether a program needs fake tensors from the
+beginning.
 
-Explain, in place of torch's own message, what a program asks of a GPU that cannot be done without
-one.
-
-The causes of an error: torch wraps what its compilers raise.
-
-Whether a program needs fake tensors from the beginning. Its file is parsed and not run.
+torch wraps what its compilers raise, so the explanation looks at all causes of an error. For the
+question of fake tensors the program's file is parsed and not run.
 """
 
 from __future__ import annotations
@@ -49,6 +46,9 @@ def _is_of_nccl(error: BaseException) -> bool:
         return False
     frames = traceback.extract_tb(error.__traceback__)
     return any(frame.name == "_new_process_group_helper" for frame in frames)
+
+
+# Whether a program needs fake tensors from the beginning.
 
 
 MOST_FILES = 200

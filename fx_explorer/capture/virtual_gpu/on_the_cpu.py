@@ -1,17 +1,15 @@
 """While torch compiles, what it would do on the device is done without one: autotuning, folding of
 constants, the choice of a convolution.
 
-Autotuning without a device to time candidates on: a Triton template is shown rather than a library,
+Autotuning has no device to time candidates on: a Triton template is shown rather than a library,
 and all are noted.
 
-Fold Inductor's constants on the CPU: it computes one element of them on the device.
+Inductor folds constants by computing one element of them on the device; here that is done on the
+CPU. Hook: ``UniformValueConstantFolder`` (torch/_inductor/fx_passes/joint_graph.py).
 
-Hook: ``UniformValueConstantFolder`` (torch/_inductor/fx_passes/joint_graph.py).
-
-Keep Dynamo from asking which CPU library would do a convolution, while a program runs on the CPU.
-
-The answer depends on the batch: oneDNN and NNPACK want 16 of them. A batch that varies would get a
-guard that no GPU asks for, and other code behind it.
+While a program runs on the CPU, Dynamo would ask which CPU library does a convolution, and is kept
+from it. The answer depends on the batch: oneDNN and NNPACK want 16 of them. A batch that varies
+would get a guard that no GPU asks for, and other code behind it.
 """
 
 from __future__ import annotations
@@ -69,6 +67,9 @@ def _choice(candidates: list[Any]) -> Choice:
     }
 
 
+# Constants, folded on the CPU.
+
+
 class OnCpu(TorchDispatchMode):
     """A dispatch mode that does on the CPU what is asked for on the GPU."""
 
@@ -95,6 +96,9 @@ def _on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return run
+
+
+# The choice of a convolution.
 
 
 def ask_no_library(emulation: Emulation) -> None:

@@ -1,15 +1,10 @@
-"""This module loads a kernel from its Triton source, checks the functions that it may call, and
-says why one cannot be built.
+"""This module loads a kernel from its Triton source, with the configurations that would be tried,
+lists the functions that it may call, and says why one cannot be built.
 
-A kernel loaded from its Triton source, with the configurations that would be tried.
-
-The list is the one that Inductor's autotuner makes from the kernel's own decorator
-(``CachingAutotuner.configs``, torch/_inductor/runtime/triton_heuristics.py).
-
-The functions of Triton and of Inductor's helpers that a kernel may call: names read off the modules
+The list of configurations is the one that Inductor's autotuner makes from the kernel's own
+decorator (``CachingAutotuner.configs``, torch/_inductor/runtime/triton_heuristics.py). The
+functions of Triton and of Inductor's helpers that a kernel may call are names read off the modules
 that are installed.
-
-Why a kernel is not built, in words for the user.
 """
 
 from __future__ import annotations
@@ -150,6 +145,9 @@ def _sizes(config: Any) -> dict[str, object]:
     if getattr(config, "maxnreg", None):
         sizes["maxnreg"] = config.maxnreg
     return sizes
+
+
+# The functions that a kernel may call.
 
 
 OF_THE_LANGUAGE = {

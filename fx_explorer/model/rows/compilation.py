@@ -1,17 +1,6 @@
-"""These rows are about a compilation, the options in force, and what else was run for or beside it:
-other front ends, child processes, and a comparison with the original program.
-
-A compilation (one frame going through torch.compile) and the texts it leaves behind.
-
-Options that decide what torch.compile does, as they were in force: arguments, the stance, and
-configs, and who set each.
-
-What another front end than Dynamo made of the target: its graph, or why it refused.
-
-Processes that the program forked or started, and what torch.compile did in them.
-
-What came of comparing a changed program, compiled, with the original one, run without
-torch.compile.
+"""These rows are about a compilation (one frame going through torch.compile) and the texts it
+leaves behind, the options in force, and what else was run for or beside it: other front ends, child
+processes, and a comparison with the original program.
 """
 
 from __future__ import annotations
@@ -135,6 +124,9 @@ class Artifact:
     line_count: int = 0
 
 
+# Options that decide what torch.compile does, as they were in force, and who set each.
+
+
 SetBy = Literal["default", "program", "fx-explorer", "environment"]
 """``program``: the user's own code. ``fx-explorer``: an option of the command line or of the
 app.
@@ -233,6 +225,9 @@ class OptionInForce:
     """The environment variable that set it."""
 
 
+# What another front end than Dynamo made of the target, or why it refused.
+
+
 FrontEndName = Literal["symbolic_trace", "export", "make_fx"]
 
 FRONT_ENDS: tuple[FrontEndName, ...] = ("symbolic_trace", "export", "make_fx")
@@ -281,6 +276,9 @@ class FrontEnd:
     """What was done before it could be called, and what was changed by it: sentences."""
 
 
+# Processes that the program forked or started.
+
+
 Beginning = Literal["forked", "started"]
 """``forked``: by ``os.fork`` or multiprocessing; ``started``: as a program of its own (spawn,
 subprocess, exec).
@@ -322,6 +320,9 @@ class ChildFinding:
     text: str
     count: int = 1
     """How often it happened; of ``guards`` how many the compilation has."""
+
+
+# A changed program, compiled, compared with the original one in eager mode.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,6 @@
-"""These rows are about graph breaks: what is left where torch.compile stops, and how long it takes.
-
-What is left where torch.compile stops: resume functions, tensors that Python holds meanwhile and
-for how long, functions run in eager mode.
-
-How long a program spends at its graph breaks, measured with everything built.
+"""These rows are about graph breaks: what is left where torch.compile stops (resume functions,
+tensors that Python holds meanwhile and for how long, functions run in eager mode), and how long a
+program spends there, measured with everything built.
 """
 
 from __future__ import annotations
@@ -164,6 +161,9 @@ class Fallback:
     hints: tuple[str, ...] = ()
     stack: int = 0
     """Where it was called, outermost first (a Stack)."""
+
+
+# Time at graph breaks.
 
 
 @dataclass(frozen=True, slots=True)

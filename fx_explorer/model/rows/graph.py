@@ -1,15 +1,9 @@
-"""These rows are about graphs: their nodes, the links between these, and what the partitioner
-decided about values.
+"""These rows are about graphs: their nodes and the places in the user's source that these came
+from, the links between places, and what the partitioner decided about values.
 
-FX graphs as rows, and the places in the user's source that their nodes came from.
-
-Links: pairs of places that are the same computation, each saying how it is known.
-
-A link always points from the later stage to the earlier one (kernel → post-grad node → AOT node →
-Dynamo node → source), so the chain of any place is walked by following ``parent`` up and ``child``
-down.
-
-What AOTAutograd's partitioner decided about a value of the forward that the backward needs.
+A link is a pair of places that are the same computation, and says how it is known. It always points
+from the later stage to the earlier one (kernel → post-grad node → AOT node → Dynamo node → source),
+so the chain of any place is walked by following ``parent`` up and ``child`` down.
 """
 
 from __future__ import annotations
@@ -152,6 +146,9 @@ class Edge:
     consumer: int
 
 
+# Links.
+
+
 How = Literal[
     "identity",
     "from_node",
@@ -217,6 +214,9 @@ class LineSource:
     """How many lines of the artifact, ``line`` the first of them, belong to that one of the
     source.
     """
+
+
+# What AOTAutograd's partitioner decided about values that the backward needs.
 
 
 Choice = Literal["saved", "recomputed"]

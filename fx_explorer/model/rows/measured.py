@@ -1,10 +1,8 @@
 """These rows are about what was measured: the ledger of one call, and a profile of real steps.
 
-The ledger of one call: where the time of a call of the compiled program goes, step by step, and the
-same call uncompiled, operator by operator.
-
-A profile of ``torch.profiler`` beside the session: where the time of real steps went, joined to the
-calls of kernels that the session knows.
+The ledger says where the time of a call of the compiled program goes, step by step, with the same
+call uncompiled, operator by operator. A profile of ``torch.profiler`` beside the session says where
+the time of real steps went, joined to the calls of kernels that the session knows.
 """
 
 from __future__ import annotations
@@ -165,6 +163,9 @@ class LedgerGap:
     """Positions of the steps that the host takes meanwhile."""
     steps_s: tuple[float, ...]
     """Seconds of each of them that are in the gap."""
+
+
+# A profile of real steps.
 
 
 ProfileJoin = Literal["order", "similar", "shared"]

@@ -1,14 +1,13 @@
 """These rows are about stepping: through the stages of a compilation, and through Dynamo's
 bytecode.
 
-Stepping through a compilation: where it can pause, what can be changed there, and what was.
+Of a compilation they say where it can pause, what can be changed there, and what was. A *variant*
+is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its Compilation row.
+Every other one has a Compilation row of its own (``0/0~1``) that holds only what came after the
+gate it set out from.
 
-A *variant* is one run through the stages after Dynamo. The first variant of ``[0/0]`` is its
-Compilation row. Every other one has a Compilation row of its own (``0/0~1``) that holds only what
-came after the gate it set out from.
-
-What Dynamo's bytecode did when the program was called once more: one row for each instruction that
-was executed.
+Of the bytecode they say what it did when the program was called once more: one row for each
+instruction that was executed.
 """
 
 from __future__ import annotations
@@ -233,6 +232,9 @@ class RegionLowering:
     duration_s: float = 0.0
     reason: str = ""
     """Why it was not compiled."""
+
+
+# Stepping through Dynamo's bytecode.
 
 
 RunEnd = Literal["", "returned", "raised", "limit", "stopped"]

@@ -1,10 +1,8 @@
-"""This module reads what torch says of Dynamo's work on a program, and of a program that is
-compiled without Dynamo.
+"""This module makes rows of what a TORCH_TRACE log says of Dynamo's work on a program, and of a
+program that is compiled without Dynamo.
 
-What Dynamo says of a compilation: graph breaks, recompiles, checks, dynamic sizes.
-
-What torch says of a program that is compiled without Dynamo: what torch.export made, and where its
-sizes came from.
+Dynamo tells graph breaks, recompiles, checks and dynamic sizes; without it torch tells what
+torch.export made, and where its sizes came from.
 """
 
 from __future__ import annotations
@@ -251,6 +249,9 @@ def _reasons(payload: str) -> list[str]:
     if not isinstance(reasons, list):
         return [str(reasons)]
     return [str(reason) for reason in reasons]
+
+
+# A program that is compiled without Dynamo.
 
 
 _AFTER_GRAPH = "\nGraph signature:"

@@ -1,9 +1,5 @@
-"""A log is read while it grows: this module gives its bytes and its texts, and says how far the
-reading is.
-
-A log that a job is writing to: its bytes as they come, and which log of a directory that is.
-
-How far the reading of a log is, and that in words.
+"""A log that a job is writing to is read here while it grows: its bytes as they come, which log of
+a directory that is, and, in words, how far the reading is.
 """
 
 from __future__ import annotations
@@ -167,6 +163,9 @@ def _changed_at(entry: Path) -> float | None:
 def _rank(log: Path) -> int:
     match = _RANK.search(log.name)
     return int(match[1]) if match else 0
+
+
+# How far the reading is.
 
 
 SILENT_FROM_S = 3.0

@@ -1,8 +1,5 @@
-"""A log is opened as blocks of bytes, whatever it is packed in: zstd is unpacked little by little.
-
-A log as blocks of bytes, whatever it is packed in.
-
-What zstd has packed, unpacked little by little.
+"""A log is opened here as blocks of bytes or as lines, whatever it is packed in: zstd is unpacked
+little by little.
 """
 
 from __future__ import annotations
@@ -102,6 +99,9 @@ class _AsRaw(io.RawIOBase):
         target[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+# A log, packed or not.
 
 
 _GZIP = b"\x1f\x8b"

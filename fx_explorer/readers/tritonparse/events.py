@@ -1,13 +1,9 @@
-"""This module reads a log of tritonparse as events, and what launches among them were given.
+"""This module reads a log of tritonparse as events, and collects what the launches of a kernel were
+given: for each field, which values, and in which of the launches.
 
-A log of tritonparse as events: one JSON object a line, which says what kind of event it is
-(``event_type``).
-
+An event is a line with a JSON object, which says what kind it is (``event_type``).
 tritonparse/structured_logging.py writes ``compilation``, ``launch`` and ``autotune``; what its
 ``parse`` makes of a log has these, too, with what it found added.
-
-What the launches of a kernel were given: for each field, which values, and in which of the
-launches.
 """
 
 from __future__ import annotations
@@ -122,6 +118,9 @@ def _seconds(timestamp: Any) -> float:
 def as_text(value: Any) -> str:
     """Return what an event has as text to be read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+# What the launches of a kernel were given.
 
 
 MOST_VALUES = 40

@@ -1,17 +1,5 @@
 """These queries ask about compilations and what stands beside them: their names, variants and
 times, the exceptions that ended them, their graph breaks and guards, and the source files.
-
-Compilations: their names, which of them are variants of another, and how long they took.
-
-Compilations that ended in an exception of the compiler's: the program got it, whatever it did with
-it, or torch was told to continue without (``suppress_errors``). A function that Dynamo leaves to
-Python is none of them.
-
-Graph breaks: how many there are, and what was being compiled at them.
-
-Guards, and the checks that torch runs for them.
-
-Source files: their paths, and which of them somebody will want to read.
 """
 
 from __future__ import annotations
@@ -114,6 +102,11 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
     return float(rows[0][0] or 0.0)
 
 
+# Exceptions of the compiler's. The program got them, whatever it did with them, or torch was
+# told to continue without (``suppress_errors``). A function that Dynamo leaves to Python is none of
+# them.
+
+
 _MAY_BE_LEFT = ("Unsupported", "UserError")
 """What Dynamo makes a graph break or a fallback of, and an exception with ``fullgraph=True``
 (torch's convert_frame.py).
@@ -151,6 +144,9 @@ def _fail_type(reader: SessionReader, compilation: Compilation) -> str:
     return ""
 
 
+# Graph breaks: how many there are, and what was being compiled at them.
+
+
 _DISTINCT_BREAK = "file, line, coalesce(nullif(registry_id, ''), reason)"
 """What makes two reported breaks the same: one line and one cause."""
 
@@ -167,6 +163,9 @@ def break_count(reader: SessionReader) -> int:
 def chains_of_breaks(reader: SessionReader) -> list[int]:
     """Return the ids of the distinct Stacks of what was being compiled at a break."""
     return column(reader, "SELECT DISTINCT chain FROM graph_break WHERE chain")
+
+
+# Guards, and the checks that torch runs for them.
 
 
 _LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
@@ -258,6 +257,9 @@ def guarded_sources(reader: SessionReader) -> list[str]:
         "SELECT source FROM guard WHERE source != '' UNION SELECT source FROM "
         "guard_check WHERE source != ''",
     )
+
+
+# Source files: their paths, and which of them somebody will want to read.
 
 
 def source_paths(reader: SessionReader) -> dict[int, str]:

@@ -1,10 +1,7 @@
-"""These queries ask about graphs, stage by stage.
-
-Graphs: which there are at each stage, how much they hold, and which nodes lie in them.
+"""These queries ask about graphs: which there are at each stage, how much they hold, which nodes
+lie in them, and which operations of one stage came from which of another.
 
 The nodes of a graph have ids in a row, so whether one lies in it needs no look at the node.
-
-What stands before and after a stage: nodes without their texts, and which came from which.
 """
 
 from __future__ import annotations
@@ -188,6 +185,9 @@ def sources_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> dict[int, 
         "json_each(?))"
     )
     return dict(reader.query(asked, (json_list(nodes),)))
+
+
+# What stands before and after a stage.
 
 
 class PlainNode(NamedTuple):

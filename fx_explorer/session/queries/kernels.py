@@ -1,9 +1,6 @@
-"""These queries ask about kernels.
-
-Kernels and their configurations: how many there are, what they compute, and which one a text
-belongs to.
-
-Which kernels are where: at each node of a graph, on each line of the output code.
+"""These queries ask about kernels and their configurations: how many there are, what they compute,
+which one a text belongs to, and where they are, at each node of a graph and on each line of the
+output code.
 """
 
 from __future__ import annotations
@@ -276,6 +273,9 @@ def first_kernel_texts(reader: SessionReader, compilation: int) -> list[int]:
     for direction in model.DIRECTIONS:
         texts += column(reader, first, compilation, direction)
     return texts
+
+
+# Which kernels are where.
 
 
 def kernels_of_each(reader: SessionReader, nodes: Iterable[int]) -> dict[int, list[int]]:

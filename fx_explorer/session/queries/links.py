@@ -1,10 +1,5 @@
-"""These queries ask about links: from node to node, and from lines of generated code to nodes.
-
-Links between nodes: what comes from what, over all stages, and which nodes have no link where one
-can be expected.
-
-Lines of kernels and of output code: which nodes they compute, and where the output code holds and
-calls a kernel.
+"""These queries ask about links: which node comes from which, over all stages, which nodes have no
+link where one can be expected, and which nodes the lines of generated code compute.
 """
 
 from __future__ import annotations
@@ -112,6 +107,9 @@ def _call_nodes(graphs: Collection[int] | None) -> str:
         "FROM node JOIN graph ON graph.id = node.graph WHERE graph.stage='post_grad' AND "
         f"graph.direction=? AND {IS_CALL} AND {among(graphs, 'graph.id')}"
     )
+
+
+# Lines of kernels and of output code, and where the output code holds and calls a kernel.
 
 
 def lines_computing(reader: SessionReader, nodes: Iterable[int]) -> dict[int, set[tuple[int, int]]]:

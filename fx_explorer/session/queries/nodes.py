@@ -1,13 +1,7 @@
-"""These queries ask about nodes: what is known of them, what is around them, and of which modules
-they are.
-
-Nodes: what is known of those with given ids, and those that are looked for by what they are.
+"""These queries ask about nodes: what is known of those with given ids, which ones are looked for,
+what a node is made from and what uses it, and of which modules nodes are.
 
 What is asked of given ids runs on every move of the cursor, so it is answered inside SQLite.
-
-What a node is made from and what uses it, and in which kernels nodes of any graph end.
-
-Modules: which nodes, kernels and graphs are of which of the user's.
 """
 
 from __future__ import annotations
@@ -165,6 +159,9 @@ def squeezes(reader: SessionReader) -> list[tuple[str, int, str, str]]:
     )
 
 
+# What a node is made from and what uses it, and in which kernels nodes end.
+
+
 def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> list[int]:
     """Return what these nodes take as arguments (``side`` -1) or what takes them (1), each once, in
     the order of the graph.
@@ -225,6 +222,9 @@ def operation_counts_of(reader: SessionReader, kernels: Iterable[int]) -> dict[i
             (wanted, wanted),
         )
     )
+
+
+# Modules: which nodes, kernels and graphs are of which of the user's.
 
 
 class ModuleNodes(NamedTuple):

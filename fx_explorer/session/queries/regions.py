@@ -1,10 +1,5 @@
-"""These queries ask what nodes are marked with: the regions they are annotated with, and what
-backends say of their support.
-
-Regions: annotations of nodes, as JSON as they are stored, and the kernels that regional compilation
-made.
-
-What backends support of graphs: the reports there are, and what they say of nodes.
+"""These queries ask what nodes are marked with: the regions they are annotated with, as JSON as
+they are stored, the kernels that regional compilation made, and what backends say of their support.
 """
 
 from __future__ import annotations
@@ -136,6 +131,9 @@ def kernels_by_subgraph(reader: SessionReader) -> dict[tuple[int, model.Directio
     for compilation, direction, subgraph, name in rows:
         kernels.setdefault((compilation, direction, subgraph), []).append(name)
     return kernels
+
+
+# What backends support of graphs: the reports there are, and what they say of nodes.
 
 
 def latest_reports(reader: SessionReader) -> list[model.SupportReport]:

@@ -1,8 +1,5 @@
-"""Several queries share these pieces of SQL, and how many rows a table has.
-
-The pieces of SQL that several queries share.
-
-How many rows there are, for whoever must know before reading them whether that takes long.
+"""Several queries share these pieces of SQL; ``rows_up_to`` is for whoever must know how many rows
+there are before reading them takes long.
 """
 
 from __future__ import annotations

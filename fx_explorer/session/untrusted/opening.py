@@ -1,14 +1,10 @@
-"""A session file that anybody may have written is opened, and its meta table checked.
-
-Opening a session file that anybody may have written: read-only, with limits, and only when its
-tables are plain tables.
+"""A session file that anybody may have written is opened here, read-only, with limits, and only
+when its tables are plain tables; and its meta table is checked.
 
 An SQLite file may hold more than rows: views and triggers that are evaluated when a table of their
 name is read or written, virtual tables, generated columns, indexes and constraints with
-expressions. A session has none of them.
-
-What the entries of ``meta`` look like: those that are read by name are checked here, like the
-fields of a row.
+expressions. A session has none of them. Entries of ``meta`` that are read by name are checked like
+the fields of a row.
 """
 
 from __future__ import annotations
@@ -146,6 +142,9 @@ class CpuLimit:
         if self._until is None:
             self._until = time.thread_time() + MOST_CPU_S
         return int(time.thread_time() > self._until)
+
+
+# What the entries of ``meta`` look like.
 
 
 def check_meta(key: str, value: Any) -> Any:

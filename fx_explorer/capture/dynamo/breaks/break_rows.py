@@ -1,14 +1,10 @@
 """This module makes the rows of graph breaks out of three sources: torch's report, its list of
 breaks, and Dynamo's state while it broke.
 
-Graph breaks as rows: torch's report, and what was read off Dynamo while it broke.
-
-What Dynamo knows while it writes a graph break report, which the report itself does not say.
-
-torch's list of graph breaks (``torch/_dynamo/graph_break_registry.json``), for what a report itself
-leaves out.
-
-Its texts are templates, some with placeholders for what only the report knows; those are not used.
+Dynamo knows while it writes a report what the report does not say: through which calls the break
+was reached, where in its line it is, in which module. torch's list of graph breaks
+(``torch/_dynamo/graph_break_registry.json``) has what a report itself leaves out. Its texts are
+templates, some with placeholders for what only the report knows; those are not used.
 """
 
 from __future__ import annotations
@@ -66,6 +62,9 @@ def breaking_now() -> BreakContext:
     return breaking.get()
 
 
+# torch's list of graph breaks.
+
+
 _PLACEHOLDER = ("{", "_explanation", '"')
 
 
@@ -121,6 +120,9 @@ def _registry() -> dict[str, list[dict[str, Any]]]:
     if not path.is_file():
         return {}
     return dict(json.loads(path.read_text()))
+
+
+# Graph breaks as rows.
 
 
 _NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in eager mode"

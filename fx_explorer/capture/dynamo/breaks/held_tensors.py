@@ -1,20 +1,16 @@
 """This module finds what holds a tensor at a graph break: Python, or autograd for a backward of
 operators that ran outside of the graphs.
 
-Whether Python holds a tensor: whether anything but autograd, and the views of it, refers to it.
+Python holds a tensor where anything but autograd, and the views of it, refers to it. A weak
+reference alone does not tell: autograd keeps what it needs for the backward of operators that run
+uncompiled, and a tensor keeps its Python object for as long as anything in C++ refers to it
+(torch/csrc/autograd/python_variable.cpp). So references are counted: Python's, less the one of C++.
 
-A weak reference alone does not tell. Autograd keeps what it needs for the backward of operators
-that run uncompiled, and a tensor keeps its Python object for as long as anything in C++ refers to
-it (torch/csrc/autograd/python_variable.cpp). So references are counted: Python's, less the one of
-C++.
-
-What autograd keeps for the backward of operators that ran outside of the graphs: a loss that is not
-compiled, what runs at a graph break.
-
-While a program is inspected its graphs run uncompiled, so that their operators are in autograd's
-graph, too. They are distinguished by autograd's sequence numbers, which rise with each operator.
-Read are the tensors as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no hook of
-the program's runs.
+Operators outside of the graphs are those of a loss that is not compiled, and those that run at a
+graph break. While a program is inspected its graphs run uncompiled, so that their operators are in
+autograd's graph, too. They are distinguished by autograd's sequence numbers, which rise with each
+operator. Tensors are read as autograd keeps them (``_raw_saved_*``): nothing is unpacked, so no
+hook of the program's runs.
 """
 
 from __future__ import annotations
@@ -103,6 +99,9 @@ def storage_of(tensor: torch.Tensor) -> int:
         RuntimeError,
     ):  # one that wraps others, as subclasses and torch.func do
         return 0
+
+
+# What autograd keeps.
 
 
 MOST_NODES = 200_000

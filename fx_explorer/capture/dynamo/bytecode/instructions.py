@@ -1,17 +1,13 @@
-"""This module derives what follows from the instructions of bytecode alone: where jumps are drawn,
-and how deep the stack is.
+"""This module reads bytecode without running it: its instructions, how deep the stack is where each
+begins, and the gutter of a listing, where jumps are drawn as arrows. Pure.
 
-How many values are on the stack where each instruction begins, found by following the bytecode.
-Pure.
+The depth is found by following the bytecode. torch's debugger counts while it steps
+(``_DebugContext._handle_instruction``) and is wrong once an error was handled; a stack that is read
+too deep ends the process. Python itself relies on the depth being the same however an instruction
+is reached.
 
-torch's debugger counts while it steps (``_DebugContext._handle_instruction``) and is wrong once an
-error was handled; a stack that is read too deep ends the process. Python itself relies on the depth
-being the same however an instruction is reached.
-
-The gutter of a bytecode listing, where jumps are drawn as arrows. Pure: knows rows, not
-instructions.
-
-Jumps to one row share a column. A jump inside another is drawn right of it.
+The gutter knows rows, not instructions. Jumps to one row share a column. A jump inside another is
+drawn right of it.
 """
 
 from __future__ import annotations
@@ -148,6 +144,9 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
     if instruction.argrepr:
         return instruction.argrepr
     return "" if instruction.arg is None else str(instruction.arg)
+
+
+# The gutter of a listing.
 
 
 MAX_COLUMNS = 6

@@ -64,7 +64,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FlameBlock:
-    """Some cells of one row of the chart."""
+    """One block of the chart: neighbouring frames that share a run of cells in a row."""
 
     first: int
     cells: int

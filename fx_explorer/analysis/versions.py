@@ -36,8 +36,8 @@ class Version:
 
 
 def versions(reader: SessionReader) -> dict[int, Version]:
-    """Return the version that each compilation is, by its id. Variants of a compilation that was
-    stepped through are the same version as the one that they set out from.
+    """Return compilation id → its ``Version``. Variants of a compilation that was stepped through
+    are the same version as the one that they set out from.
     """
     rows = [row for row in reader.rows(model.Compilation) if row.status != "restarted"]
     first: dict[str, list[model.Compilation]] = {}

@@ -224,7 +224,9 @@ class Descendants:
             self._adopt(-1)
 
     def _adopt(self, change: int) -> None:
-        """Become the parent of processes below us that lose theirs, as long as anybody follows."""
+        """Count one follower more or fewer, and adopt processes below us that lose their parent
+        (``prctl``) while there is any.
+        """
         with Descendants._lock:
             Descendants._watching += change
             is_wanted = int(Descendants._watching > 0)

@@ -279,7 +279,7 @@ def _is_same_in_pytorch(
 
 
 def _limit(pair: _Pair, exact: torch.Tensor, eager_error: float, precision: Precision) -> float:
-    """Return the largest error that is not laid to the contender."""
+    """Return the largest error that a result may have without counting as different."""
     size = _rms(exact)
     allowed = _multiplier(pair) * eager_error
     allowed += precision.tolerance / 10 * _size(size, precision)

@@ -58,7 +58,9 @@ class CalledTarget:
         return as_arguments(offer.evaluate(expression, THESE), THESE)
 
     def mark(self, target: Target) -> None:
-        """Mark what the request wants marked, on the inputs that ``target`` is called with."""
+        """Mark as dynamic the sizes of the inputs of ``target`` that differ in the request's other
+        inputs.
+        """
         other = self.request.mark_against
         if other:
             mark_differing(

@@ -75,7 +75,9 @@ def _listed(label: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
-    """Return for each node that AOTAutograd was given which calls compute it."""
+    """Return lines of text: each operation of the program, and below it the kernel calls that
+    compute it. Empty where the table names no operation.
+    """
     handles_by_name: dict[str, list[str]] = {}
     for kernel in kernels:
         for name in kernel.made_of:

@@ -1,5 +1,6 @@
-"""Panes show the texts of a graph that are written here, each when it is first looked at and kept
-while it is; FX's own table (``gm.graph.print_tabular()``) is one of them.
+"""This module writes a recorded graph as text for a pane: as Python, or as FX's own table
+(``gm.graph.print_tabular()``). A text is written when it is first asked for; the latest six of a
+session are kept (``KEPT``).
 """
 
 from __future__ import annotations

@@ -254,7 +254,10 @@ class Selection:
         return frozenset(line - 1 for line in lines - {0})
 
     def _lines_of_bytecode(self, document: Document) -> frozenset[int]:
-        """Return the instructions of the innermost frame that has lines in this code object."""
+        """Return the rows of a bytecode listing that belong to the selection: those of the selected
+        source line, of the lines of the selected instructions, or, from a node's stack, of the
+        innermost frame that has lines here.
+        """
         if document.language != "bytecode":
             return frozenset()
         lines: dict[SourceLine, set[int]] = {}

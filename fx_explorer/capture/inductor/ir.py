@@ -218,7 +218,9 @@ def _words(class_name: str) -> str:
 
 
 def _origins(scheduler_node: Any) -> tuple[str, ...]:
-    """Return the names of the FX nodes, in graph order as far as the nodes tell."""
+    """Return the names of the FX nodes that a scheduler node computes, in graph order as FX sorts
+    nodes.
+    """
     members: Sequence[Any] = scheduler_node.get_nodes()
     origins: set[Any] = set()
     for member in members:

@@ -90,7 +90,9 @@ def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
 
 
 class _Calls:
-    """Rows for the calls of one capture: each value once for each place it was given at."""
+    """Records the arguments of each call of ``torch.compile``: one row for a value and the place
+    that gave it.
+    """
 
     def __init__(
         self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]

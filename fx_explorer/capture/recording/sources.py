@@ -134,8 +134,8 @@ class Sources:
                 )
 
     def complete(self, shortened: str) -> str:
-        """Return the full path of a file whose end torch's guard texts show, if exactly one known
-        file ends so.
+        """Return the full path for one that torch's guard texts cut at the front, if exactly one
+        known file ends so; else the text as it is.
         """
         if not shortened:
             return shortened

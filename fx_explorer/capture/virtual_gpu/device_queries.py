@@ -248,7 +248,9 @@ def read_users_files(emulation: Emulation) -> None:
 
 @functools.lru_cache(maxsize=256)
 def conditions(file: str) -> tuple[DeviceQuestion, ...]:
-    """Return the conditions on a device in a file; empty for one that cannot be read or parsed."""
+    """Return the conditions (``if``, ``while``, ``assert``, comparisons) of a file that ask about a
+    device; empty for a file that cannot be read or parsed.
+    """
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):

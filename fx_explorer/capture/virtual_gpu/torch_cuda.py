@@ -96,7 +96,9 @@ class _OfEither(type(torch._C.Generator)):  # type: ignore[misc]
 
 
 class _Generator(torch._C.Generator, metaclass=_OfEither):
-    """A generator of the CPU, also for ``cuda``: what is drawn with it there has no content."""
+    """A ``torch.Generator``, which is one of the CPU also for ``cuda``: numbers drawn with it there
+    belong to tensors without content, and are never looked at.
+    """
 
     def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
         if isinstance(device, int):

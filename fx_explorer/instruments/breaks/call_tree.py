@@ -283,7 +283,9 @@ def computes_nothing(reason: str) -> bool:
 
 
 def distinct_fallbacks(reader: SessionReader) -> list[DistinctFallback]:
-    """List the functions; those that cost something first, then in the order they were met."""
+    """List the functions that run in eager mode, each once for its reason; those with something to
+    compile first, then in the order they were met.
+    """
     groups: dict[tuple[object, ...], list[model.Fallback]] = {}
     for row in reader.rows(model.Fallback):
         groups.setdefault((row.file, row.line, row.kind, row.registry_id or row.reason), []).append(

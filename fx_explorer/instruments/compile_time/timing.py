@@ -114,8 +114,8 @@ def exclusive_seconds(
     now = 0.0
 
     def advance(until: float) -> None:
-        """Give the time from ``now`` to ``until`` to whatever is open, closing what ends on the
-        way.
+        """Move ``now`` to ``until``. The time goes to the innermost open span; spans that end
+        before are closed.
         """
         nonlocal now
         while open_spans and now < until:

@@ -217,7 +217,9 @@ def _as_decorator(code: Code, call: cst.Call) -> str:
 
 
 def _reads_locals(code: Code, call: cst.Call) -> bool:
-    """Return whether the options are known only where the call is made."""
+    """Return whether an option of this ``torch.compile`` call reads a local of the function around
+    it: then it is known only where the call is made.
+    """
     around = code.function(call)
     names = {name for arg in call.args[1:] for name in read(arg.value)}
     return bool(names & (locals_of(around) if around else set()))

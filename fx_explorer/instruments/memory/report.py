@@ -244,7 +244,7 @@ def _bytes_of(moment: Json) -> list[object]:
 
 
 def memory_json(report: MemoryReport) -> str:
-    """Return everything as JSON."""
+    """Return a memory report as the text of ``fx-explorer memory --format json``."""
     used = report.used
     held = used.held_at(used.peak.at) if report.memory.is_known else []
     whole = {

@@ -431,8 +431,8 @@ class _Assembly:
         return self._backward_begins[at] + (backward.replayed.end if backward else 0)
 
     def _results_taken_by_none(self, at: int) -> Counter[int]:
-        """Return the sizes of a call's results that no later graph takes: what their gradient is,
-        an operator outside of the graphs computes.
+        """Count, by size in bytes, the results of a call that no later graph takes. Their gradients
+        come from operators outside of the graphs.
         """
         storages = self.segments[at].forward.replayed.storages
         return Counter(

@@ -358,7 +358,9 @@ def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict
 def _add_compile_time(
     reader: SessionReader, known: Mapping[int, Root], captured: list[ModuleNodes], sums: _Sums
 ) -> None:
-    """Share the seconds of each compilation out. One without an operation is its root's."""
+    """Divide the seconds of each compilation among modules by their numbers of operations. Those of
+    a compilation without operations are its root's.
+    """
     of_compilation: dict[int, list[ModuleNodes]] = {}
     for nodes in captured:
         of_compilation.setdefault(nodes.compilation, []).append(nodes)

@@ -112,7 +112,7 @@ class ProfileFigures:
 
     @property
     def by_kind(self) -> dict[model.OutsideKind, float]:
-        """Return the seconds of what ran elsewhere, by its kind, the most first."""
+        """Return the seconds outside of compiled graphs by their kind, the most first."""
         sums: dict[model.OutsideKind, float] = {}
         for other in self.others:
             sums[other.kind] = sums.get(other.kind, 0.0) + other.seconds

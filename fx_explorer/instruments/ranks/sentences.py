@@ -157,7 +157,9 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
 
 
 def group_figures(group: RankGroup) -> str:
-    """Return how many compilations there are, how they ended, and what they took."""
+    """Write in words how many compilations the ranks of a group have, how they ended, and how long
+    they took.
+    """
     statuses = Counter(compilation.status for compilation in group.first.compilations)
     parts = [
         f"{statuses[status]:,} {words}" for status, words in _STATUSES.items() if statuses[status]

@@ -272,7 +272,9 @@ def text_below(below: bytes) -> bytes:
 
 
 def _without_tabs(below: bytes, damage: Damage, first_line: int) -> bytes:
-    """Return the text, and count in ``damage`` the lines between that are of nobody's."""
+    """Return the text of a record without its tabs. Lines in it that belong to no record are
+    counted in ``damage``.
+    """
     lines = below.removesuffix(b"\n")
     if not lines:
         return b""

@@ -249,8 +249,8 @@ def _named(key: str, arguments: dict[str, bool]) -> str:
 
 
 def _arguments(code: str, name: str) -> dict[str, bool]:
-    """Return the arguments of the function that the source defines, which may be a whole file, and
-    whether each is a ``tl.constexpr``; none for a source that cannot be read.
+    """Return argument → whether it is a ``tl.constexpr``, for the function ``name`` in ``code``,
+    which is the function alone or its whole file; empty for a source that cannot be read.
     """
     try:
         module = ast.parse(textwrap.dedent(code))

@@ -80,7 +80,9 @@ class CandidatesWanted(Message):
 
 
 class Levels:
-    """The kernel that the panes below it follow, and the configuration the user chose for each."""
+    """Knows which kernel the panes of levels (Triton … SASS) show, in which configuration, and why
+    a level is not there.
+    """
 
     def __init__(self) -> None:
         self.kernel: model.Kernel | None = None

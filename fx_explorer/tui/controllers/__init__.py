@@ -44,8 +44,8 @@ __all__ = ["Controllers", "Services", "TrialRunners"]
 
 @dataclass(frozen=True, slots=True)
 class TrialRunners:
-    """Functions that stand in for a worker that runs the program again for a trial; None: such a
-    worker.
+    """These functions run a trial, for tests to replace; None is the real thing, a worker that runs
+    the program again.
     """
 
     try_fix: TryFix | None = None

@@ -221,7 +221,9 @@ class GraphWriting(OneLine):
         )
 
     def write(self, reader: SessionReader, document: Document, done: Callable[[], None]) -> None:
-        """Write the text of a graph, and call ``done`` when ``graph_texts`` has it at once."""
+        """Write the text of a graph beside the screen, and call ``done`` when ``graph_texts`` has
+        it without waiting.
+        """
         self.show(
             Content(printable(WRITING.format(what=long_work.graph_in_words(reader, document)))),
             Content(STOPS),

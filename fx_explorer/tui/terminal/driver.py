@@ -59,8 +59,10 @@ class AskedTerminal(Protocol):
 
 
 class AskedDriver(LinuxDriver):
-    """Reads the terminal as Textual's driver does (``LinuxDriver.run_input_thread``, 8.2), which
-    would take an answer it does not know for keys, and end at a byte that is no UTF-8.
+    """Reads the terminal as Textual's driver does, except that answers to what the terminal was
+    asked are taken out of the input, and bytes that are no UTF-8 are replaced. Textual's own
+    (``LinuxDriver.run_input_thread``, 8.2) would take an answer it does not know for keys, and end
+    at such a byte.
     """
 
     def run_input_thread(self) -> None:

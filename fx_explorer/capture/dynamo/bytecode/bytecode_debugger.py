@@ -19,7 +19,9 @@ _DebugContext: Any = require("torch._dynamo.bytecode_debugger", "_DebugContext")
 
 
 class BytecodeDebugger(_DebugContext):
-    """Reads no stack by itself, prints nothing, and asks nothing."""
+    """Hands every instruction that torch's bytecode debugger meets to a ``StepRecorder`` instead of
+    a prompt.
+    """
 
     def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()

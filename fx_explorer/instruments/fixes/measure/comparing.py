@@ -213,8 +213,8 @@ class Comparison:
                 self._differs(name, f"{self._told(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
-        """Compare what is the same in each run of a value that varies: that it is there, its type,
-        dtype and shape.
+        """Compare a value that varies from run to run by what does not vary: that it is there, its
+        type, dtype and shape.
         """
         if name not in others:
             self._differs(name, f"{name} is missing")

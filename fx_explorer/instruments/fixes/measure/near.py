@@ -80,8 +80,9 @@ def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
 
 
 def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) -> bool:
-    """The absolute tolerance allows for elements that are small beside the others; it must not
-    exceed what a tensor of small numbers can bear.
+    """Return whether ``after`` equals ``before`` within the tolerances of ``as_dtype``. The
+    absolute one allows for elements that are small beside the others; it is scaled down for tensors
+    of small numbers.
     """
     relative, absolute = _TOLERANCES.get(as_dtype, (0.0, 0.0))
     absolute = max(min(1.0, _size(before), _size(after)) * absolute, _LEAST.get(as_dtype, absolute))

@@ -146,8 +146,9 @@ class Callers:
         """A frame that is held keeps its variables when its function has returned."""
 
     def note(self) -> None:
-        """Note the functions that the present call comes from, below the script itself. The
-        variables of modules are globals.
+        """Note the functions of the user's that the present call comes from, below the script
+        itself. Code of modules is left out: its variables are globals, which are looked at
+        elsewhere.
         """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not _is_the_script(frame):

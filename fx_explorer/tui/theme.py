@@ -52,7 +52,7 @@ KINDS: Mapping[str, Look] = {
     "good": Look("text-success"),
     "warning": Look("text-warning"),
     "bad": Look("text-error", 100, "bold"),
-    # Regions, told apart by colour beside their name (region_colours.py).
+    # Regions, told apart by colour beside their name (drawing/colours.py).
     "region-0": Look("text-secondary"),
     "region-1": Look("text-accent"),
     "region-2": Look("text-success"),

@@ -20,9 +20,8 @@ from fx_explorer.session.queries.regions import (
 )
 
 RegionKey = tuple[str, str]
-"""(key, value) of an annotation, of a backend's segment (backends/segment_regions.py) or of a
-module of the user's (modules/module_regions.py), which distinguishes one region from another, also
-in the next capture.
+"""(key, value) of an annotation, of a backend's segment (segment_regions.py) or of a module of the
+user's (module_regions.py), which distinguishes one region from another, also in the next capture.
 """
 
 

@@ -108,7 +108,7 @@ class BuilderPool:
         return rows_of(session, kernel, self.gpu.name)
 
     async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
-        """Return what MLIR printed before each of its passes (``analysis.below.passes``). Raises
+        """Return what MLIR printed before each of its passes (``assembly/passes.py``). Raises
         WorkerError.
         """
         answer = await self.ask("passes", session, kernel, position)

@@ -52,7 +52,7 @@ def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -
 
 
 def disassembled(cubin: bytes, python: str = sys.executable) -> str:
-    """Disassemble as a builder does (capture.virtual_gpu.machine_code). Raises WorkerError."""
+    """Disassemble as a builder does (capture/virtual_gpu/building.py). Raises WorkerError."""
     tool = nvdisasm(python)
     if not tool:
         raise WorkerError(NO_TOOL.format(python=python))

@@ -376,9 +376,6 @@ def _add_compile_time(
             sums.add((root.name,) if root.is_module else NO_MODULE, ModuleFigures(compile_s=took_s))
 
 
-# graph breaks
-
-
 # kernels
 
 
@@ -410,6 +407,3 @@ def _calls(
                     calls=1, time_s=cost.time_s * (shares.get(call, 0.0) if shares else 1 / count)
                 ),
             )
-
-
-# saved values

@@ -24,9 +24,6 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.model import KernelBuild, Level
 from fx_explorer.session import SessionReader
 
-# What reads the levels (analysis.below) is imported where it is used: 20 ms that the first paint
-# does not need.
-
 LEVEL_TITLES: dict[Level, str] = {
     "ttir": "TTIR",
     "ttgir": "TTGIR",

@@ -33,7 +33,9 @@ CANCELLED = "Cancelled. Press {key} to compile it."
 
 
 class BuilderPoolLike(Protocol):
-    """What the app needs of ``client.kernels.builder_pool.BuilderPool``; tests inject their own."""
+    """What the app needs of ``BuilderPool`` (instruments/kernels/builder_pool.py); tests inject
+    their own.
+    """
 
     async def warm_up(self) -> BuildAnswer: ...
 

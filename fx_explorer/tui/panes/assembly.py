@@ -137,8 +137,8 @@ def _cells(pieces: Sequence[Piece]) -> int:
 FEW_LINES = 400
 """Of so many lines the column is made at once, of more beside the screen."""
 
-# What reads the levels (analysis.kernel_ir) is imported where it is used: the first paint does not
-# need it.
+# What reads the levels (instruments.kernels.assembly) is imported where it is used: the first paint
+# does not need it.
 
 NO_MACHINE_WORDS = (
     "This SASS has no machine words: the control bits of its architecture are not known "

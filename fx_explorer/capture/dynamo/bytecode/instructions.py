@@ -190,12 +190,11 @@ def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
         return [""] * row_count
     columns = _columns(arrows)
     grid = [[" "] * len(columns) for _ in range(row_count)]
+    ends: set[int] = set()
     for x, column in enumerate(columns):
         for arrow in column:
             _draw_upright(grid, x, arrow)
-    ends: set[int] = set()
-    for arrow in arrows:
-        ends.update(arrow.ends)
+            ends.update(arrow.ends)
     targets = {arrow.target for arrow in arrows}
     texts = []
     for row, cells in enumerate(grid):

@@ -68,7 +68,7 @@ def test_aot_compile_is_recorded_under_the_users_names(
     assert not any("new_guard_filter_fn" in sentence for sentence in sentences)
     assert not any("nothing was built" in sentence for sentence in sentences)
     assert "2 graphs" in amounts(path, 1.0)
-    assert pipeline(session)[-1].found[1:] == ("built",)
+    assert pipeline(session)[-1].figures[1:] == ("built",)
     of_guards = [fact for fact in overview(session) if "cannot be saved" in fact.text]
     assert [fact.severity for fact in of_guards] == ["good", "good"]
     assert [fact.detail for fact in of_guards] == [OF_TORCH_ALONE] * 2
@@ -115,7 +115,7 @@ def test_what_is_saved_is_told_as_built_with_the_guards_it_is_without(
     names = [row.name for row in session.rows(Compilation)]
     assert names == ["0/0", "0/0#2", "0/0#3"]
     assert session.meta("built_to_save") == names[1:]
-    assert pipeline(session)[-1].found == ("3", "2 built")
+    assert pipeline(session)[-1].figures == ("3", "2 built")
     assert "2 of them were built, to be saved" in kernels_table(session).notice
     assert "2 of 3 kernels: those that were saved" in time_table(session).notice
     facts = overview(session)

@@ -107,7 +107,7 @@ def reports(
         program = tmp_path_factory.mktemp("truth") / request.param
         program.write_text(BREAKS)
     with SessionReader(captured(program)) as reader:
-        bar = {step.name: step.found for step in pipeline(reader)}
+        bar = {step.name: step.figures for step in pipeline(reader)}
         yield Reports(reader, overview(reader), bar, json_report(reader))
 
 

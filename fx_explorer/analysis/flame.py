@@ -199,15 +199,17 @@ def _has_one(steps: range, wanted: Sequence[int]) -> bool:
 
 def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
     """Return which part of a block's time is of these steps."""
-    whole_s = wanted_s = 0.0
+    all_s: list[float] = []
+    wanted_s: list[float] = []
     for frame in block.frames:
         for leaf in frame.frames():
             if leaf.children:
                 continue
-            whole_s += leaf.duration_s
+            all_s.append(leaf.duration_s)
             if _has_one(leaf.steps, wanted):
-                wanted_s += leaf.duration_s
-    return wanted_s / whole_s if whole_s else 1.0
+                wanted_s.append(leaf.duration_s)
+    whole_s = sum(all_s)
+    return sum(wanted_s) / whole_s if whole_s else 1.0
 
 
 @dataclass(frozen=True, slots=True)

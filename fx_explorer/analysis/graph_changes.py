@@ -46,10 +46,9 @@ def difference(before: Sequence[model.Node], after: Sequence[model.Node]) -> str
     numbers = _numbers(before) | _numbers(after)
     results = {node.name for node in (*before, *after)} - numbers
     pairs = [(_renamed(a, results), _renamed(b, results)) for a, b in pairs]
-    is_same_but_for_numbers = all(
+    if _numbers(before) != _numbers(after) and all(
         _unnumbered(a, numbers) == _unnumbered(b, numbers) for a, b in pairs
-    )
-    if _numbers(before) != _numbers(after) and is_same_but_for_numbers:
+    ):
         return "the graphs are the same; a size or number that was compiled in is an input now"
     changed = dict.fromkeys(f"{_call(a)} → {_call(b)}" for a, b in pairs if _call(a) != _call(b))
     if changed:

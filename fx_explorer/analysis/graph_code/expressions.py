@@ -133,7 +133,8 @@ def arguments_of(
         positional = [written.of(argument) for argument in call.args]
         named = {}
         for argument in call.keywords:
-            named[_name(argument)] = written.of(argument.value, argument.arg or "")
+            name = _name(argument)
+            named[name] = written.of(argument.value, argument.arg or "")
         return positional, named
     except NotPythonError:
         raise

@@ -225,7 +225,6 @@ def _beyond(
     lines: Iterable[int],
 ) -> Iterator[str]:
     file = reader.rows(model.SourceFile, path=path, limit=1)[0]
-    file = reader.rows(model.SourceFile, path=path, limit=1)[0]
     of_lines: set[int] = set()
     for line in lines:
         of_lines.update(reader.nodes_at_source(file.id, line))

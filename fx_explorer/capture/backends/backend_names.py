@@ -47,11 +47,12 @@ def backend_name(compiler: Any) -> str:
         return backend_name(inner)
     asked_for = getattr(compiler, "compiler_name", None)
     given = getattr(compiler, "compiler_fn", None)
-    names_of_given: tuple[str | None, ...] = ()
-    if given is not None:
-        names_of_given = (getattr(given, "__name__", None), _repr_by_torch(given))
-    if asked_for and asked_for not in names_of_given:
-        return printable(_IN_FILE.sub("", str(asked_for)))
+    if asked_for:
+        names_of_given: tuple[str | None, ...] = ()
+        if given is not None:
+            names_of_given = (getattr(given, "__name__", None), _repr_by_torch(given))
+        if asked_for not in names_of_given:
+            return printable(_IN_FILE.sub("", str(asked_for)))
     name = _name_of_object(compiler if given is None else given)
     if name in _OF_INDUCTOR:
         return "inductor"

@@ -228,10 +228,10 @@ def _triton_kernels(wrapper: str) -> Iterator[PrintedKernel]:
             continue
         indent = line[: len(line) - len(line.lstrip())]
         source = ""
-        for following in lines[at + 1 :]:
-            if following.startswith(f"{indent}'''"):
+        for following in range(at + 1, len(lines)):
+            if lines[following].startswith(f"{indent}'''"):
                 break
-            source += following.removeprefix(indent) + "\n"
+            source += lines[following].removeprefix(indent) + "\n"
         yield PrintedKernel(begins["name"], "triton", at + 2, source or "\n")
 
 

@@ -169,7 +169,7 @@ def _lines_of_sources(kernels: Iterable[PrintedKernel]) -> set[int]:
 # AOTInductor's generated C++.
 
 
-_BEGINS_aot_wrapper = "::run_impl("
+_WRAPPER_BEGINS = "::run_impl("
 
 _ENDS = "// AOTInductorModel::run_impl"
 
@@ -193,7 +193,7 @@ def read_wrapper(wrapper: str, kernels: str = "") -> list[PrintedKernel]:
     }
     called: dict[str, PrintedKernel] = {}
     lines = wrapper.split("\n")
-    begins = next((i for i, line in enumerate(lines) if _BEGINS_aot_wrapper in line), len(lines))
+    begins = next((i for i, line in enumerate(lines) if _WRAPPER_BEGINS in line), len(lines))
     handle = ""
     for number, line in enumerate(lines[begins:], begins + 1):
         if line.rstrip().endswith(_ENDS):

@@ -167,7 +167,7 @@ def _flat(text: str) -> str:
 _CODE = re.compile(r"#\s")
 """Where the remark begins, with the user's code."""
 
-_PLACE_recompile_reason = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?$")
+_PLACE_OF_REASON = re.compile(r"\s#\s(?P<file>[^#\n]+?):(?P<line>\d+) in \S+\s*(?:\(.*\))?$")
 """The user's line, behind the code."""
 
 
@@ -193,7 +193,7 @@ def parse_reason(text: str) -> RecompileReason:
     of, _, failed = text.partition(": ")
     first, _, below = failed.partition("\n")
     code = _CODE.search(first) if len(first) <= LONGEST_LINE else None
-    place = _PLACE_recompile_reason.search(first, code.end() - 1) if code else None
+    place = _PLACE_OF_REASON.search(first, code.end() - 1) if code else None
     if code is None or place is None:
         return RecompileReason(of, first.strip(), frames=parse_stack(below))
     guard = first[: code.start()].strip()
@@ -220,7 +220,7 @@ def what_failed(reason: str) -> str:
 # Failures.
 
 
-_FRAME_failure = re.compile(
+_FRAME_OF_FAILURE = re.compile(
     r'^ *File "[^"\n]{0,4000}/torch/(?P<file>[\w/]{1,200}\.py)", line', re.M
 )
 
@@ -254,7 +254,7 @@ def failed_stage(traceback: str) -> Stage:
     that it raised, and Dynamo, which calls all others, where no other was.
     """
     reached: set[Stage] = {"dynamo"}
-    for frame in _FRAME_failure.finditer(traceback):
+    for frame in _FRAME_OF_FAILURE.finditer(traceback):
         of_file = [stage for start, stage in _STAGE_OF_FILE if frame["file"].startswith(start)]
         reached.update(of_file)
     if reached == {"dynamo"} and "BackendCompilerFailed" in traceback:

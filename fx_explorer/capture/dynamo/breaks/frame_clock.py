@@ -160,7 +160,7 @@ class FrameClock:
         def compile_subgraph(
             output_graph: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any
         ) -> Any:
-            with self._recording.noting("which line cuts a graph", "dynamo"):
+            with self._recording.noting("the line of a graph break", "dynamo"):
                 self._note_cut(reason)
             return original(output_graph, tx, reason, *args, **kwargs)
 

@@ -90,7 +90,7 @@ def _checked(function: Callable[..., Any], name: str) -> GuardFilter:
                 f"the guard filter {name} gave {gave} for {len(entries)} guards; "
                 "return a list with True (keep) or False (drop) for each guard, in their order"
             )
-        others = [one for one in kept if type(one) is not bool]
+        others = [item for item in kept if type(item) is not bool]
         if others:
             raise TargetError(
                 f"the guard filter {name} answered {others[0]!r}; torch takes True (keep) "

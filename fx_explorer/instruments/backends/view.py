@@ -263,12 +263,12 @@ def _crossing_line(crossing: Crossing) -> str:
 
 
 def _border_lines(word: str, border: Border) -> list[str]:
-    told = border_words(border.computed, border.given)
-    if not told:
+    words = border_words(border.computed, border.given)
+    if not words:
         return []
     named = (_crossing_line(crossing) for crossing in border.crossings[:MOST_VALUES])
     more = len(border.crossings) - MOST_VALUES
-    return [f"{word} {told}", *named, *([f"  and {more} more"] if more > 0 else [])]
+    return [f"{word} {words}", *named, *([f"  and {more} more"] if more > 0 else [])]
 
 
 def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> Iterator[TableRow]:
@@ -301,10 +301,10 @@ def _operator_text(
     answer.
     """
     calls = [
-        f"  [{graph.compilation}] {node_words(one.node)}{f' · segment {one.row.segment}' if one.row.segment else ''}"
+        f"  [{graph.compilation}] {node_words(supported.node)}{f' · segment {supported.row.segment}' if supported.row.segment else ''}"
         for graph in graphs
-        for one in graph.nodes
-        if operation(one.node) == row.operator
+        for supported in graph.nodes
+        if operation(supported.node) == row.operator
     ]
     more = len(calls) - MOST_VALUES
     why = [f"why not: {listed(row.reasons)}"] if row.reasons else []

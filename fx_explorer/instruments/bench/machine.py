@@ -157,10 +157,10 @@ class LeastSharing:
     def _kept(self) -> dict[str, tuple[float, float]]:
         """Return (seconds, when they were measured) by machine, without what is old or damaged."""
         try:
-            told = json.loads(read_outside(self._path, MOST_KEPT))
+            stored = json.loads(read_outside(self._path, MOST_KEPT))
         except (OSError, ValueError, RecursionError):
             return {}
-        rows = told.items() if isinstance(told, dict) else ()
+        rows = stored.items() if isinstance(stored, dict) else ()
         oldest = time.time() - FORGOTTEN_AFTER_S
         return {
             key: (row[0], row[1])

@@ -114,15 +114,15 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
         if pair.difference not in ("same", "device"):
             is_code = pair.difference == "code" and pair.changed_lines
             if is_code:
-                said = f"{counted(pair.changed_lines, 'changed line')}"
+                what_differs = f"{counted(pair.changed_lines, 'changed line')}"
             else:
-                said = IN_WORDS[pair.difference]
+                what_differs = IN_WORDS[pair.difference]
             if pair.is_library_call and pair.difference == "code":
-                said = "another library call"
+                what_differs = "another library call"
             if pair.is_cut:
-                said += f"; {CUT_IN_WORDS}"
+                what_differs += f"; {CUT_IN_WORDS}"
             head = f"  [{pair.compilation}] {pair.direction:<9} "
-            yield f"{head}{_name(pair, width and width - len(head) - len(said) - 2)}: {said}"
+            yield f"{head}{_name(pair, width and width - len(head) - len(what_differs) - 2)}: {what_differs}"
 
 
 def _name(pair: KernelPair, room: int | None) -> str:
@@ -341,11 +341,11 @@ def resources_in_words(candidate: Candidate | None) -> str:
     build = candidate.build
     if build.error:
         return "cannot be built"
-    said = [f"{build.registers} registers" if build.registers >= 0 else "registers not known"]
-    said += [f"{build.spill_bytes} B spilled"] if build.spill_bytes > 0 else []
-    said += [f"{build.shared_bytes:,} B shared"] if build.shared_bytes > 0 else []
-    said += [f"{candidate.occupancy.share:.0%} occupied"] if candidate.occupancy else []
-    return ", ".join(said)
+    clauses = [f"{build.registers} registers" if build.registers >= 0 else "registers not known"]
+    clauses += [f"{build.spill_bytes} B spilled"] if build.spill_bytes > 0 else []
+    clauses += [f"{build.shared_bytes:,} B shared"] if build.shared_bytes > 0 else []
+    clauses += [f"{candidate.occupancy.share:.0%} occupied"] if candidate.occupancy else []
+    return ", ".join(clauses)
 
 
 # Stages that backends published, paired by their names.

@@ -1,5 +1,5 @@
 """The card "since the last capture" says what changed from one capture of a program to the next:
-what the user changed in source files and options, and what came of it.
+what the user changed in source files and options, and what became of it.
 
 Its figures are those that ``fx-explorer diff`` prints of the two sessions, as far as both of them
 know them.

@@ -1,5 +1,5 @@
 """This module tries ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program,
-each captured by a worker of its own, and says what came of it: a table, a verdict, and what to
+each captured by a worker of its own, and reports the results: a table, a verdict, and what to
 write.
 
 Nothing is built. Whether other inputs need a compilation more is what the guards of the finished

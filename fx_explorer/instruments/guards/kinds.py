@@ -167,7 +167,7 @@ def _of_precompile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
 
 def _of_aot_compile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
     """Yield what torch's ``aot_compile`` left out, by the id of the compilation."""
-    filters = [one.filter for one in filtered(reader) if is_of_saved_code(one.filter)]
+    filters = [guard.filter for guard in filtered(reader) if is_of_saved_code(guard.filter)]
     for name in filters:
         by_compilation: dict[int, list[tuple[str, str]]] = defaultdict(list)
         for guard in reader.rows(model.Guard, dropped_by=name):

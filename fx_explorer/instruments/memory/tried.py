@@ -278,7 +278,9 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
         place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
         rows.append((name, _bytes(plain, place), _bytes(compiled, place), ""))
     if rest := places[MOST_LINES:]:
-        of_rest = [size(sum(one.get(place, 0) for place in rest)) for one in (plain, compiled)]
+        of_rest = [
+            size(sum(by_place.get(place, 0) for place in rest)) for by_place in (plain, compiled)
+        ]
         rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
     beyond = trials.uncompiled.peak_bytes - sum(plain.values())
     if beyond > LEAST_BEYOND * trials.uncompiled.peak_bytes:

@@ -361,10 +361,10 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
                 # An operation of this graph that a kernel computes has come from no other one of
                 # it.
                 shared = [node] if first <= node < first + count else origins.get(node, [])
-                for one in shared:
-                    parts[one - first] = parts.get(one - first, 0.0) + 1 / len(call.nodes) / len(
-                        shared
-                    )
+                for sharer in shared:
+                    parts[sharer - first] = parts.get(sharer - first, 0.0) + 1 / len(
+                        call.nodes
+                    ) / len(shared)
             for at, part in parts.items():
                 found.seconds[at] += call.seconds * part
                 found.signs[at] |= signs | IS_PART * (part < WHOLE)

@@ -198,8 +198,8 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
 def _rank(read_file: ReadFile) -> int | None:
     """Return the rank that the name says, else the records; None where neither does."""
     named = rank_in_name(Path(read_file.path).name)
-    told = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
-    return named if named is not None else next(iter(told), None)
+    recorded = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
+    return named if named is not None else next(iter(recorded), None)
 
 
 def _with_rank(read_file: ReadFile, rank: int) -> RankSummary:
@@ -238,11 +238,11 @@ def _disagreements(files: Iterable[ReadFile]) -> list[str]:
     ]
     if not wrong:
         return []
-    told = sorted({told for _, told in wrong})
+    recorded = sorted({recorded for _, recorded in wrong})
     names = rank_words(named for named, _ in wrong)
     return [
         (
-            f"The files named as {names} have records that say {rank_words(told)}: the names "
+            f"The files named as {names} have records that say {rank_words(recorded)}: the names "
             "are believed"
         )
     ]
@@ -293,11 +293,11 @@ def taken_apart(log: Path, folder: Path) -> SplitLogs:
     ranks: dict[bytes, list[int]] = {}
     for line in _lines(log):
         head = _HEAD.match(line)
-        told = _rank_of(head, line) if head else None
-        if head and told is not None:
+        recorded = _rank_of(head, line) if head else None
+        if head and recorded is not None:
             known = ranks.setdefault(head["process"], [])
-            if told not in known and len(known) <= MOST_APART:
-                known.append(told)
+            if recorded not in known and len(known) <= MOST_APART:
+                known.append(recorded)
     nobodys = 0
     latest: int | None = None
     latest_of: dict[bytes, int] = {process: known[0] for process, known in ranks.items()}
@@ -310,10 +310,10 @@ def taken_apart(log: Path, folder: Path) -> SplitLogs:
         for line in _lines(log):
             head, below = _HEAD.match(line), _BELOW.match(line)
             if head:
-                told = _rank_of(head, line)
-                latest = rank = latest_of.get(head["process"]) if told is None else told
-                if told is not None:
-                    latest_of[head["process"]] = told
+                recorded = _rank_of(head, line)
+                latest = rank = latest_of.get(head["process"]) if recorded is None else recorded
+                if recorded is not None:
+                    latest_of[head["process"]] = recorded
             elif below:
                 rank = int(below["rank"])
             else:
@@ -343,5 +343,5 @@ def _lines(log: Path) -> Iterator[bytes]:
 def _rank_of(head: re.Match[bytes], line: bytes) -> int | None:
     if head["rank"]:
         return int(head["rank"])
-    told = _TOLD.findall(line[-END:]) or _TOLD.findall(line)
-    return int(told[0]) if told else None
+    numbers = _TOLD.findall(line[-END:]) or _TOLD.findall(line)
+    return int(numbers[0]) if numbers else None

@@ -309,7 +309,7 @@ class Texts:
             return  # it is cut off or changed: the session counts it, and there is nothing to compare
         if isinstance(found, list):
             self.collectives.setdefault(compilation, []).extend(
-                short_target(str(one)) for one in found
+                short_target(str(collective)) for collective in found
             )
         elif isinstance(found, dict):
             self.executed += _executed(found)
@@ -334,14 +334,14 @@ def _is_told_of(text: str) -> bool:
 
 def _executed(found: dict[str, Any]) -> Iterator[str]:
     """Yield the graphs that ran: all at once (``graph_execution``), or one record each."""
-    for one in _dicts(found.get("graph_execution_order")):
-        yield str(one.get("compile_id") or one.get("graph"))
+    for execution in _dicts(found.get("graph_execution_order")):
+        yield str(execution.get("compile_id") or execution.get("graph"))
     if isinstance(found.get("graph"), str):
         yield str(found["graph"])
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _cache_events(reader: SessionReader) -> dict[int, list[str]]:

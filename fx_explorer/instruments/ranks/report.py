@@ -102,7 +102,9 @@ def group_text(
         yield from ("Who waits:", *(f"  {line}" for line in parts), "")
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for compilation in rank.compilations[:MOST_COMPILATIONS]:
-        said = f", {', '.join(map(cache_in_words, compilation.cache))}" if compilation.cache else ""
+        from_caches = (
+            f", {', '.join(map(cache_in_words, compilation.cache))}" if compilation.cache else ""
+        )
         why = compilation.error.partition(" Explanation: ")[
             0
         ]  # the rest of torch's report is for a screen of its own
@@ -113,7 +115,7 @@ def group_text(
             where = ""
         yield (
             f"  [{compilation.name}] {where}  {seconds(compilation.duration_s)}  "
-            f"{STATUS_WORDS.get(compilation.status, compilation.status)}{said}{error}"
+            f"{STATUS_WORDS.get(compilation.status, compilation.status)}{from_caches}{error}"
         )
     if len(rank.compilations) > MOST_COMPILATIONS:
         yield f"  and {len(rank.compilations) - MOST_COMPILATIONS:,} more"

@@ -380,11 +380,11 @@ def _varied(
         if not symbol.became
     }
     differing = [
-        one
-        for one in then
-        if now.get(one, then[one]) != then[one] and f"{one[0]}.size()[{one[1]}]" not in free
+        size
+        for size in then
+        if now.get(size, then[size]) != then[size] and f"{size[0]}.size()[{size[1]}]" not in free
     ]
-    return [one for one in differing if _can_be_marked(one[0], then[one], now[one])]
+    return [size for size in differing if _can_be_marked(size[0], then[size], now[size])]
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
@@ -408,7 +408,7 @@ def _alike(
         for one in then
         if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])
     ]
-    return [one for one in equal if now.get(one, then[here]) != now[here]]
+    return [size for size in equal if now.get(size, then[here]) != now[here]]
 
 
 def _can_be_marked(source: str, *sizes: int) -> bool:

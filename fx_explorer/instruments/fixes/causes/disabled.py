@@ -121,7 +121,8 @@ def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:
 def _breaks_in(site: Site, function: cst.FunctionDef, lines: list[set[tuple[str, int]]]) -> int:
     first, last = site.code.lines(function)
     return sum(
-        any(path == site.path and first <= line <= last for path, line in one) for one in lines
+        any(path == site.path and first <= line <= last for path, line in places)
+        for places in lines
     )
 
 

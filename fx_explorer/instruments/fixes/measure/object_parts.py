@@ -105,7 +105,7 @@ def parts_of_object(value: object) -> ObjectParts:
     if module == "numpy" or module.startswith("numpy."):
         return _of_numpy(value)
     held = (*attributes_in(namespace_of(value)), *slots_of(value))
-    base = next(one for one in kind.__mro__ if not one.__flags__ & _MADE_BY_PYTHON)
+    base = next(ancestor for ancestor in kind.__mro__ if not ancestor.__flags__ & _MADE_BY_PYTHON)
     # An object of a Python class without another base keeps nothing besides attributes and slots.
     if base is object and (held or kind.__flags__ & _MADE_BY_PYTHON) and _is_python_class(kind):
         return ObjectParts({"type": type_name(value)}, held)

@@ -169,8 +169,10 @@ def _refused(recording: Recording, row: FrontEnd, error: BaseException) -> Front
     outside = [frame for frame in frames if not recording.sources.is_torch(frame.file)]
     user = recording.sources.user_frame(tuple(outside)) if outside else None
     text = "".join(traceback.format_exception(error))
-    said = f"{type(error).__name__}: {error}".strip()[:MAX_ERROR]
-    row = replace(row, error=said or one_line(repr(error)), traceback=recording.writer.text(text))
+    message = f"{type(error).__name__}: {error}".strip()[:MAX_ERROR]
+    row = replace(
+        row, error=message or one_line(repr(error)), traceback=recording.writer.text(text)
+    )
     if user is None:
         return row
     recording.sources.file(user.file)
@@ -392,9 +394,9 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
     try:
         kept, is_copy = copy.deepcopy(function), True
     except Exception as error:  # noqa: BLE001 - told: modules may hold anything
-        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        message = f"{type(error).__name__}: {error}".partition("\n")[0]
         remarks.append(
-            f"The target cannot be copied ({said}): it was traced itself, as the call had left it."
+            f"The target cannot be copied ({message}): it was traced itself, as the call had left it."
         )
         kept, is_copy = function, False
     return KeptTarget(Target(target.name, kept, arguments), modules, is_copy, tuple(remarks))

@@ -45,7 +45,9 @@ def guard_times(
                 call()
                 f_locals = entered[number].f_locals
                 base_s = sum(_timed(empty.check, f_locals) for _ in asked[number])
-                took_s[number].append(sum(_timed(one, f_locals) for one in asked[number]) - base_s)
+                took_s[number].append(
+                    sum(_timed(guard_manager, f_locals) for guard_manager in asked[number]) - base_s
+                )
             if time.perf_counter() > until:
                 break
     return {number: max(0.0, median(times)) for number, times in took_s.items() if times}

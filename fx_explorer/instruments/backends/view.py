@@ -300,13 +300,18 @@ def _operator_text(
     """Say what is known of an operator: its calls, why it is not supported, and then the whole
     answer.
     """
-    calls = [
-        f"  [{graph.compilation}] {node_words(supported.node)}{f' · segment {supported.row.segment}' if supported.row.segment else ''}"
-        for graph in graphs
-        for supported in graph.nodes
-        if operation(supported.node) == row.operator
-    ]
-    more = len(calls) - MOST_VALUES
-    why = [f"why not: {listed(row.reasons)}"] if row.reasons else []
-    named = [*calls[:MOST_VALUES], *([f"  and {more} more"] if more > 0 else [])]
-    return "\n".join([row.operator, *why, *named, "", *sentences, FLOPS_COUNTED])
+    calls = []
+    for graph in graphs:
+        for supported in graph.nodes:
+            if operation(supported.node) != row.operator:
+                continue
+            segment = supported.row.segment
+            where = f" · segment {segment}" if segment else ""
+            calls.append(f"  [{graph.compilation}] {node_words(supported.node)}{where}")
+    lines = [row.operator]
+    if row.reasons:
+        lines.append(f"why not: {listed(row.reasons)}")
+    lines += calls[:MOST_VALUES]
+    if len(calls) > MOST_VALUES:
+        lines.append(f"  and {len(calls) - MOST_VALUES} more")
+    return "\n".join([*lines, "", *sentences, FLOPS_COUNTED])

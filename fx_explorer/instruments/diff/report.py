@@ -84,7 +84,8 @@ def _figures(
 def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     for name, reader, other in ((names[0], left, right), (names[1], right, left)):
         for graph_break in breaks_of_one(reader, other):
-            yield f"only {name} breaks at {in_file(graph_break.file, graph_break.line)}: {graph_break.in_words}"
+            place = in_file(graph_break.file, graph_break.line)
+            yield f"only {name} breaks at {place}: {graph_break.in_words}"
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
@@ -122,7 +123,8 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
             if pair.is_cut:
                 what_differs += f"; {CUT_IN_WORDS}"
             head = f"  [{pair.compilation}] {pair.direction:<9} "
-            yield f"{head}{_name(pair, width and width - len(head) - len(what_differs) - 2)}: {what_differs}"
+            room = width and width - len(head) - len(what_differs) - 2
+            yield f"{head}{_name(pair, room)}: {what_differs}"
 
 
 def _name(pair: KernelPair, room: int | None) -> str:

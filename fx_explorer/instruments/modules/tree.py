@@ -4,8 +4,8 @@ them, and figures of what torch.compile made of each module, which add up.
 Everything that is counted belongs to one place, so that sums over a tree are those of the other
 views:
 
-- a graph break belongs to the module that was being called; one that several modules hit, to the one
-  around these;
+- a graph break belongs to the module that was being called; one that several modules hit, to the
+  one around these;
 - a call of a kernel belongs to the innermost module that holds all it computes;
 - a saved parameter or buffer belongs to the module that has it, any other saved value to the module
   that computes it;

@@ -355,7 +355,8 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
         for call in places.timed:
             is_near = bool(call.nodes) and call.nodes[0] < first + count and call.nodes[-1] >= first
             if not is_near and not origins:
-                continue  # nothing came from a last graph, so that only calls of its own nodes count
+                # Nothing came from a last graph, so that only calls of its own nodes count.
+                continue
             signs, parts = _signs_of(places.known[call.kernel]), dict[int, float]()
             for node in call.nodes:
                 # An operation of this graph that a kernel computes has come from no other one of

@@ -306,7 +306,8 @@ class Texts:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
-            return  # it is cut off or changed: the session counts it, and there is nothing to compare
+            # It is cut off or changed: the session counts it, and there is nothing to compare.
+            return
         if isinstance(found, list):
             self.collectives.setdefault(compilation, []).extend(
                 short_target(str(collective)) for collective in found
@@ -376,6 +377,7 @@ def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummar
     if outcome is None or model.Outcome.from_json(outcome).kind in _CUT_SHORT:
         return "its capture did not come to its end"
     if not log:
-        return ""  # a capture knows that the program came to its end, whatever torch wrote of a compilation
+        # A capture knows that the program came to its end, whatever torch wrote of a compilation.
+        return ""
     running = [compilation for compilation in compilations if not compilation.has_ended]
     return f"[{running[-1].name}] has no end in it" if running else ""

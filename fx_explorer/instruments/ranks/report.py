@@ -110,7 +110,8 @@ def group_text(
         ]  # the rest of torch's report is for a screen of its own
         error = f": {why}" if why else ""
         if compilation.file:
-            where = f"{plain_function(compilation.function)} at {in_file(compilation.file, compilation.line)}"
+            place = in_file(compilation.file, compilation.line)
+            where = f"{plain_function(compilation.function)} at {place}"
         else:
             where = ""
         yield (

@@ -176,7 +176,8 @@ def _stepping_commands() -> tuple[Declaration, ...]:
             "x t",
             lambda c: c.measurements.time_variants(),
             "run time",
-            "Build variants and run them, to see how long they take, or what each graph break takes.",
+            "Build variants and run them, to see how long they take, or what each graph break "
+            "takes.",
         ),
         Declaration(
             "step.what_if",

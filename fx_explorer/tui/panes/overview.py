@@ -322,7 +322,8 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
 
 
 def _what_continues(keymap: Keymap) -> str:
-    return f"{_key_of('step.go', keymap)} compile to the end · {_key_of('step.next', keymap)} next stage"
+    go, step = _key_of("step.go", keymap), _key_of("step.next", keymap)
+    return f"{go} compile to the end · {step} next stage"
 
 
 def _what_can_change(keymap: Keymap) -> str:

@@ -79,7 +79,8 @@ _TEXTS: dict[str, tuple[str, Group]] = {
         "and what uses it right of it.\n"
         "A dotted frame holds what one kernel fuses. hjkl or arrows go from box to box, "
         "and the other panes follow.\n"
-        'Enter puts the box into the middle; b goes back to the node before. "and 990 more" shows some more on Enter.',
+        'Enter puts the box into the middle; b goes back to the node before. "and 990 more" '
+        "shows some more on Enter.",
         "Linked panes",
     ),
     "stages": (

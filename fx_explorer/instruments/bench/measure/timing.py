@@ -157,8 +157,8 @@ def sharing_s() -> float:
     done. On a virtual machine that may take half as long again for seconds or a minute, as its host
     moves the processors, and work on one thread does not show it. Measured on two virtual
     processors within one minute: an addition on two threads took 5.2 µs and then 7.4 µs, a compiled
-    ViT 484 µs and 630 µs in the same seconds, while a loop of Python's, a matrix product and the ViT
-    on one thread took the same to 2 %.
+    ViT 484 µs and 630 µs in the same seconds, while a loop of Python's, a matrix product and the
+    ViT on one thread took the same to 2 %.
     """
     threads = torch.get_num_threads()
     if threads < 2:
@@ -186,9 +186,9 @@ def held_by_line(call: Callable[[], object]) -> list[HeldLine]:
     """Make a call, and return what it holds beyond what is there before it, at the moment in which
     that is most: each line once, biggest first.
 
-    A dispatch mode sees every tensor that an operator returns, and after each operator which of them
-    are still there. What an operator takes while it works is not seen. A backward has its forward's
-    line, which autograd's sequence numbers tell.
+    A dispatch mode sees every tensor that an operator returns, and after each operator which of
+    them are still there. What an operator takes while it works is not seen. A backward has its
+    forward's line, which autograd's sequence numbers tell.
     """
     seen = _Tensors()
     with seen:

@@ -137,7 +137,7 @@ def _built_result(
                 find_any_target(place, request, lambda activity: None), request
             )
             return _calls(target, train, place, request, before)
-        except Exception as error:  # noqa: BLE001 - the program or the compiler may raise anything; it is told
+        except Exception as error:  # noqa: BLE001 - the program may raise anything; it is reported
             return {"failed": f"it raises {one_line(error)}"}
 
 

@@ -178,7 +178,8 @@ class Callers:
 
 
 def _told(code: CodeType, name: str) -> str:
-    return f"{getattr(code, 'co_qualname', code.co_name)}()'s {name}"  # Python 3.10 knows only the name
+    # Python 3.10 knows only the name.
+    return f"{getattr(code, 'co_qualname', code.co_name)}()'s {name}"
 
 
 _OF_MODULE = "<module>"

@@ -7,8 +7,8 @@ Four processes build the target and make the same calls in the same order:
 - the changed program as it is captured; its graphs are run by PyTorch's own operators unless
   they are built (``--build``);
 - the changed program without torch.compile (``uncompiled.py``);
-- the changed program with its code built (``programs.py``). Where it differs, a fifth process builds
-  the original too.
+- the changed program with its code built (``programs.py``). Where it differs, a fifth process
+  builds the original too.
 
 Where something differs, the original runs once more (``OriginalAgain``): what is another value in
 that run varies by itself, whatever is changed.

@@ -396,7 +396,8 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
     except Exception as error:  # noqa: BLE001 - told: modules may hold anything
         message = f"{type(error).__name__}: {error}".partition("\n")[0]
         remarks.append(
-            f"The target cannot be copied ({message}): it was traced itself, as the call had left it."
+            f"The target cannot be copied ({message}): it was traced itself, as the call had left "
+            "it."
         )
         kept, is_copy = function, False
     return KeptTarget(Target(target.name, kept, arguments), modules, is_copy, tuple(remarks))

@@ -26,8 +26,8 @@ def guard_times(
 
     torch evaluates guards where it looks for compiled code that fits. The same guard managers are
     asked once more here, each time right after a call, so that the processor's caches are as they
-    are then, with the locals that the frame has when it is entered. What it takes to ask from Python
-    is measured with a guard manager that has no guards, and taken off.
+    are then, with the locals that the frame has when it is entered. What it takes to ask from
+    Python is measured with a guard manager that has no guards, and taken off.
 
     Hooks: ``_debug_get_cache_entry_list``, the entries of a code object in the order in which they
     are tried (torch/_dynamo/eval_frame.py); ``RootGuardManager`` (torch/csrc/dynamo/guards.cpp).

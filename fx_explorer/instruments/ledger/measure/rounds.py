@@ -198,8 +198,8 @@ def waited_for(caller: Caller, is_gpu: bool) -> Call:
 
 
 def times_of(call: Call, calls: int) -> list[float]:
-    """Return the seconds of each of some calls. Reading the clock takes a part of them that is about
-    0.05 µs.
+    """Return the seconds of each of some calls. Reading the clock takes a part of them that is
+    about 0.05 µs.
     """
     now = time.perf_counter
     found = []
@@ -236,8 +236,8 @@ def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
     """Return some calls with what the GPU does in each.
 
     The clocks run on the host while torch's profiler notes when the GPU does what. Only the GPU's
-    side is recorded: to record the host's operators, too, would make the gaps several times as long.
-    Times of both sides are brought to one clock by reading both of the host's at once.
+    side is recorded: to record the host's operators, too, would make the gaps several times as
+    long. Times of both sides are brought to one clock by reading both of the host's at once.
     """
     calls: list[list[RawTick]] = []
     with (

@@ -16,9 +16,10 @@ from fx_explorer.analysis.graph_changes import graphs_in_words
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted
+from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
 from fx_explorer.instruments.recompiles.changes import GuardChange, change_of
 from fx_explorer.instruments.recompiles.compile_arguments import with_arguments
-from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, local_source, remedy, sizes_then
+from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy
 from fx_explorer.session import SessionReader
 
 KeyT = TypeVar("KeyT")

@@ -15,7 +15,8 @@ from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.model import CaptureRequest
 from fx_explorer.overview.ending import has_other_random_numbers
-from fx_explorer.overview.overview import overview, plain_library
+from fx_explorer.overview.overview import overview
+from fx_explorer.overview.result_facts import plain_library
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.compilations import draws_by_inductor
 from tests.capture.recorded import Compile, record

@@ -17,8 +17,8 @@ from fx_explorer.instruments.ledger.figures import (
     line_times,
     rate,
 )
-from fx_explorer.instruments.ledger.guard_counts import GuardCounts
-from fx_explorer.instruments.ledger.remedies import remedies, saved_in_words
+from fx_explorer.instruments.ledger.guard_counts import FilterEffect, GuardCounts
+from fx_explorer.instruments.ledger.remedies import remedies, remedies_to_try, saved_in_words
 from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
 from fx_explorer.instruments.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.instruments.ledger.verdict import verdict
@@ -335,6 +335,18 @@ def test_what_is_in_force_is_no_remedy_and_nothing_is_frozen_without_parameters(
     assert [one.name for one in remedies(figures(*slow, call=replace(CALL, parameters=0)))] == [
         "size_asserts=False"
     ]
+
+
+def test_where_steps_are_not_known_what_drops_guards_can_still_be_tried() -> None:
+    effect = FilterEffect("skip_all_guards_unsafe", (), 9, 9, 9, 0, "changes are not noticed")
+    unsettled = replace(
+        figures(entry("guards", 1), entry("library", 9)), guards=GuardCounts(9, filters=(effect,))
+    )
+    assert not unsettled.are_steps_known
+    assert remedies(unsettled) == []
+    assert [one.name for one in remedies_to_try(unsettled)] == ["skip_all_guards_unsafe"]
+    settled = replace(unsettled, entries=[entry("guards", 0.1), entry("library", 99)])
+    assert "skip_all_guards_unsafe" not in [one.name for one in remedies_to_try(settled)]
 
 
 def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:

@@ -172,7 +172,7 @@ def _tell(
     is no ledger.
     """
     from fx_explorer.instruments.ledger.figures import ledger_figures
-    from fx_explorer.instruments.ledger.remedies import remedies
+    from fx_explorer.instruments.ledger.remedies import remedies_to_try
     from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
 
     figures = ledger_figures(reader)
@@ -191,7 +191,7 @@ def _tell(
         from fx_explorer.instruments.ledger.flame import flame_svg
 
         svg.write_text(flame_svg(figures))
-    return remedies(figures)
+    return remedies_to_try(figures)
 
 
 def _draw(figures: LedgerFigures) -> None:

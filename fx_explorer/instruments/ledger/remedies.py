@@ -55,8 +55,23 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
     """Return what may help, that which may help most first; nothing where steps are not known."""
     if not figures.are_steps_known:
         return []
-    found = (*_less_around(figures), *_faster_kernels(figures), *_less_of_guards(figures))
+    found = [*_less_around(figures), *_faster_kernels(figures)]
+    # Where guards could not be asked outside of a call, they are somewhere in entering torch.compile.
+    guards_s = figures.of_kind("guards") or figures.of_kind("entry")
+    if guards_s >= LEAST * figures.call.call_s:
+        found.extend(_less_of_guards(figures))
     return [remedy for remedy in found if not _is_in_force(remedy, figures)]
+
+
+def remedies_to_try(figures: LedgerFigures) -> list[Remedy]:
+    """Return what is worth measuring beside the program.
+
+    Where the steps of a call are not known, that is whatever makes guards fewer or cheaper: guards
+    are counted, and what they cost is seen in the measured calls.
+    """
+    if figures.are_steps_known:
+        return remedies(figures)
+    return [remedy for remedy in _less_of_guards(figures) if not _is_in_force(remedy, figures)]
 
 
 def _is_in_force(remedy: Remedy, figures: LedgerFigures) -> bool:
@@ -121,10 +136,6 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
 
 def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     """Yield settings that make guards cheaper, and filters that drop some of them."""
-    guards_s, whole_s = figures.of_kind("guards"), figures.call.call_s
-    # Where they could not be asked outside of a call, they are somewhere in entering torch.compile.
-    if (guards_s or figures.of_kind("entry")) < LEAST * whole_s:
-        return
     for setting in settings_for_guards(figures.guards):
         name = f"{setting.name}={setting.value}"
         settings: dict[str, object] = {setting.name: setting.value}

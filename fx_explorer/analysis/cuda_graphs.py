@@ -5,11 +5,13 @@ not.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from fx_explorer import model
+from fx_explorer.analysis.naming import plain_code
 from fx_explorer.model.rows.observation import (
     CUDA_GRAPH_HANDED_OVER,
     CUDA_GRAPH_LEFT_OUT,
@@ -28,6 +30,11 @@ torch records nothing of it. ``not known``: nobody ran it on a GPU.
 
 MODES = ("reduce-overhead", "max-autotune")
 """The modes of torch.compile that ask for CUDA graphs."""
+
+_SIZE = re.compile(r"Sym\((\w+)\)")
+
+_NO_GRAPH = re.compile(r"(?:(?:skipping|disabling) cudagraphs due to )+")
+"""torch puts it before a reason, and before a reason that has it already."""
 
 SKIPS_IN = (CUDA_GRAPH_SKIP, "compilation_metrics", "bwd_compilation_metrics")
 """A message that torch printed, and the records that have the same words."""
@@ -62,6 +69,8 @@ class CudaGraph:
     why_again: tuple[str, ...] = ()
     mutated: str = ""
     """Torch's words about inputs that it writes into, which decide when it runs; empty without."""
+    changing: tuple[str, ...] = ()
+    """Sizes that it takes and that may be others in another call: ``size 0 of x``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +148,28 @@ def _handed_over(reader: SessionReader) -> dict[str, CudaGraph]:
         parts = value.get("parts")
         if not isinstance(parts, int):
             parts = None
-        graphs[name] = CudaGraph(name, parts=parts, mutated=str(value.get("mutated", "")))
+        graphs[name] = CudaGraph(
+            name,
+            parts=parts,
+            mutated=str(value.get("mutated") or ""),
+            changing=_changing(reader, compilation, str(value.get("direction", ""))),
+        )
     return graphs
+
+
+def _changing(reader: SessionReader, compilation: int, direction: str) -> tuple[str, ...]:
+    """Return the sizes that a graph takes as inputs, in words."""
+    taken = set()
+    for graph in reader.rows(model.Graph, compilation=compilation, stage="post_grad"):
+        if graph.direction == direction:
+            inputs = reader.rows(model.Node, graph=graph.id, op="placeholder")
+            taken |= {match[1] for node in inputs if (match := _SIZE.fullmatch(node.value))}
+    if not taken:
+        return ()
+    owners = reader.by_ids(model.Compilation, [compilation])
+    owner = owners[0] if owners else None
+    symbols = reader.rows(model.Symbol, compilation=compilation)
+    return tuple(plain_code(symbol.source, owner) for symbol in symbols if symbol.name in taken)
 
 
 def _skips(reader: SessionReader) -> Iterator[tuple[str, Reason]]:
@@ -169,7 +198,7 @@ def skip_reason(text: str) -> Reason:
     ``skipping cudagraphs due to mutated inputs (1 instances). Found from :``, with a stack below.
     """
     first = " ".join(text.partition("\n")[0].split())
-    why = first.partition(" due to ")[2] or first
+    why = _NO_GRAPH.sub("", first, count=1)
     return _with_line(why.partition(" Found from")[0].strip(" .:"), text)
 
 

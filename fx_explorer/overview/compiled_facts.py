@@ -190,34 +190,69 @@ def _recordings(graph: CudaGraph) -> Fact:
     )
 
 
+RUN_TIME = (
+    "A call records it where its sizes come the second time, and replays it where inputs lie where "
+    "they lay. On a GPU and with --build it is told of each graph that is called three times or "
+    "more."
+)
+"""What torch decides while a program runs."""
+
+
 def _not_known(reader: SessionReader, asked: CudaGraphs) -> Iterator[Fact]:
-    """Say of which graphs nobody knows whether they run as CUDA graphs."""
+    """Yield, of graphs that nobody ran as CUDA graphs, what torch decided while it compiled them,
+    and that the rest is not known.
+    """
     unknown = [graph for graph in asked.graphs if graph.state == "not known"]
     if asked.graphs and not unknown:
         return
     for graph in unknown:
-        if graph.mutated:
-            reason = skip_reason(graph.mutated)
-            text = (
-                f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
-                "graph only where they come from another one."
-            )
-            yield Fact("call", "notice", text, reason.code, _place(reader, reason))
-        for reason in graph.reasons:
-            text = (
-                f"{graph.name} would run only in part as CUDA graphs; outside of them: "
-                f"{reason.text}{_where(reason)}."
-            )
-            yield Fact("call", "notice", text, reason.code, _place(reader, reason))
-    if not asked.has_run:
-        yield Fact(
-            "call",
-            "notice",
-            f"{asked.asked} asks for CUDA graphs, which are recorded while the program "
-            "runs: whether it gets them is not known here.",
-            "On a GPU and with --build it is told of each graph that is called three "
-            "times or more.",
+        yield from _decided(reader, graph)
+    nothing = [graph.name for graph in unknown if not graph.reasons and not graph.mutated]
+    if nothing:
+        text = (
+            f"Nothing that torch decided while it compiled keeps {listed(nothing)} from running as "
+            "CUDA graphs."
         )
+        yield Fact("call", "good", text)
+    if asked.has_run:
+        return
+    if unknown:
+        text = (
+            f"{asked.asked} asks for CUDA graphs: which calls record and replay them is decided "
+            "while the program runs, and not recorded here."
+        )
+        yield Fact("call", "notice", text, RUN_TIME)
+        return
+    yield Fact(
+        "call",
+        "notice",
+        f"{asked.asked} asks for CUDA graphs, which are recorded while the program "
+        "runs: whether it gets them is not known here.",
+        "On a GPU and with --build it is told of each graph that is called three times or more.",
+    )
+
+
+def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Fact]:
+    """Yield what torch decided of a graph while it compiled it."""
+    if graph.mutated:
+        reason = skip_reason(graph.mutated)
+        text = (
+            f"{graph.name} writes into inputs{_where(reason)}: torch runs it as a CUDA "
+            "graph only where they come from another one."
+        )
+        yield Fact("call", "notice", text, reason.code, _place(reader, reason))
+    for reason in graph.reasons:
+        text = (
+            f"{graph.name} would run only in part as CUDA graphs; outside of them: "
+            f"{reason.text}{_where(reason)}."
+        )
+        yield Fact("call", "problem", text, reason.code, _place(reader, reason))
+    if graph.changing:
+        text = (
+            f"{graph.name} takes sizes that may change ({listed(graph.changing)}): torch records a "
+            "CUDA graph for each combination that comes twice."
+        )
+        yield Fact("call", "notice", text, FEWER_SIZES[0].upper() + FEWER_SIZES[1:])
 
 
 def bucket_count(reader: SessionReader, compilation: int) -> int:

@@ -62,6 +62,7 @@ from fx_explorer.overview.compiled_facts import (
     stage_facts,
     stopped_by,
 )
+from fx_explorer.overview.device_facts import device_copy_facts, stays_on_the_cpu_facts
 from fx_explorer.overview.ending import run_facts, went_on
 from fx_explorer.overview.instrument_facts import (
     backend_facts,
@@ -115,8 +116,10 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     facts = [
         *run_facts(reader, waiting),
         *virtual_gpu_facts(reader),
+        *stays_on_the_cpu_facts(reader),
         *profile_facts(reader),
         *cuda_graph_facts(reader),
+        *device_copy_facts(reader),
         *_graphs(reader, figures, broken),
         *bucket_facts(reader),
         *children_facts(reader),

@@ -64,6 +64,8 @@ class Emulation:
     mode: EmulationMode = "transplant"
     reason: str = ""
     """Why the mode is ``fake``."""
+    puts_everything_there: bool = False
+    """Whether also what the program puts nowhere is made on the GPU."""
     questions: dict[DeviceQuestion, None] = field(default_factory=dict)
     """Questions asked in mode ``transplant``, in order."""
     placeholders: dict[Placeholder, None] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Emulation:
             "gpu": self.gpu.name,
             "feeding": self.mode,
             "reason": self.reason,
+            "puts_everything_there": self.puts_everything_there,
             "questions": asked,
             "placeholders": stand_ins,
             "unsaved": [{"file": file, "line": line} for file, line in self.unsaved],

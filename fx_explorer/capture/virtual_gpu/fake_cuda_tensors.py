@@ -226,6 +226,7 @@ def without_weights(emulation: Emulation, reason: str) -> None:
     """Put everything on the GPU that the program makes from now on and puts nowhere else, so that
     it takes no memory.
     """
+    emulation.puts_everything_there = True
     emulation.become_fake(reason)
     torch.set_default_device("cuda")
 

@@ -1,0 +1,181 @@
+"""This module finds the tensors that a compiled graph copies from one device to another in each
+call, and what of the program they are made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from fx_explorer import model
+from fx_explorer.analysis.lineage import variants_in_use
+from fx_explorer.analysis.naming import plain_source
+from fx_explorer.analysis.words import tensor
+from fx_explorer.session import SessionReader
+
+Kind = Literal["module", "attribute", "argument", "global"]
+"""Where a graph has an input from: ``module`` is a parameter or a registered buffer, which ``.to``
+moves; ``attribute`` any other tensor that an object holds; ``argument`` also a variable of the
+function around.
+"""
+
+COPIES = (
+    "prims.device_put.default",
+    "aten._to_copy.default",
+    "aten.copy.default",
+    "aten.copy_.default",
+)
+
+OF_PYTHON_NUMBERS = "lift_fresh_copy"
+"""The operator before a copy that only a virtual GPU has: a GPU makes the tensor at once."""
+
+_STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward")
+"""The graph of the first of them that there is stands for what runs."""
+
+_NO_NAME = re.compile(r"[^a-zA-Z0-9]")
+
+MOST_NODES = 200
+"""Nodes that are looked at on the way from a copy to the inputs that it is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A tensor that a graph takes, as the program names it."""
+
+    name: str
+    """``table``, ``self.inner.table``; empty where no name is known."""
+    kind: Kind
+    source: str = ""
+    """The same as torch writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCopy:
+    """A copy to another device, in each call of a graph."""
+
+    node: int
+    tensor: str
+    """``f32[64]``"""
+    of: str
+    """The device that the tensor is on: ``cpu``, ``cuda:0``."""
+    to: str
+    file: str
+    """Empty where torch knows no line of the program."""
+    line: int
+    made_of: tuple[Input, ...]
+    """The inputs of the graph that it is computed from; empty where the graph makes it itself."""
+
+
+def device_copies(reader: SessionReader) -> list[DeviceCopy]:
+    """Return the copies of all compiled graphs that are in use, in the order of the graphs."""
+    copies: list[DeviceCopy] = []
+    graphs = _graphs_that_run(reader)
+    for target in COPIES:
+        for node in reader.rows(model.Node, target=target):
+            if node.graph not in graphs or node.arguments.startswith(OF_PYTHON_NUMBERS):
+                continue
+            copied = _copied(reader, node)
+            if copied is not None:
+                copies.append(_copy(reader, graphs[node.graph], node, copied))
+    return sorted(copies, key=lambda copy: copy.node)
+
+
+def _graphs_that_run(reader: SessionReader) -> dict[int, model.Compilation]:
+    """Return each graph that stands for what runs, with its compilation."""
+    graphs: dict[int, model.Compilation] = {}
+    for compilation in variants_in_use(reader):
+        rows = reader.rows(model.Graph, compilation=compilation.id)
+        for direction in ("forward", "inference", "backward"):
+            ways = [row for row in rows if row.direction == direction and row.stage in _STAGES]
+            stages = {row.stage for row in ways}
+            first = next((stage for stage in _STAGES if stage in stages), None)
+            graphs.update({row.id: compilation for row in ways if row.stage == first})
+    return graphs
+
+
+def _copied(reader: SessionReader, node: model.Node) -> model.Node | None:
+    """Return what a node copies to another device; None where it stays where it is."""
+    for producer in _producers(reader, node):
+        if producer.device and node.device and producer.device != node.device:
+            return producer
+    return None
+
+
+def _producers(reader: SessionReader, node: model.Node) -> list[model.Node]:
+    edges = reader.rows(model.Edge, consumer=node.id)
+    return reader.by_ids(model.Node, [edge.producer for edge in edges])
+
+
+def _copy(
+    reader: SessionReader, owner: model.Compilation, node: model.Node, copied: model.Node
+) -> DeviceCopy:
+    path = reader.get(model.SourceFile, node.file).path if node.file else ""
+    return DeviceCopy(
+        node.id,
+        tensor(copied.dtype, copied.shape),
+        copied.device,
+        node.device,
+        path,
+        node.line,
+        tuple(dict.fromkeys(_inputs(reader, owner, copied))),
+    )
+
+
+def _inputs(reader: SessionReader, owner: model.Compilation, copied: model.Node) -> Iterator[Input]:
+    """Yield the inputs of the program that a node is computed from, on the node's own device."""
+    waiting, seen = [copied], {copied.id}
+    while waiting and len(seen) < MOST_NODES:
+        node = waiting.pop()
+        if node.op in ("placeholder", "get_attr"):
+            yield input_of(reader, owner, node)
+            continue
+        for producer in _producers(reader, node):
+            if producer.device == copied.device and producer.id not in seen:
+                seen.add(producer.id)
+                waiting.append(producer)
+
+
+def input_of(reader: SessionReader, owner: model.Compilation, node: model.Node) -> Input:
+    """Return what the program calls an input of a graph, of whatever stage."""
+    seen = {node.id}
+    while True:
+        source = _source(reader, owner, node)
+        if source:
+            return Input(plain_source(source, owner), _kind(source), source)
+        links = [link for link in reader.rows(model.Link, child=node.id) if link.parent not in seen]
+        earlier = reader.by_ids(model.Node, [link.parent for link in links])
+        inputs = [row for row in earlier if row.op in ("placeholder", "get_attr")]
+        if not inputs:
+            return Input("", "argument")
+        node = inputs[0]
+        seen.add(node.id)
+
+
+def _source(reader: SessionReader, owner: model.Compilation, node: model.Node) -> str:
+    """Return torch's source of an input of Dynamo's graph; empty for another node."""
+    for row in reader.rows(model.LocalTensor, node=node.id):
+        if row.is_input:
+            return row.source
+    if node.op != "placeholder" or not node.target.startswith(("G_", "L_")):
+        return ""
+    for check in reader.rows(model.GuardCheck, compilation=owner.id, kind="TENSOR_MATCH"):
+        if _mangled(check.source) == node.target.strip("_"):
+            return check.source
+    return ""
+
+
+def _mangled(source: str) -> str:
+    """Return the name that Dynamo gives the input of a source: ``G_table`` for ``G['table']``."""
+    return re.sub("_+", "_", _NO_NAME.sub("_", source)).strip("_")
+
+
+def _kind(source: str) -> Kind:
+    if source.startswith("G["):
+        return "global"
+    if re.search(r"\._(?:parameters|buffers)\['[^']*'\]$", source):
+        return "module"
+    if re.search(r"\.\w+$", source):
+        return "attribute"
+    return "argument"

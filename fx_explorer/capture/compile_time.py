@@ -1,7 +1,7 @@
 """A clock measures how long each phase of compiling spends on each line of the user's.
 
-The phases are torch's own timed events. Hooks tell the clock the line: ``dynamo/line_times.py``
-while Dynamo traces, ``aot/node_times.py`` while the nodes of a graph are gone through.
+The phases are torch's own timed events. Hooks tell the clock the line (line_times.py): while
+Dynamo traces, and while the nodes of a graph are gone through.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from typing import Any
 
 from torch._logging.structured import INTERN_TABLE
 
-from fx_explorer.capture.dynamo.breaks.break_rows import add_break
-from fx_explorer.capture.dynamo.fallbacks import callers
-from fx_explorer.capture.dynamo.guards.recompiles import count_failed
+from fx_explorer.capture.dynamo.fallbacks import add_break, callers
+from fx_explorer.capture.dynamo.recompiles import count_failed
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.described import one_line

@@ -18,8 +18,7 @@ from statistics import median
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.dynamo.breaks.break_times import CallSeconds, spent
-from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.dynamo.frame_clock import CallSeconds, FrameClock, spent
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
 from fx_explorer.model import BreakTime, CallTime, GraphBreak

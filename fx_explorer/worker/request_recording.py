@@ -161,7 +161,7 @@ class RequestRecording:
             record_front_end(recording, self._progress.request, name, self.kept_target)
 
     def _record_steps(self, recording: Recording) -> None:
-        from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps
+        from fx_explorer.capture.dynamo.bytecode_steps import record_steps
 
         self._progress.say("recording what the bytecode does")
         try:

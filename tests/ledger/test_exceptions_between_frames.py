@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import HAS_EXCEPTION_TABLES, FrameClock
+from fx_explorer.capture.dynamo.frame_clock import HAS_EXCEPTION_TABLES, FrameClock
 from fx_explorer.capture.recorder import recording
 from fx_explorer.instruments.ledger.measure.timeline import CallStep, steps
 from fx_explorer.model import CaptureRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.capture.dynamo.bytecode.bytecode_steps import A_SCRIPT
+from fx_explorer.capture.dynamo.bytecode_steps import A_SCRIPT
 from fx_explorer.model import BytecodeRun, BytecodeStep, Command
 from fx_explorer.session import SessionReader
 from tests.worker.capturing import capture

@@ -15,7 +15,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from fx_explorer.capture.backends.asking import given_to_backend
-from fx_explorer.capture.dynamo.guards.guard_rows import SHAPES, add_late_checks
+from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.inspecting import backward_at_once
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs

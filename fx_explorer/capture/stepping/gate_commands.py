@@ -128,10 +128,10 @@ def answer(recording: Recording, command: Command) -> str:
     UsageError.
     """
     if command.kind == "what_if":
-        from fx_explorer.capture.dynamo.guards.what_if import what_if  # only for those who ask
+        from fx_explorer.capture.dynamo.what_if import what_if  # only for those who ask
 
         return what_if(recording, command.expression)
-    from fx_explorer.capture.dynamo.bytecode.bytecode_steps import record_steps
+    from fx_explorer.capture.dynamo.bytecode_steps import record_steps
 
     return record_steps(recording)
 

@@ -52,7 +52,7 @@ class GuardCheck:
     """The user's line that asked for it."""
     stack: int = 0
     cost_ns: float = NOT_MEASURED
-    """What one check costs: see capture/dynamo/guards/guard_rows.py. Where a leaf has several parts
+    """What one check costs: see capture/dynamo/guard_rows.py. Where a leaf has several parts
     the first row carries the cost of all, the others 0.
     """
 

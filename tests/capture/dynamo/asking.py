@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.dynamo.guards.what_if import what_if
+from fx_explorer.capture.dynamo.what_if import what_if
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import UsageError

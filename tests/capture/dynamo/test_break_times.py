@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.break_times import Tick, TickKind, TimedFrame, spent
-from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.dynamo.frame_clock import FrameClock, Tick, TickKind, TimedFrame, spent
 from fx_explorer.capture.recorder import recording
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session.writer import IN_MEMORY, SessionWriter

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
 
-from fx_explorer.capture.dynamo.breaks.break_rows import completed
+from fx_explorer.capture.dynamo.fallbacks import completed
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import carets, distinct_breaks
 from fx_explorer.torch_texts.reports import parse_break

@@ -14,13 +14,16 @@ from torch._dynamo.utils import counters
 
 from fx_explorer.analysis.documents import Place, document_of
 from fx_explorer.analysis.links.linked import linked_places
-from fx_explorer.capture.dynamo.bytecode.instructions import (
+from fx_explorer.capture.dynamo.bytecode_listing import (
     MAX_COLUMNS,
+    ListingRow,
     gutter,
     handled,
+    in_words,
     instructions,
+    listing,
+    remark,
 )
-from fx_explorer.capture.dynamo.bytecode.listing import ListingRow, in_words, listing, remark
 from fx_explorer.model import Artifact, Compilation, LineSource, ResumeFunction, SourceFile
 from fx_explorer.session import SessionReader
 from tests.capture.recorded import Compile, failures, record

@@ -21,14 +21,14 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from fx_explorer.capture.dynamo.bytecode.bytecode_steps import (
+from fx_explorer.capture.dynamo.bytecode_listing import stack_depths
+from fx_explorer.capture.dynamo.bytecode_steps import (
     NOTHING_CALLED,
     NOTHING_COMPILED,
     NOTHING_RAN,
     record_steps,
 )
-from fx_explorer.capture.dynamo.bytecode.instructions import stack_depths
-from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_SHOWN, in_short
+from fx_explorer.capture.dynamo.step_recorder import MAX_SHOWN, in_short
 from fx_explorer.capture.recorder import compile_arguments, recording
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import UsageError
@@ -379,7 +379,7 @@ def test_a_release_without_the_debugger_is_named(
     with captured(tmp_path / "s.fxs", breaks_twice, torch.ones(3), 2) as found:
         monkeypatch.delattr(torchs_debugger, "_DebugContext")
         monkeypatch.delitem(
-            sys.modules, "fx_explorer.capture.dynamo.bytecode.bytecode_debugger", raising=False
+            sys.modules, "fx_explorer.capture.dynamo.bytecode_debugger", raising=False
         )
         with pytest.raises(
             UsageError,

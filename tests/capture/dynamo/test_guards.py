@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fx_explorer.capture.dynamo.guards.what_if import ONLY_BY_RUNNING, what_if
+from fx_explorer.capture.dynamo.what_if import ONLY_BY_RUNNING, what_if
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Artifact, Guard, GuardCheck, Metric
 from fx_explorer.session import SessionReader

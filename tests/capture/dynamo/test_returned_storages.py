@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fx_explorer import model
-from fx_explorer.capture.dynamo.breaks.held_tensors import PythonReferences, storage_of, tensors_in
+from fx_explorer.capture.dynamo.returned_storages import PythonReferences, storage_of, tensors_in
 from tests.capture.recorded import Compile, failures, record
 
 

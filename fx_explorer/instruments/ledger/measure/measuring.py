@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import IN_BYTECODE, ClockCosts, FrameClock
+from fx_explorer.capture.dynamo.frame_clock import IN_BYTECODE, ClockCosts, FrameClock
 from fx_explorer.capture.inductor.cuda_graphs import CudaGraphRuns, hearing_skips, runs_in_words
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording

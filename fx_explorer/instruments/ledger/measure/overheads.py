@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import EnteredFrame
+from fx_explorer.capture.dynamo.frame_clock import EnteredFrame
 
 RUNS, MAX_S = 200, 1.0
 

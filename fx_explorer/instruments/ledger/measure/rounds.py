@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.dynamo.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.instruments.bench.measure.calls import Caller
 from fx_explorer.instruments.ledger.measure.timeline import (

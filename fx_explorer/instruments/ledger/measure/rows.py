@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from fx_explorer.capture.dynamo.breaks.frame_clock import FrameClock
+from fx_explorer.capture.dynamo.frame_clock import FrameClock
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock, WrapperPart
 from fx_explorer.instruments.bench.measure.work import DeviceTimes, WrapperWork
 from fx_explorer.instruments.ledger.measure.eager_operators import EagerOperator

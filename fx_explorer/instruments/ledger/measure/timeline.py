@@ -1,7 +1,7 @@
 """This module turns the ticks of calls into steps, gaps and averages. Pure.
 
 Ticks come from three clocks: of the call (``MARKS``), in Dynamo's bytecode and around graphs
-(capture/dynamo/breaks/frame_clock.py), and in generated wrappers
+(capture/dynamo/frame_clock.py), and in generated wrappers
 (capture/inductor/wrapper_clock.py). A step is what passes between two ticks that follow each other;
 so the steps of a call add up to it.
 

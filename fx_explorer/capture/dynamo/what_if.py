@@ -22,7 +22,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list as compiled_cod
 from torch._dynamo.external_utils import wrap_inline
 from torch._dynamo.guards import strip_local_scope
 
-from fx_explorer.capture.dynamo.guards.recompiles import GuardScope, tensor_source
+from fx_explorer.capture.dynamo.recompiles import GuardScope, tensor_source
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.live_guards import LiveTree
 from fx_explorer.capture.recording.state import Recording

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch._dynamo import guards
 
-from fx_explorer.capture.dynamo.guards.guard_leaves import leaves
+from fx_explorer.capture.dynamo.guard_leaves import leaves
 from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
 from fx_explorer.capture.recording.state import Recording

@@ -1,9 +1,15 @@
-"""This module tells the clock which line of the user's Dynamo traces.
+"""This module tells the clock of the phases which line of the user's Dynamo traces, and which node
+AOTAutograd traces and Inductor lowers.
 
-``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when it
+``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when Dynamo
 comes to another line. It is not called again when a function that was inlined has returned to the
 middle of the line that called it: that is seen in the table of opcodes, at ``RETURN_VALUE``. When
 the outermost function returns, tracing is over, and what follows is of no line.
+
+``PropagateUnbackedSymInts.run_node`` (torch/fx/experimental/symbolic_shapes.py) calls each node of
+Dynamo's graph while AOTAutograd traces it; ``GraphLowering.run_node`` (torch/_inductor/graph.py)
+makes Inductor's IR of each node of a final graph. A node is of the line and module that it came
+from. The backward that autograd traces by itself is of no line.
 """
 
 from __future__ import annotations
@@ -16,16 +22,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo.symbolic_convert import (
-    InliningInstructionTranslator,
-    InstructionTranslator,
-    InstructionTranslatorBase,
-)
+import torch
 
 from fx_explorer.capture.compile_time import UserLine
-from fx_explorer.capture.recording.graphs import module_path
+from fx_explorer.capture.recording.graphs import module_of, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
+from fx_explorer.model import Stage
 
 RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 """Opcodes at which a function returns; the second was there in Python 3.12 and 3.13."""
@@ -34,6 +37,12 @@ RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 @contextlib.contextmanager
 def dynamo_line_hook(recording: Recording) -> Iterator[None]:
     """Tell the clock, inside the block, which line Dynamo is at."""
+    from torch._dynamo.symbolic_convert import (
+        InliningInstructionTranslator,
+        InstructionTranslator,
+        InstructionTranslatorBase,
+    )
+
     lines = _Lines(recording)
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(InstructionTranslatorBase, "starts_line", lines.at_starts_line))
@@ -150,3 +159,55 @@ class _Lines(threading.local):
 
     def _turn_clock(self) -> None:
         self._recording.phases.turn_to(self._running[-1] if self._running else None)
+
+
+# The nodes that AOTAutograd traces and Inductor lowers.
+
+
+def traced_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Tell the clock, inside the block, which node AOTAutograd traces."""
+    from torch.fx.experimental.symbolic_shapes import PropagateUnbackedSymInts
+
+    return patched(
+        PropagateUnbackedSymInts, "run_node", functools.partial(_observed, recording, "joint")
+    )
+
+
+def lowered_node_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Tell the clock, inside the block, which node Inductor lowers."""
+    from torch._inductor.graph import GraphLowering
+
+    return patched(GraphLowering, "run_node", functools.partial(_observed, recording, "schedule"))
+
+
+def _observed(
+    recording: Recording, stage: Stage, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    known: dict[tuple[str, str], UserLine | None] = {}
+    """Stack and module → the line: the nodes of one line share their stack's text."""
+    phases = recording.phases
+
+    @functools.wraps(original)
+    def run_node(interpreter: Any, n: torch.fx.Node) -> Any:
+        # It runs for thousands of nodes, so Dynamo is kept out of what is new only.
+        try:
+            key = n.meta.get("stack_trace") or "", module_of(n)[0]
+            if key not in known:
+                with recording.noting("the time of a node", stage):
+                    known[key] = _line_of(recording, *key)
+            phases.turn_to(known.get(key))
+        except Exception as error:  # noqa: BLE001 - stored: no fault of the compile's
+            recording.add_fault("the time of a node", stage, error)
+        try:
+            return original(interpreter, n)
+        finally:
+            phases.turn_to(None)
+
+    return run_node
+
+
+def _line_of(recording: Recording, stack_trace: str, module: str) -> UserLine | None:
+    frame = recording.sources.user_frame(recording.sources.parse(stack_trace))
+    if frame is None:
+        return None
+    return UserLine(frame.file, frame.line, module)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from fx_explorer.capture.dynamo.bytecode.step_recorder import MAX_STEPS, StepRecorder
+from fx_explorer.capture.dynamo.step_recorder import MAX_STEPS, StepRecorder
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.noting import CallAgain
 from fx_explorer.capture.recording.state import Recording
@@ -46,7 +46,7 @@ def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
             raise UsageError(A_SCRIPT)
         raise UsageError(NOTHING_CALLED)
     try:
-        from fx_explorer.capture.dynamo.bytecode.bytecode_debugger import BytecodeDebugger
+        from fx_explorer.capture.dynamo.bytecode_debugger import BytecodeDebugger
     except MissingInTorch as error:
         raise UsageError(
             f"This torch cannot tell what its bytecode does: {error}. Later releases have it."

@@ -11,7 +11,7 @@ import sys
 import types
 from typing import Any
 
-from fx_explorer.capture.dynamo.bytecode.step_recorder import StepRecorder
+from fx_explorer.capture.dynamo.step_recorder import StepRecorder
 from fx_explorer.capture.recording.dynamo_code import CodeSet
 from fx_explorer.capture.torch_compat.versions import require
 

@@ -1,10 +1,15 @@
-"""This module makes the rows of guards: what Dynamo asked for while it traced, and the checks that
-torch runs for it at every call.
+"""This module makes the rows of guards: what Dynamo asked for while it traced, the checks that
+torch runs for it at every call, and what filters of guards drop.
 
 Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns
 ``output_graph.guards`` into a tree of checks and tries it on the frame's locals: so both, and the
 example values, are at hand. Not every guard has a check of its own (grad mode is part of the global
 state, and hooks of modules are not checked by default), and not every check a guard.
+
+A filter (``guard_filter_fn``) is given an entry for each guard that Dynamo asked for, and says
+which to keep (``GuardFilterEntry``, torch/_dynamo/types.py; ``CheckFunctionManager.__init__`` and
+``make_guard_filter_entry``, torch/_dynamo/guards.py). What the one in force drops is recorded, and
+what each of torch's own would drop of a program that has none. Read in 2.13.
 """
 
 from __future__ import annotations
@@ -20,10 +25,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo.guards import CheckFunctionManager
+from torch._dynamo.guards import CheckFunctionManager, strip_local_scope
 
-from fx_explorer.capture.dynamo.guards.guard_filters import WatchedFilter, answers
-from fx_explorer.capture.dynamo.guards.guard_leaves import (
+from fx_explorer.capture.dynamo.guard_leaves import (
     ExampleValues,
     Leaf,
     Unreachable,
@@ -32,14 +36,29 @@ from fx_explorer.capture.dynamo.guards.guard_leaves import (
     less_the_call,
     tree_cost_ns,
 )
-from fx_explorer.capture.dynamo.guards.what_if import check_keys
 from fx_explorer.capture.dynamo.symbol_rows import finish_symbols
+from fx_explorer.capture.dynamo.what_if import check_keys
 from fx_explorer.capture.recording.described import described
 from fx_explorer.capture.recording.live_guards import CallState, LiveTree, held
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import name_of
-from fx_explorer.model import GUARD_FILTER, NOT_MEASURED, Frame, Guard, GuardCheck, Metric, Origin
+from fx_explorer.capture.torch_compat.versions import (
+    GuardFilter,
+    dataclass_of,
+    known_filters,
+    name_of,
+    require,
+)
+from fx_explorer.model import (
+    GUARD_FILTER,
+    NOT_MEASURED,
+    FilterAnswer,
+    Frame,
+    Guard,
+    GuardCheck,
+    Metric,
+    Origin,
+)
 from fx_explorer.torch_texts import bounded
 
 SHAPES = "SHAPE_ENV"
@@ -403,3 +422,66 @@ def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> Non
     with recording.writer.transaction():
         added = [replace(check, id=recording.writer.add(check)) for check in checks]
     recording.live_guards.late.setdefault(guard.compilation, []).extend(added)
+
+
+# What filters of guards drop.
+
+
+class WatchedFilter:
+    """A filter that is listened to. It answers what the filter answers."""
+
+    def __init__(self, original: GuardFilter) -> None:
+        self._original = original
+        self._dropped: set[int] = set()
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self._original, "__qualname__", type(self._original).__qualname__))
+
+    def __call__(self, entries: Sequence[Any]) -> Sequence[bool]:
+        kept = self._original(entries)
+        self._dropped = {
+            id(entry.orig_guard) for entry, keep in zip(entries, kept, strict=False) if not keep
+        }
+        return kept
+
+    def has_dropped(self, guard: Any) -> bool:
+        """Return whether it dropped this guard when it was asked last."""
+        return id(guard) in self._dropped
+
+
+def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> list[FilterAnswer]:
+    """Ask each of torch's own filters about these guards, and return the answers of those that
+    would drop any. ``guards`` are in the order of their rows.
+    """
+    entries = [_entry(guard, values) for guard in guards]
+    filter_answers = []
+    for name, guard_filter in known_filters().items():
+        dropped = tuple(position for position, keep in enumerate(guard_filter(entries)) if not keep)
+        if dropped:
+            filter_answers.append(FilterAnswer(0, compilation, name, len(guards), dropped))
+    return filter_answers
+
+
+def _entry(guard: Any, values: ExampleValues) -> Any:
+    """Return what torch gives to a filter for a guard (``make_guard_filter_entry``, whose builder
+    is gone when the guards are made).
+    """
+    name = strip_local_scope(name_of(guard))
+    value = values.of(guard.name) if name else Unreachable()
+    has_value = not isinstance(value, Unreachable)
+    is_global = (
+        require("torch._dynamo.source", "get_global_source_name")(guard.originating_source)
+        is not None
+    )
+    return dataclass_of(
+        "torch._dynamo.types",
+        "GuardFilterEntry",
+        name=name,
+        has_value=has_value,
+        value=value if has_value else object(),
+        guard_type=guard.create_fn_name(),
+        derived_guard_types=tuple(guard.guard_types or ()),
+        is_global=is_global,
+        orig_guard=guard,
+    )

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fx_explorer.capture.dynamo.bytecode.instructions import effect, stack_depths
-from fx_explorer.capture.dynamo.bytecode.listing import without_uuid
+from fx_explorer.capture.dynamo.bytecode_listing import effect, stack_depths, without_uuid
 from fx_explorer.capture.recording.described import described, one_line
 from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.state import Recording

@@ -23,7 +23,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
-from fx_explorer.capture.dynamo.breaks.break_rows import BreakContext, Extent, breaking
+from fx_explorer.capture.dynamo.fallbacks import BreakContext, Extent, breaking
 from fx_explorer.capture.recording.dynamo_code import LocalName, ResumeCode, plain_name
 from fx_explorer.capture.recording.graphs import module_path
 from fx_explorer.capture.recording.state import Recording

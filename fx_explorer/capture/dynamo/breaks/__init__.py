@@ -1,1 +1,0 @@
-"""Graph breaks are recorded here, and the time that calls spend at them."""

@@ -1,1 +1,0 @@
-"""The bytecode before and after Dynamo is recorded here, and its steps."""

@@ -148,12 +148,21 @@ def moved_operators(
             node.meta.pop(of_the_cpu, None)
         constant = getattr(graph_on_gpu, node.target, None) if node.op == "get_attr" else None
         if isinstance(constant, torch.Tensor):
-            setattr(graph_on_gpu, node.target, move.tensor(constant))
+            setattr(graph_on_gpu, node.target, _with_content(move.tensor(constant), constant))
     moved_inputs = []
     for given in inputs:
         is_tensor = isinstance(given, torch.Tensor)
         moved_inputs.append(move.tensor(given) if is_tensor else given)
     return graph_on_gpu, moved_inputs
+
+
+def _with_content(on_gpu: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
+    """Let a constant that was moved be read as the one of the program: Inductor writes small ones
+    into its code (``GraphLowering.get_attr``).
+    """
+    on_gpu.item = constant.item
+    on_gpu.tolist = constant.tolist
+    return on_gpu
 
 
 class _GraphMover:

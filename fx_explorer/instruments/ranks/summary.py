@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from fx_explorer import model
@@ -263,7 +264,25 @@ def unnumbered(text: str) -> str:
     return _NUMBER.sub("N", without_identities(text))
 
 
+LONGEST_KEPT, MOST_KEPT = 300, 20_000
+"""Characters of a text, and texts, whose answers are kept: the ranks of a job check and compute the
+same.
+"""
+
+
 def without_identities(text: str) -> str:
+    """See ``_without_identities``, whose answers for short texts are kept."""
+    if len(text) <= LONGEST_KEPT:
+        return _kept(text)
+    return _without_identities(text)
+
+
+@lru_cache(MOST_KEPT)
+def _kept(text: str) -> str:
+    return _without_identities(text)
+
+
+def _without_identities(text: str) -> str:
     """Return a text without what differs between any two processes: devices, and addresses and ids
     of objects.
 

@@ -31,6 +31,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "times, breaks and recompiles": ("trace", "trace_records"),
     "the time of each line in Dynamo": ("line_times", "dynamo_line_hook"),
     "the time of each line in AOTAutograd": ("line_times", "traced_node_hook"),
+    "what AOTAutograd left out": ("aot.left_out", "left_out_hooks"),
     "the time of each line in Inductor's lowering": ("line_times", "lowered_node_hook"),
     "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
     "the joint graph after Inductor's passes": ("inductor.passes", "joint_pass_hook"),

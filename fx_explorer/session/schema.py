@@ -23,7 +23,7 @@ from fx_explorer.session.untrusted.validating import rows_maker
 
 RowT = TypeVar("RowT")
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 """Sessions of this version are read, and no others."""
 
 APPLICATION_ID = 0x46585331
@@ -60,6 +60,7 @@ TABLES: dict[type, str] = {
     model.LibraryWorkspace: "library_workspace",
     model.WithoutKernel: "without_kernel",
     model.Link: "link",
+    model.LeftOut: "left_out",
     model.LineNode: "line_node",
     model.LineSource: "line_source",
     model.GraphBreak: "graph_break",
@@ -149,6 +150,7 @@ CREATE INDEX profile_time_kernel ON profile_time(kernel);
 _PRIMARY_KEYS: dict[type, str] = {
     model.Edge: "consumer, producer",
     model.Link: "child, parent",
+    model.LeftOut: "node",
     model.WithoutKernel: "node",
     model.LineNode: "artifact, line, node, call",
     model.LineSource: "artifact, line, file, source_line",

@@ -62,6 +62,36 @@ def test_a_training_step_is_captured_and_linked(
     assert {kernel["direction"] for kernel in kernels} == {"forward", "backward"}
 
 
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_came_of_each_operation_in_aotautograd_is_known(
+    captured: Captured, report: Report, name: str
+) -> None:
+    """Transformers ask for ``contiguous``, ``to`` and ``float`` of what is so already."""
+    tracings = [
+        stage
+        for stage in report(captured(MODELS / f"{name}.py"))["stages"]
+        if stage["stage"] == "joint"
+    ]
+    assert tracings
+    for stage in tracings:
+        assert "removed" not in stage["became"]
+        assert "no known successor" not in stage["sentence"]
+        assert sum(stage["became"].values()) == stage["before"]
+    assert sum(stage["became"].get("unchanged", 0) for stage in tracings) > 0
+
+
+def test_gpt2_says_how_many_operations_did_nothing(captured: Captured, report: Report) -> None:
+    """Of each layer the results of attention are made contiguous, which they are; the positions are
+    moved to the device that they are on; and a cache that is empty is put before keys and values.
+    """
+    made = report(captured(MODELS / "gpt2.py"))
+    sentences = [stage["sentence"] for stage in made["stages"] if stage["stage"] == "joint"]
+    assert sentences[0].endswith(
+        "; of the 105, 3 returned their input unchanged and 4 were traced and removed again, as "
+        "nothing used their results."
+    )
+
+
 def test_the_sources_of_a_library_model_are_in_its_own_file(
     captured: Captured, report: Report
 ) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from fx_explorer import model
@@ -15,10 +15,12 @@ from fx_explorer.analysis.lineage import first_variant, saving_variant
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.stages.work import Fate, StagePoint, StageWork
 from fx_explorer.analysis.words import counted, listed
+from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import (
     Origin,
     PlainNode,
+    left_out,
     origins,
     plain_operations,
     source_lines,
@@ -152,8 +154,7 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
     before, after = len(pair.before), len(pair.after)
     fates = _fates_after_tracing(pair)
     was, made = _counts(fates, pair.before), _counts(fates, pair.after)
-    unknown = was["removed"]
-    amounts = _nonzero(
+    made_of_them = _nonzero(
         [
             (made["kept"], f"{made['kept']:,} kept"),
             (made["decomposed"], f"{made['decomposed']:,} by decomposition"),
@@ -162,15 +163,44 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
             (made["made"], f"{made['made']:,} of no known origin"),
         ]
     )
-    if unknown < before or made["made"] < after:
-        text = f": {amounts}"
-        if unknown:
-            have = "has" if unknown == 1 else "have"
-            text += f"; {unknown:,} of the {before:,} {have} no known successor"
-    else:
+    if was["removed"] == before and made["made"] == after:
         text = "; how they are related is not known"
+    else:
+        parts = filter(None, (made_of_them, _without_successor(was, before)))
+        text = f": {'; '.join(parts)}"
     sentence = f"{point.title}: {_became(before, after)}{text}."
     return StageWork(point, before, after, was, made, sentence, fates)
+
+
+def _without_successor(was: Mapping[Fate, int], before: int) -> str:
+    """Say of how many operations AOTAutograd left nothing, and why; empty where there are none."""
+    texts = []
+    for fate, (of_one, of_several) in _LEFT_OUT.items():
+        number = was[fate]
+        if number:
+            texts.append(f"{number:,} {of_one if number == 1 else of_several}")
+    if not texts:
+        return ""
+    return f"of the {before:,}, {listed(texts, len(texts))}"
+
+
+_LEFT_OUT: Mapping[Fate, tuple[str, str]] = {
+    "unchanged": ("returned its input unchanged", "returned their input unchanged"),
+    "empty": (
+        "returned nothing and has nothing to trace",
+        "returned nothing and have nothing to trace",
+    ),
+    "unused": (
+        "was traced and removed again, as nothing used its result",
+        "were traced and removed again, as nothing used their results",
+    ),
+    "inlined": (
+        "was replaced by the operations of the graph it calls",
+        "were replaced by the operations of the graphs they call",
+    ),
+    "removed": ("has no known successor", "have no known successor"),
+}
+"""What is said of one operation, and of several."""
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
@@ -199,7 +229,7 @@ def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
         elif node.id in forward:
             fates[node.id] = "backward"
         else:
-            fates[node.id] = "removed"
+            fates[node.id] = pair.left_out.get(node.id, "removed")
     return fates
 
 
@@ -295,6 +325,8 @@ class GraphPair:
     before: Sequence[PlainNode]
     after: Sequence[PlainNode]
     links: Sequence[Origin]
+    left_out: Mapping[int, LeftOutReason] = field(default_factory=dict)
+    """Operation before → why AOTAutograd may have made nothing of it."""
 
     @cached_property
     def parents(self) -> dict[int, list[Origin]]:
@@ -328,7 +360,9 @@ def graph_pair(
     """Read the operations of both, and how they are linked."""
     ids_before = [document.id for document in before]
     ids_after = [document.id for document in after]
-    links = origins(reader, ids_before, ids_after)
     return GraphPair(
-        plain_operations(reader, ids_before), plain_operations(reader, ids_after), links
+        plain_operations(reader, ids_before),
+        plain_operations(reader, ids_after),
+        origins(reader, ids_before, ids_after),
+        left_out(reader, ids_before),
     )

@@ -13,12 +13,17 @@ from fx_explorer.model import Direction, Gate
 
 Fate = Literal[
     "kept", "changed", "replaced", "decomposed", "view", "fused", "several", "backward", "forward",
-    "both", "made", "removed",
+    "both", "made", "unchanged", "empty", "unused", "inlined", "removed",
 ]  # fmt: skip
 """What became of an operation in a stage, or how it came to be. ``changed``: it has another name,
 function or arguments; ``replaced``: others are in its place. ``fused``: several became one, or are
 computed together. ``several``: it is computed in several places. ``forward``, ``backward``: it is
 for, or went into, that direction; ``both``: it went into both. ``view``: it computes nothing.
+
+Of what AOTAutograd left out: ``unchanged``: it returned its input as it was; ``empty``: it
+returned nothing, and nothing was traced for it; ``unused``: it was traced, and removed again
+because nothing used its result; ``inlined``: the operations of the graph
+that it calls are in its place. ``removed``: nothing is known to have come of it.
 """
 
 FATES: tuple[Fate, ...] = (
@@ -33,6 +38,10 @@ FATES: tuple[Fate, ...] = (
     "backward",
     "both",
     "made",
+    "unchanged",
+    "empty",
+    "unused",
+    "inlined",
     "removed",
 )
 

@@ -21,6 +21,7 @@ import torch._dynamo.exc
 from torch._dynamo.backends import common
 from torch._functorch._aot_autograd import graph_compile
 
+from fx_explorer.capture.aot.left_out import left_out_rows
 from fx_explorer.capture.aot.partition_choices import add_partition_choices
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors
@@ -33,7 +34,7 @@ from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.node_links import copied_links, traced_links
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.given_directly import is_given_directly
-from fx_explorer.capture.recording.segments import Segment
+from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import release
@@ -188,7 +189,13 @@ def add_aot_graph(
     if earlier:
         recording.writer.add_all(copied_links(recorded, earlier))
     else:
-        recording.writer.add_all(traced_links(recorded, segment))
+        _add_origins(recording, recorded, segment)
+
+
+def _add_origins(recording: Recording, recorded: RecordedGraph, segment: Segment) -> None:
+    """Record what AOTAutograd traced a graph from, and what it left out of it."""
+    recording.writer.add_all(traced_links(recorded, segment))
+    recording.writer.add_all(left_out_rows(segment))
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
@@ -214,7 +221,7 @@ def recording_partition(
         with recording.noting("the joint graph", "joint"):
             if segment.joint is None:
                 segment.joint = recording.add_graph(joint, "joint")
-                recording.writer.add_all(traced_links(segment.joint, segment))
+                _add_origins(recording, segment.joint, segment)
         segment.cuts.clear()  # those of regions inside
         forward, backward = _partitioned(
             recording, joint, lambda: partition(joint, *args, **kwargs)
@@ -346,7 +353,7 @@ def partition_region(
     ):  # else known from the variant that this one set out from
         with recording.noting("the joint graph of a region", "joint"):
             recorded = recording.add_graph(joint, "joint")
-            recording.writer.add_all(traced_links(recorded, segment))
+            _add_origins(recording, recorded, segment)
     forward, backward = partition()
     if recorded is not None:
         segment.regions += [(forward, recorded), (backward, recorded)]

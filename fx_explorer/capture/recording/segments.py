@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fx_explorer.model import Direction, Gate, Graph, SavedTensor, Stage
-from fx_explorer.model.rows.graph import How
+from fx_explorer.model.rows.graph import How, LeftOutReason
 
 
 @dataclass
@@ -74,6 +74,10 @@ class Segment:
     """(gate, direction) → a graph as it was before it was edited there."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
+    left_out: dict[int, LeftOutReason] = field(default_factory=dict)
+    """Row of the graph that AOTAutograd traced → why nothing of it is in what was traced
+    (aot/left_out.py). Of a row that something came from, it says nothing.
+    """
     regions: list[tuple[torch.fx.GraphModule, RecordedGraph]] = field(default_factory=list)
     """Forward and backward of each nested compile region, with the joint graph that was
     partitioned.

@@ -183,6 +183,25 @@ class Link:
     how: How
 
 
+LeftOutReason = Literal["unchanged", "empty", "unused", "inlined"]
+"""``unchanged``: the call returned a tensor that it was given, the very same, and no operation was
+traced meanwhile (``contiguous`` of what is contiguous). ``empty``: it returned nothing, and no
+operation was traced meanwhile (``_set_grad_enabled``). ``unused``: operations were traced, and
+AOTAutograd removed them again, because nothing uses what they compute. ``inlined``: the call of a
+nested graph, in whose place AOTAutograd traced the operations of that graph.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An operation of the graph that AOTAutograd traced, and why it may be that nothing in the
+    traced graph is linked to it.
+    """
+
+    node: int
+    reason: LeftOutReason
+
+
 @dataclass(frozen=True, slots=True)
 class LineNode:
     """Line ``line`` (from 1) of an artifact computes ``node``; line 0 stands for the artifact as a

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
+from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session.queries.sql import IS_CALL, IS_COUNTED, among, column, json_list, number
 from fx_explorer.session.reader import SessionReader
 
@@ -256,6 +257,14 @@ def origins(reader: SessionReader, before: Collection[int], after: Collection[in
         Origin(child, parent, bool(is_copy), bool(differs))
         for child, parent, is_copy, differs in rows
     ]
+
+
+def left_out(reader: SessionReader, graphs: Collection[int]) -> dict[int, LeftOutReason]:
+    """Return why AOTAutograd may have left nothing of an operation of these graphs, by its id."""
+    ranges = _within_stages(reader, graphs)
+    if not ranges:
+        return {}
+    return dict(reader.query(f"SELECT node, reason FROM left_out WHERE {_in(ranges, 'node')}"))
 
 
 def _within_stages(reader: SessionReader, graphs: Collection[int]) -> list[tuple[int, int]]:

@@ -52,6 +52,10 @@ FATE_SIGNS: Mapping[Fate, FateSign] = {
     "backward": FateSign("←", "backward", "annotation"),
     "both": FateSign("↔", "in both", "warning"),
     "made": FateSign("+", "made", "good"),
+    "unchanged": FateSign("○", "unchanged", "muted"),
+    "empty": FateSign("0", "empty", "muted"),
+    "unused": FateSign("x", "unused", "muted"),
+    "inlined": FateSign("↓", "inlined", "annotation"),
     "removed": FateSign("-", "removed", "bad"),
 }
 

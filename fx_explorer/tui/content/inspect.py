@@ -30,6 +30,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.nodes import value_text
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
+from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.links import ancestors
@@ -104,6 +105,7 @@ def _node_entries(
     if time:
         yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
     yield from _optional_entries(reader, node)
+    yield from _left_out_entries(reader, node)
     yield from _stack_entries(reader, node)
 
 
@@ -130,6 +132,21 @@ def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry
     for name in node.subgraph_names:
         graph = nested.get(name)
         yield Entry("nested graph", name, Place(graph_document(graph)) if graph else None)
+
+
+_LEFT_OUT: Mapping[LeftOutReason, str] = {
+    "unchanged": "nothing: it returned its input unchanged, and AOTAutograd traced nothing for it",
+    "empty": "nothing: it returned nothing, and AOTAutograd traced nothing for it",
+    "unused": "nothing: AOTAutograd traced it, and removed it again, as nothing used its result",
+    "inlined": "the operations of the graph that it calls: AOTAutograd traced those in its place",
+}
+
+
+def _left_out_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:
+    """Say why AOTAutograd left nothing of a node, where that is known."""
+    rows = reader.rows(model.LeftOut, node=node.id)
+    if rows and not reader.children([node.id]):
+        yield Entry("became", _LEFT_OUT[rows[0].reason])
 
 
 def _stack_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry]:

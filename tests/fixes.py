@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fx_explorer.instruments.fixes.api import Fix
+from fx_explorer.instruments.fixes.fix import Fix
 
 
 def before(fix: Fix) -> str:

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from fx_explorer.analysis.kernel_documents import session_gpu
-from fx_explorer.instruments.kernels.card import (
+from fx_explorer.instruments.kernels.gpu_limits import (
     NOT_CAPTURED_FOR_A_GPU,
     UNKNOWN_PICK,
     UNKNOWN_RUN_TIME,
@@ -166,7 +166,7 @@ def test_the_table_says_what_bounds_a_kernel_and_what_limits_it(tmp_path: Path) 
 
 
 def test_passes_as_text() -> None:
-    from fx_explorer.instruments.kernels.assembly.passes import passes
+    from fx_explorer.instruments.kernels.mlir_passes import passes
     from tests.analysis.kernel_ir.samples import dump
 
     found = passes(dump())

@@ -19,7 +19,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool
 from fx_explorer.instruments.kernels.candidates import kernels_named, triton_kernels
-from fx_explorer.instruments.kernels.card import NOT_CAPTURED_FOR_A_GPU
+from fx_explorer.instruments.kernels.gpu_limits import NOT_CAPTURED_FOR_A_GPU
 from fx_explorer.model import Gpu
 from fx_explorer.output import terminal
 from fx_explorer.session import SessionReader

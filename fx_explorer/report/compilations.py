@@ -17,9 +17,8 @@ from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.compile_time.timing import stage_times
 from fx_explorer.instruments.guards.kinds import guard_kinds
 from fx_explorer.instruments.kernels.candidates import Candidate, builds, candidates, estimate
-from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.costs import kernel_costs
-from fx_explorer.instruments.kernels.gpu_limits import Occupancy
+from fx_explorer.instruments.kernels.gpu_limits import Occupancy, card
 from fx_explorer.instruments.kernels.launched import real_builds, real_candidates
 from fx_explorer.instruments.kernels.report import kernel_cost
 from fx_explorer.model import Gpu

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 FIRST = (
     "fx_explorer.tui.content.tables",
-    "fx_explorer.instruments.kernels.source_heat",
+    "fx_explorer.instruments.kernels.costs",
     "fx_explorer.tui.dialogs.choices",
     "fx_explorer.tui.content.inspect",
 )

@@ -14,10 +14,6 @@ from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.roofline_picture import (
     AT_MOST,
     MEASURED,
-    roofline_plot,
-    roofline_svg,
-)
-from fx_explorer.instruments.kernels.roofline_points import (
     NO_BYTES,
     NO_FLOPS,
     NO_ROOF,
@@ -25,6 +21,8 @@ from fx_explorer.instruments.kernels.roofline_points import (
     KernelRoofline,
     kernel_roofline,
     roof,
+    roofline_plot,
+    roofline_svg,
     why_no_roof,
 )
 from fx_explorer.instruments.kernels.roofline_view import RooflineChart, roofline_table

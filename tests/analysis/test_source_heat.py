@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.kernels.costs import kernel_costs
-from fx_explorer.instruments.kernels.source_heat import source_heat
+from fx_explorer.instruments.kernels.costs import kernel_costs, source_heat
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.conftest import Captured
 from tests.sessions import Written, write_training_step

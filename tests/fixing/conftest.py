@@ -18,7 +18,7 @@ import torch
 import fx_explorer
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import api as fixing
+from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker

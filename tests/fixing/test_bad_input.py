@@ -16,7 +16,7 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import api as fixes
+from fx_explorer.instruments.fixes import offers as fixes
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import before, elsewhere, with_text
 from tests.fixing.conftest import Case

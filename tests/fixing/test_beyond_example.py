@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.instruments.fixes import api as fixing
+from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.instruments.fixes.measure.beyond_example import (
     Way,
     never_tried,

@@ -12,8 +12,14 @@ from fx_explorer import cli
 from fx_explorer.analysis.whole_session import session_figures, totals
 from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.instruments.dynamic.trial import DynamicMarkTrial, try_marks
-from fx_explorer.instruments.fixes.api import offer, try_any
-from fx_explorer.instruments.fixes.dynamic_marks import DynamicMark, instruction, marks, sources_of
+from fx_explorer.instruments.fixes.dynamic_marks import (
+    DynamicMark,
+    instruction,
+    marks,
+    sources_of,
+    try_any,
+)
+from fx_explorer.instruments.fixes.offers import offer
 from fx_explorer.instruments.recompiles.causes import causes
 from fx_explorer.session import SessionReader
 

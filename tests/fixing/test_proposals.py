@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import api as fixing
+from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import after
 

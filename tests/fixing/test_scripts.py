@@ -12,7 +12,7 @@ import pytest
 
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import api as fixing
+from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
 from fx_explorer.instruments.fixes.measure.script_comparing import compared
 from fx_explorer.instruments.fixes.measure.script_results import MOST_CALLS

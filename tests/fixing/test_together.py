@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.fixes.api import Fix, Trial, accept, next_to_try, together
-from fx_explorer.instruments.fixes.fix import distinct
-from fx_explorer.instruments.fixes.printed import SessionFixes, trial
+from fx_explorer.instruments.fixes.command import SessionFixes, trial
+from fx_explorer.instruments.fixes.fix import Fix, distinct
+from fx_explorer.instruments.fixes.offers import accept, next_to_try, together
+from fx_explorer.instruments.fixes.trial import Trial
 from fx_explorer.model import CaptureRequest
 from fx_explorer.source_edit.user_files import FileEdit
 from tests.figures import NOTHING
@@ -191,9 +192,9 @@ async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.M
         tried.append(fix)
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 
-    monkeypatch.setattr("fx_explorer.instruments.fixes.api.try_fix", try_fix)
+    monkeypatch.setattr("fx_explorer.instruments.fixes.offers.try_fix", try_fix)
     monkeypatch.setattr(
-        "fx_explorer.instruments.fixes.printed.check_program", lambda arguments: None
+        "fx_explorer.instruments.fixes.command.check_program", lambda arguments: None
     )
     arguments = argparse.Namespace(python=sys.executable, timeout=60.0)
     found = SessionFixes(CaptureRequest("m.py", ""), NOTHING)

@@ -11,7 +11,7 @@ import torch
 
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import api as fixing
+from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.stances import without_compiling
 from fx_explorer.session import SessionReader

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.instruments.kernels.assembly.control_words import control_words
-from fx_explorer.instruments.kernels.assembly.listing import parts_of
-from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
+from fx_explorer.instruments.kernels.assembly_text import parts_of
+from fx_explorer.instruments.kernels.live_registers import control_words, live_registers
 from fx_explorer.tui.content import inspect
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.panes.assembly import columns_of

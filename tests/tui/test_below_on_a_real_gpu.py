@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.errors import WorkerError
-from fx_explorer.instruments.kernels import disassembling
+from fx_explorer.instruments.kernels import builder_pool
 from fx_explorer.model import CaptureRequest, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
@@ -54,7 +54,7 @@ async def test_sass_is_made_when_it_is_looked_at(
         asked.append(cubin)
         return sample("h100_softmax").levels["sass"]
 
-    monkeypatch.setattr(disassembling, "disassembled", disassembled)
+    monkeypatch.setattr(builder_pool, "disassembled", disassembled)
     async with open_app(session, size=(240, 50)) as driver:
         await driver.press("6", "p", "k")
         await driver.until(lambda: "HFMA2" in shown(driver, "sass"))
@@ -73,7 +73,7 @@ async def test_why_there_is_no_sass_is_told_in_its_pane(
         asked.append(cubin)
         raise WorkerError("SASS needs nvdisasm")
 
-    monkeypatch.setattr(disassembling, "disassembled", disassembled)
+    monkeypatch.setattr(builder_pool, "disassembled", disassembled)
     async with open_app(session, size=(240, 50)) as driver:
         await driver.press("6", "p", "k")
         await driver.until(lambda: asked)

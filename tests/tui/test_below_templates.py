@@ -19,7 +19,7 @@ from fx_explorer.instruments.kernels.candidates_view import (
     TEMPLATES_MAY_BE,
     candidates_table,
 )
-from fx_explorer.instruments.kernels.card import UNKNOWN_LIBRARY_PICK
+from fx_explorer.instruments.kernels.gpu_limits import UNKNOWN_LIBRARY_PICK
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from tests.analysis.kernel_ir.built_sessions import Written, write_choices, write_kernel

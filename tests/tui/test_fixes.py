@@ -15,9 +15,9 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.errors import SessionWriteError
-from fx_explorer.instruments.fixes.api import Fix, Trial, Verdict
-from fx_explorer.instruments.fixes.screen import FixScreen
-from fx_explorer.instruments.fixes.screen_rows import measured, why_not_written
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.screen import FixScreen, measured, why_not_written
+from fx_explorer.instruments.fixes.trial import Trial, Verdict
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.widgets.code_view import DiffView

@@ -58,7 +58,7 @@ UNNEEDED = (
     "fx_explorer.tui.screens.tour_panel",
     "fx_explorer.tui.content.inspect",
     "fx_explorer.tui.screens.help",
-    "fx_explorer.instruments.kernels.source_heat",
+    "fx_explorer.instruments.kernels.costs",
     "fx_explorer.instruments.ledger",
     "fx_explorer.instruments.bench",
     "fx_explorer.instruments.front_ends",

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer.commands.tour import tour_app
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes.api import accept, offer
+from fx_explorer.instruments.fixes.offers import accept, offer
 from fx_explorer.model import Graph, GraphBreak
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.tour_steps import begin_walk

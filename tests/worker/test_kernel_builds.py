@@ -19,9 +19,9 @@ import pytest
 from fx_explorer.client.session_files import writable_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus.reading import find_gpu
-from fx_explorer.instruments.kernels.assembly.control_words import control_words
-from fx_explorer.instruments.kernels.assembly.listing import without_encoding
+from fx_explorer.instruments.kernels.assembly_text import without_encoding
 from fx_explorer.instruments.kernels.builder_pool import Builder, BuilderPool, how_it_ended, rows_of
+from fx_explorer.instruments.kernels.live_registers import control_words
 from fx_explorer.model import BuildAnswer, BuildRequest, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel

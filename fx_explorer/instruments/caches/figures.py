@@ -1,18 +1,22 @@
-"""What torch's caches were asked and answered, why they were not asked at all, and whether a start
-found code in them.
+"""This module says what torch's caches were asked and answered, why they were not asked at all, and
+whether a start found code in them; and of two runs of a program, which part of the key by which
+they asked is the first that differs.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, stage_times
 from fx_explorer.session import SessionReader
+from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts import bounded
 from fx_explorer.torch_texts.cache_record import (
+    Cache,
     CacheRecord,
     Outcome,
     is_cache_record,
@@ -184,3 +188,269 @@ def _saved(answers: list[CacheAnswer]) -> float:
             of = outer if answer.record.cache == "aotautograd" else inner
             of[answer.compilation.id] = of.get(answer.compilation.id, 0.0) + answer.record.saved_s
     return sum(outer.get(key) or inner.get(key, 0.0) for key in {*outer, *inner})
+
+
+# What differs in a part of a key, in words.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDifference:
+    """What differs in a part of the key.
+
+    The parts are the attributes of ``FxGraphHashDetails`` (torch/_inductor/codecache.py) and of
+    ``AOTAutogradCacheDetails`` (torch/_functorch/_aot_autograd/autograd_cache.py).
+    """
+
+    text: str
+    left: str = ""
+    """What the left run has, shortened to what differs."""
+    right: str = ""
+    left_place: str = ""
+    """``model.py:12``: the line that the left one's comes from; empty for a setting."""
+    right_place: str = ""
+
+
+_SETTINGS = {
+    "torch_version": "another build of torch, or changed sources of it",
+    "cache_key_tag": "torch.compiler.config.cache_key_tag",
+    "cpp_runtime_thread_count": "the number of CPU threads (torch.get_num_threads())",
+    "default_dtype": "torch.set_default_dtype()",
+    "default_cuda_device_index": "the GPU that is the current one",
+    "deterministic_algorithms_settings": "torch.use_deterministic_algorithms()",
+    "cuda_matmul_settings": "how exact matrix products are (torch.set_float32_matmul_precision())",
+    "provenance_tracking_level": "torch._inductor.config.trace.provenance_tracking_level",
+    "precompile_enabled": "torch._functorch.config.bundled_autograd_cache",
+    "pre_grad_custom_pass": "your pass torch._inductor.config.pre_grad_custom_pass",
+    "post_grad_custom_pre_pass": "your pass torch._inductor.config.post_grad_custom_pre_pass",
+    "post_grad_custom_post_pass": "your pass torch._inductor.config.post_grad_custom_post_pass",
+    "joint_custom_pre_pass": "your pass torch._inductor.config.joint_custom_pre_pass",
+    "joint_custom_post_pass": "your pass torch._inductor.config.joint_custom_post_pass",
+    "_pre_fusion_custom_pass": "your pass torch._inductor.config._pre_fusion_custom_pass",
+    "_post_fusion_custom_pass": "your pass torch._inductor.config._post_fusion_custom_pass",
+    "_custom_partitioner_fn": "your partitioner torch._inductor.config.custom_partitioner_fn",
+    "grad_enabled": "whether gradients are on (torch.no_grad())",
+    "disable_amp": "torch.amp.autocast()",
+    "deterministic_algorithms": "torch.use_deterministic_algorithms()",
+    "has_triton": "whether Triton is there",
+}
+
+_GROUPS = {
+    "inductor_config": "torch._inductor.config.{}",
+    "inductor_config_comms": "torch._inductor.config.aten_distributed_optimizations or its like: {}",
+    "autograd_config": "torch._functorch.config.{}",
+    "dynamo_config": "torch._dynamo.config.{}",
+    "fx_kwargs": "how Inductor is called: {}",
+    "system_info": "another GPU, driver or CUDA ({})",
+    "user_defined_triton_source": "the source of your Triton kernel number {}",
+    "_fuse_ddp_communication_passes": "torch._inductor.config._fuse_ddp_communication_passes",
+}
+
+_FIELDS = {
+    "shape": "shape",
+    "stride": "strides",
+    "dtype": "dtype",
+    "device": "device",
+    "requires_grad": "requires_grad",
+    "storage_offset": "offset in its storage",
+    "storage_bytes": "size of its storage",
+}
+
+_INDEXED = re.compile(r"(?P<group>\w+)\[(?P<key>.*)\]$")
+
+_ASSIGNED = re.compile(r"\s*(?P<name>\w+)(?:: .*?)? = ")
+
+LONGEST = 100
+"""Characters of a value that are shown."""
+
+
+def explain(
+    left: SessionReader,
+    right: SessionReader,
+    cache_answer: CacheAnswer,
+    other: CacheAnswer,
+    name: str,
+    before: str,
+    after: str,
+) -> KeyDifference:
+    """Say what differs in the part ``name`` of both keys."""
+    if name == "gm":
+        return _graph(left, right, cache_answer, other, before, after)
+    indexed = _INDEXED.match(name)
+    if indexed and indexed["group"] == "example_inputs":
+        return _input(indexed["key"], before, after)
+    if indexed and indexed["group"] in _GROUPS:
+        words = _GROUPS[indexed["group"]].format(indexed["key"])
+    else:
+        words = _SETTINGS.get(name, f"what torch calls {name}")
+    is_readable = name != "torch_version"  # it is a hash in bytes
+    return KeyDifference(words, *((_short(before), _short(after)) if is_readable else ("", "")))
+
+
+def _graph(
+    left: SessionReader,
+    right: SessionReader,
+    cache_answer: CacheAnswer,
+    other: CacheAnswer,
+    before: str,
+    after: str,
+) -> KeyDifference:
+    """Compare the code of two graphs, and name the first line that differs with the user's line
+    that it comes from.
+    """
+    sides = before.splitlines(), after.splitlines()
+    at = next(
+        (i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides))
+    )
+    lines = [side[at].strip() if at < len(side) else "" for side in sides]
+    places = [
+        _place(reader, answer, line)
+        for reader, answer, line in zip((left, right), (cache_answer, other), lines, strict=True)
+    ]
+    return KeyDifference("the graph", _short(lines[0]), _short(lines[1]), *places)
+
+
+def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
+    """Return the user's line of the node that a line of a graph's code computes; empty where it is
+    not known.
+    """
+    match = _ASSIGNED.match(line)
+    if not match:
+        return ""
+    for stage in ("forward", "joint", "backward", "post_grad"):
+        for graph in reader.rows(
+            model.Graph, compilation=answer.compilation.id, stage=stage, parent=0
+        ):
+            for node in reader.nodes(graph):
+                if node.name == match["name"] and node.line:
+                    return in_file(reader.get(model.SourceFile, node.file).path, node.line)
+    return ""
+
+
+def _input(number: str, before: str, after: str) -> KeyDifference:
+    sides = _fields(before), _fields(after)
+    differing = [
+        key
+        for key in dict.fromkeys([*sides[0], *sides[1]])
+        if sides[0].get(key) != sides[1].get(key)
+    ]
+    what = [_FIELDS.get(key, key) for key in differing]
+    if not what:
+        return KeyDifference(f"input {number} of the graph", _short(before), _short(after))
+    values = [
+        ", ".join(f"{_FIELDS.get(key, key)} {_plain(side.get(key, 'none'))}" for key in differing)
+        for side in sides
+    ]
+    return KeyDifference(
+        f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1])
+    )
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Return the fields of ``TensorMetadata(dtype=torch.float32, shape=torch.Size([4, 8]), …)``."""
+    inner = text.partition("(")[2].removesuffix(")")
+    found: dict[str, str] = {}
+    depth, begins = 0, 0
+    for at, character in enumerate(f"{inner},"):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            key, _, value = inner[begins:at].partition("=")
+            if value:
+                found[key.strip()] = value.strip()
+            begins = at + 1
+    return found
+
+
+def _plain(value: str) -> str:
+    if value.startswith("torch.Size("):
+        return value.removeprefix("torch.Size(").removesuffix(")")
+    return value
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
+
+
+# The keys of two runs, part by part.
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingComponent:
+    """A part of the key that is not equal; a side that lacks it has an empty text."""
+
+    name: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """What both runs asked of one cache for the same compilation."""
+
+    cache: Cache
+    left: CacheAnswer
+    right: CacheAnswer
+    components: tuple[DifferingComponent, ...]
+    """Those that differ, in torch's order."""
+    first: KeyDifference | None
+    """The first of them in words; None where none is known to differ."""
+
+    @property
+    def is_same_key(self) -> bool:
+        return self.left.record.key == self.right.record.key
+
+
+def key_pairs(left: SessionReader, right: SessionReader) -> list[KeyPair]:
+    """Return what both runs asked, paired by compilation, cache and order; without what has no key
+    on a side.
+    """
+    sides = [_by_question(reader) for reader in (left, right)]
+    pairs = []
+    for question, of_left in sides[0].items():
+        for cache_answer, other in zip(of_left, sides[1].get(question, ()), strict=False):
+            if cache_answer.record.key and other.record.key:
+                pairs.append(_pair(left, right, cache_answer, other))
+    return pairs
+
+
+def _by_question(reader: SessionReader) -> dict[tuple[str, Cache], list[CacheAnswer]]:
+    found = defaultdict(list)
+    for answer in cache_answers(reader):
+        found[answer.compilation.name, answer.record.cache].append(answer)
+    return dict(found)
+
+
+def _pair(
+    left: SessionReader, right: SessionReader, cache_answer: CacheAnswer, other: CacheAnswer
+) -> KeyPair:
+    sides = [_named(answer) for answer in (cache_answer, other)]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    differing = tuple(
+        DifferingComponent(name, sides[0].get(name, ("", ""))[1], sides[1].get(name, ("", ""))[1])
+        for name in names
+        if sides[0].get(name, ("", ""))[0] != sides[1].get(name, ("", ""))[0]
+    )
+    if differing:
+        first = explain(
+            left,
+            right,
+            cache_answer,
+            other,
+            differing[0].name,
+            differing[0].left,
+            differing[0].right,
+        )
+    else:
+        first = None
+    return KeyPair(cache_answer.record.cache, cache_answer, other, differing, first)
+
+
+def _named(answer: CacheAnswer) -> dict[str, tuple[str, str]]:
+    """Return name → hash and value. A name that stands twice is numbered."""
+    found: dict[str, tuple[str, str]] = {}
+    times: dict[str, int] = {}
+    for part in answer.record.components:
+        times[part.name] = times.get(part.name, 0) + 1
+        name = part.name if times[part.name] == 1 else f"{part.name} ({times[part.name]})"
+        found[name] = (part.digest, part.value)
+    return found

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fx_explorer.analysis.words import counted, listed, seconds
-from fx_explorer.instruments.caches.differences import KeyPair, key_pairs
 from fx_explorer.instruments.caches.figures import (
     CACHE_NAMES,
     CacheAnswer,
+    KeyPair,
     WarmStart,
     bypass_in_words,
     cache_answers,
+    key_pairs,
     warm_start,
 )
 from fx_explorer.session import SessionReader

@@ -1,16 +1,25 @@
-"""Where compile time went. Every instant is counted once, and time that no span covers is reported
-as such.
+"""This module says where compile time went: stage by stage, and as frames within frames, which are
+threads, functions, torch's timed phases, and in these the modules and lines of the user's they were
+at.
+
+Every instant is counted once, and time that no span covers is reported as such. A frame is as long
+as what was timed; its own part, which is in none of its children, ends it. So the self times of all
+frames add up to the whole. torch names its phases after its functions; what they are in the user's
+words stands here too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fx_explorer import model
+from fx_explorer.analysis.flame import FlameFrame
+from fx_explorer.analysis.naming import function_of
 from fx_explorer.session import SessionReader
-from fx_explorer.session.queries.compilations import compile_seconds, other_variants
+from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.compilations import compile_seconds, other_variants, source_paths
 
 STAGE_IN_WORDS: dict[str, str] = {
     "dynamo": "reading the Python code (Dynamo)",
@@ -140,3 +149,350 @@ def exclusive_seconds(
         open_spans.append((min(span.start_s + span.duration_s, around_end), stage))
     advance(max((s.start_s + s.duration_s for s in spans), default=0.0))
     return seconds
+
+
+_WORDS: dict[str, str] = {
+    "dynamo": "Dynamo",
+    "entire_frame_compile": "compiling the function",
+    "_compile.compile_inner": "compiling the function",
+    "insert_deferred_runtime_asserts": "checks of sizes in the graph",
+    "entire_backward_compile": "compiling the backward",
+    "bytecode_tracing": "tracing your Python code",
+    "build_guards": "making the guards",
+    "gc": "collecting garbage",
+    "backend_compile": "the backend",
+    "OutputGraph.call_user_compiler": "the backend",
+    "_recursive_pre_grad_passes": "passes before autograd",
+    "create_aot_dispatcher_function": "AOTAutograd",
+    "aot_collect_metadata": "finding outputs and changes in place",
+    "aot_trace_joint_graph": "tracing forward and backward",
+    "aot_trace_inference_graph": "tracing the forward",
+    "_recursive_joint_graph_passes": "passes on forward and backward together",
+    "min_cut_rematerialization_partition": "choosing what is saved for the backward",
+    "compile_fx.<locals>.fw_compiler_base": "Inductor, forward",
+    "compile_fx.<locals>.fw_compiler_freezing": "Inductor, forward",
+    "compile_fx.<locals>.bw_compiler": "Inductor, backward",
+    "compile_fx_inner": "Inductor",
+    "inductor_compile": "Inductor",
+    "fx_codegen_and_compile": "from the graph to code",
+    "additional_fake_tensor_prop": "finding shapes and strides",
+    "_recursive_post_grad_passes": "passes on the final graph",
+    "GraphLowering.run": "lowering",
+    "GraphLowering.codegen": "writing the code",
+    "GraphLowering.compile_to_fn": "making a function of the code",
+    "GraphLowering.compile_to_module": "loading the code",
+    "CacheBase.get_system.triton_key": "reading Triton's own files, for its version",
+    "code_gen": "writing the code",
+    "Scheduler.__init__": "planning kernels",
+    "Scheduler.fused_nodes": "fusing",
+    "Scheduler.codegen": "writing kernels",
+    "PythonWrapperCodegen.generate": "writing the wrapper around kernels",
+    "async_compile.wait": "waiting for kernels that are built",
+    "compile_file": "building a C++ kernel",
+    "PyCodeCache.load_by_key_path": "loading the code",
+}
+
+_PASS, _ATTEMPT = "pass.", "compile_attempt_"
+
+
+def phase_in_words(name: str) -> str:
+    """Return ``lowering`` for ``GraphLowering.run``; torch's own name for one that has no words."""
+    if name.startswith(_PASS):
+        return f"pass {name.removeprefix(_PASS)}"
+    attempt = name.removeprefix(_ATTEMPT)
+    if attempt.isdecimal() and attempt != name:
+        return f"attempt {int(attempt) + 1}"
+    return _WORDS.get(name, name)
+
+
+KINDS_IN_WORDS: dict[str, str] = {
+    "call": "everything that was timed",
+    "thread": "threads of your program",
+    "function": "functions that were compiled",
+    "dynamo": "reading your Python code (Dynamo)",
+    "pre_grad": "passes before autograd",
+    "joint": "tracing forward and backward (AOTAutograd)",
+    "forward": "the forward graph (AOTAutograd)",
+    "backward": "the backward graph (AOTAutograd)",
+    "backend": "the backend's own work",
+    "post_grad": "passes on the final graphs (Inductor)",
+    "schedule": "lowering and fusing (Inductor)",
+    "output_code": "writing code (Inductor)",
+    "kernel": "building kernels",
+    "other": "elsewhere",
+    "module": "your modules",
+    "line": "your lines",
+}
+"""What the frames of each kind are, in the order of a compilation."""
+
+
+MAIN_THREAD = "the main thread"
+OF_NONE = "of no function"
+WHOLE = "compiling"
+
+PhaseKey = tuple[int, str, float]
+"""Compilation, name and beginning of a phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilePart:
+    """A frame, and what it was made of."""
+
+    frame: FlameFrame
+    span: model.Span | None = None
+    """The phase that it is; None for what holds phases, and for lines."""
+    compilation: str = ""
+    """Name of the function's compilation; empty for what is of none or of several."""
+    file: int = 0
+    """The SourceFile of its line; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTime:
+    """The whole, and its frames."""
+
+    root: FlameFrame
+    parts: tuple[CompilePart, ...]
+    """One for each frame, a frame before its children: the first of a frame's ``steps`` is its
+    place here.
+    """
+    has_lines: bool
+    """Whether the session tells how long lines took."""
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    """A frame that is being made."""
+
+    name: str
+    kind: str
+    duration_s: float = 0.0
+    span: model.Span | None = None
+    compilation: str = ""
+    file: int = 0
+    line: int = 0
+    end_s: float = 0.0
+    """When the phase ended, for nesting."""
+    children: list[_Node] = field(default_factory=list)
+    depth: int = 0
+    began_s: float = 0.0
+    frame: FlameFrame | None = None
+
+
+def compile_time(reader: SessionReader) -> CompileTime | None:
+    """Return where compile time went, without that of further variants; None where nothing was
+    timed.
+    """
+    with reader.snapshot():
+        aside = other_variants(reader)
+        compilations = {
+            row.id: row for row in reader.rows(model.Compilation) if row.id not in aside
+        }
+        spans = [span for span in reader.rows(model.Span) if span.compilation not in aside]
+        lines: dict[PhaseKey, list[model.PhaseLine]] = {}
+        for row in reader.rows(model.PhaseLine):
+            lines.setdefault((row.compilation, row.phase, row.phase_start_s), []).append(row)
+        paths = source_paths(reader)
+    tree = _Tree(compilations, lines, paths)
+    root = tree.whole(spans)
+    if not root.duration_s:
+        return None
+    order = _placed(root)
+    frames = _framed(order, paths)
+    parts = (
+        CompilePart(frame, node.span, node.compilation, node.file)
+        for node, frame in zip(order, frames, strict=True)
+    )
+    return CompileTime(frames[0], tuple(parts), bool(lines))
+
+
+class _Tree:
+    """Makes the nodes."""
+
+    def __init__(
+        self,
+        compilations: dict[int, model.Compilation],
+        lines: dict[PhaseKey, list[model.PhaseLine]],
+        paths: dict[int, str],
+    ) -> None:
+        self._compilations = compilations
+        self._lines = lines
+        self._paths = paths
+        self._files = {path: file for file, path in paths.items()}
+        self._left = dict(compilations)
+        """Compilations without a frame so far."""
+
+    def whole(self, spans: Iterable[model.Span]) -> _Node:
+        of_thread: dict[str, list[model.Span]] = {
+            "": []
+        }  # the compilations that have no phases are the main thread's
+        for span in spans:
+            of_thread.setdefault(span.thread, []).append(span)
+        threads = [
+            _summed(
+                _Node(
+                    f"thread {name}" if name else MAIN_THREAD,
+                    "thread",
+                    children=self._functions(own),
+                )
+            )
+            for name, own in of_thread.items()
+        ]
+        rest = [self._function(row, []) for row in self._left.values() if row.duration_s > 0]
+        main = threads[0]
+        main.children += rest
+        _summed(main)
+        threads = [node for node in threads if node.duration_s]
+        if len(threads) > 1:
+            inner = threads
+        else:
+            inner = [child for node in threads for child in node.children]
+        return _summed(_Node(WHOLE, "call", children=inner))
+
+    def _functions(self, spans: Iterable[model.Span]) -> list[_Node]:
+        """Return a node for each compilation that is timed on a thread."""
+        owned: dict[int, list[_Node]] = {}
+        for node in self._nested(spans):
+            owned.setdefault(node.span.compilation if node.span else 0, []).append(node)
+        found = []
+        for compilation, nodes in owned.items():
+            row = self._left.pop(compilation, None)
+            known = row or self._compilations.get(compilation)
+            # What torch says of the whole function is counted once, on the thread that began it.
+            found.append(self._function(known, nodes, row.duration_s if row else 0.0))
+        return found
+
+    def _function(
+        self, row: model.Compilation | None, nodes: list[_Node], least_s: float | None = None
+    ) -> _Node:
+        if row is None:
+            return _summed(_Node(OF_NONE, "function", children=nodes))
+        node = _Node(
+            f"[{row.name}] {function_of(row)}", "function", compilation=row.name, children=nodes
+        )
+        node.file, node.line = self._files.get(row.file, 0), row.line
+        _summed(node)
+        node.duration_s = max(node.duration_s, row.duration_s if least_s is None else least_s)
+        return node
+
+    def _nested(self, spans: Iterable[model.Span]) -> list[_Node]:
+        """Return the outermost phases of one thread, with those within them. Clocks are rounded, so
+        one that ends a little after the one around it is cut there.
+        """
+        outermost: list[_Node] = []
+        running: list[_Node] = []
+        for span in sorted(spans, key=lambda span: (span.start_s, -span.duration_s)):
+            while running and running[-1].end_s <= span.start_s:
+                running.pop()
+            around = running[-1] if running else None
+            end_s = span.start_s + max(0.0, span.duration_s)
+            end_s = min(end_s, around.end_s) if around else end_s
+            node = _Node(
+                phase_in_words(span.name),
+                _kind(span, around),
+                max(0.0, end_s - span.start_s),
+                span,
+                end_s=end_s,
+            )
+            row = self._compilations.get(span.compilation)
+            node.compilation = row.name if row else ""
+            (around.children if around else outermost).append(node)
+            running.append(node)
+            node.children += self._modules(span)
+        return outermost
+
+    def _modules(self, span: model.Span) -> list[_Node]:
+        """Return the modules of the lines that a phase was at, and in them the lines."""
+        top = _Node("", "module")
+        modules = {"": top}
+        for row in self._lines.get((span.compilation, span.name, span.start_s), ()):
+            where = in_file(self._paths.get(row.file, "?"), row.line)
+            line = _Node(where, "line", max(0.0, row.duration_s), file=row.file, line=row.line)
+            _module(modules, row.module).children.append(line)
+        return _without_single_ones(top).children
+
+
+def _kind(span: model.Span, around: _Node | None) -> str:
+    """Return the stage that a phase belongs to: its own, else that of the phase around it."""
+    own = span.stage or STAGE_OF_OUTER_EVENT.get(span.name)
+    return own or (around.kind if around else "other")
+
+
+def _module(modules: dict[str, _Node], path: str) -> _Node:
+    """Return the node of a module, made with those around it where it is new."""
+    names = path.split(".") if path else []
+    known = len(names)
+    while ".".join(names[:known]) not in modules:
+        known -= 1
+    node = modules[".".join(names[:known])]
+    for length in range(known + 1, len(names) + 1):
+        inner = _Node(".".join(names[:length]), "module")
+        node.children.append(inner)
+        node = modules[inner.name] = inner
+    return node
+
+
+def _without_single_ones(top: _Node) -> _Node:
+    """Leave out modules that hold another module only, and add up the others."""
+    order = [top]
+    for node in order:
+        node.children = [_innermost(child) for child in node.children]
+        order += [child for child in node.children if child.kind == "module"]
+    for node in reversed(order):
+        _summed(node)
+    return top
+
+
+def _innermost(node: _Node) -> _Node:
+    while node.kind == "module" and len(node.children) == 1 and node.children[0].kind == "module":
+        node = node.children[0]
+    return node
+
+
+def _summed(node: _Node) -> _Node:
+    node.duration_s = sum(child.duration_s for child in node.children)
+    return node
+
+
+def _placed(root: _Node) -> list[_Node]:
+    """Return all nodes, each before its children, with depth and beginning. Children that would be
+    longer than what they are in end with it.
+    """
+    order: list[_Node] = []
+    waiting = [root]
+    while waiting:  # no recursion: a file may hold phases within phases as deep as it likes
+        node = waiting.pop()
+        order.append(node)
+        at, left = node.began_s, node.duration_s
+        for child in node.children:
+            child.depth, child.began_s = node.depth + 1, at
+            child.duration_s = min(child.duration_s, left)
+            at += child.duration_s
+            left = max(0.0, left - child.duration_s)
+        waiting += reversed(node.children)
+    return order
+
+
+def _framed(order: list[_Node], paths: dict[int, str]) -> list[FlameFrame]:
+    """Return the frames of the nodes."""
+    for position in reversed(range(len(order))):
+        node = order[position]
+        children = tuple(_frames_of(node.children))
+        stop = children[-1].steps.stop if children else position + 1
+        line = (paths[node.file], node.line) if node.file in paths and node.line else None
+        ended_s = node.began_s + node.duration_s
+        node.frame = FlameFrame(
+            node.name,
+            node.kind,
+            node.depth,
+            node.began_s,
+            ended_s,
+            range(position, stop),
+            line,
+            children,
+        )
+    return list(_frames_of(order))
+
+
+def _frames_of(nodes: Iterable[_Node]) -> Iterator[FlameFrame]:
+    return (node.frame for node in nodes if node.frame)

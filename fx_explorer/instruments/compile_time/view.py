@@ -21,13 +21,15 @@ from fx_explorer.analysis.words import bar, careful_share, counted, seconds, sha
 from fx_explorer.drawing.flame_rows import FlameChart
 from fx_explorer.drawing.flame_svg import FlamePicture, flame_picture_svg
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
-from fx_explorer.instruments.compile_time.frames import (
+from fx_explorer.instruments.compile_time.timing import (
     KINDS_IN_WORDS,
+    STAGE_IN_WORDS,
     CompilePart,
     CompileTime,
+    StageTimes,
     compile_time,
+    stage_times,
 )
-from fx_explorer.instruments.compile_time.timing import STAGE_IN_WORDS, StageTimes, stage_times
 from fx_explorer.instruments.kernels.counts import built_kernels
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file

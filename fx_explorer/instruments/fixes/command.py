@@ -1,5 +1,5 @@
-"""``fx-explorer fix X``: graph breaks and recompiles of a target or session, what may take them
-away; tries it, writes it.
+"""``fx-explorer fix X`` lists the graph breaks and recompiles of a target or session with what may
+take them away, tries it, and writes it: one fix, or all good ones together.
 """
 
 from __future__ import annotations
@@ -8,29 +8,281 @@ import argparse
 import asyncio
 import shlex
 import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fx_explorer.analysis.whole_session import totals
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.highlight import printable
-from fx_explorer.instruments.fixes.printed import (
-    ALL,
-    SessionFixes,
-    apply,
-    apply_together,
-    list_recompiles,
-    list_together,
-    place,
-    recompiles_of,
-    told,
-    trial,
-)
-from fx_explorer.model import Outcome
+from fx_explorer.command_line.trusting import check_program
+from fx_explorer.errors import UsageError
+from fx_explorer.highlight import printable, printable_text
+from fx_explorer.instruments.dynamic.trial import try_marks
+from fx_explorer.instruments.fixes.dynamic_marks import DynamicMark, instruction, marks, sources_of
+from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
+from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output.terminal import Hanging, tell
+from fx_explorer.overview.checks import relative_path
 from fx_explorer.session import SessionReader
+from fx_explorer.trials import TrialWorker
 
 if TYPE_CHECKING:
+    from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.instruments.breaks.grouped import DistinctBreak
+    from fx_explorer.instruments.fixes.fix import Fix
+    from fx_explorer.instruments.fixes.offers import Together
+    from fx_explorer.instruments.fixes.trial import Trial
+
+
+# Recompiles: what caused each, what avoids it, and, with ``--try``, whether it did.
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiles:
+    """The recompiles of a session and the marks against them, kept when the session is closed."""
+
+    causes: list[ExplainedRecompile]
+    marks: list[DynamicMark]
+    compilations: int
+
+
+def recompiles_of(reader: SessionReader) -> Recompiles:
+    return Recompiles(causes(reader), marks(reader), totals(reader).compilations)
+
+
+async def list_recompiles(
+    recompiles: Recompiles, request: CaptureRequest | None, arguments: argparse.Namespace
+) -> None:
+    """Print the recompiles. When ``request`` is None, the session does not say how it was captured,
+    so nothing is tried.
+    """
+    for cause in recompiles.causes:
+        if cause.file:
+            where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
+        else:
+            where = f"[{cause.compilation}]"
+        tell(Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}")))
+        if cause.remedy:
+            tell(f"       {printable(cause.remedy)}")
+        for mark in recompiles.marks:
+            if mark.cause == cause and arguments.trying and request:
+                await _try([mark], mark.instruction, recompiles.compilations, request, arguments)
+    if len(recompiles.marks) > 1 and arguments.trying and request:
+        tell("all that vary")
+        await _try(
+            recompiles.marks,
+            instruction(recompiles.marks),
+            recompiles.compilations,
+            request,
+            arguments,
+        )
+
+
+async def _try(
+    wanted: list[DynamicMark],
+    how: str,
+    compilations: int,
+    request: CaptureRequest,
+    arguments: argparse.Namespace,
+) -> None:
+    check_program(arguments)
+    sources = sources_of(wanted)
+    trial = await try_marks(
+        request, sources, compilations, TrialWorker(arguments.python, arguments.timeout)
+    )
+    tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
+
+
+# All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
+
+ALL = 0
+"""``--apply all``; fixes are numbered from 1."""
+
+TOO_FEW = (
+    "there are no two good fixes, of different breaks, that go with each other: nothing to "
+    "do together"
+)
+
+
+async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
+    """Print what all good fixes come to, after each has been tried."""
+    whole = _together(session_fixes)
+    tell("all good fixes together")
+    if whole is None:
+        tell(f"       {TOO_FEW}")
+        return
+    tell(f"       {printable(whole.fix.why)}")
+    tell(f"       {told(await trial(session_fixes, whole.fix, arguments))}")
+    tell("       write them: --apply all")
+
+
+async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> int:
+    """Try what decides which of them are good, then all of these; a single good one is written
+    alone. Returns 1 when nothing is written.
+    """
+    from fx_explorer.instruments.fixes.offers import next_to_try
+
+    breaks = [fixes for _, fixes, _ in session_fixes.breaks]
+    while fix := next_to_try(breaks, session_fixes.trials):
+        tell(printable(f"{fix.title} (line {fix.line})"))
+        tell(f"       {told(await trial(session_fixes, fix, arguments))}")
+    whole = _together(session_fixes)
+    good = [one for one in session_fixes.trials if one.is_good]
+    if whole is None and len(good) == 1:
+        tell("one fix is good:")
+        sys.stdout.write(printable_text(good[0].fix.diff))
+        return written(good[0].fix, good[0])
+    if whole is None:
+        tell(TOO_FEW)
+        return 1
+    tell(printable_text(whole.fix.why))
+    return await apply(session_fixes, whole.fix, arguments)
+
+
+def _together(session_fixes: SessionFixes) -> Together | None:
+    from fx_explorer.instruments.fixes.offers import together
+
+    return together([fixes for _, fixes, _ in session_fixes.breaks], session_fixes.trials)
+
+
+# One fix: tried, reported, and written after asking.
+
+
+@dataclass
+class SessionFixes:
+    """The fixes that a session offers and what a trial of them needs, kept when the session is
+    closed.
+    """
+
+    request: CaptureRequest | None = None
+    before: SessionFigures | None = None
+    why_not_tried: str = ""
+    """What is in the way of a trial; empty when nothing is known to be."""
+    stopped: str = ""
+    """What kept the program from its end."""
+    knows_breaks: bool = True
+    """Whether there would be breaks in it if the program had some; a debug directory has none."""
+    recompiles: Recompiles | None = None
+    breaks: list[tuple[DistinctBreak, list[Fix], str]] = field(default_factory=list)
+    """A break, its fixes, and why it has none that edits the source."""
+    trials: list[Trial] = field(default_factory=list)
+
+    def fix(self, number: int) -> Fix:
+        """Return the fix with this number in the list, from 1. Raises UsageError when there is
+        none.
+        """
+        fixes = [fix for _, some, _ in self.breaks for fix in some]
+        if not 1 <= number <= len(fixes):
+            raise UsageError(
+                f"there is no fix {number}: the list has {len(fixes)}. See it with "
+                "fx-explorer fix, without --apply"
+            )
+        return fixes[number - 1]
+
+
+async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> Trial:
+    from fx_explorer.instruments.fixes.trial import try_fix
+    from fx_explorer.trials import TrialWorker
+
+    if session_fixes.request is None or session_fixes.before is None or session_fixes.why_not_tried:
+        raise UsageError(f"{arguments.target}: {session_fixes.why_not_tried}")
+    check_program(arguments)
+    known = next((one for one in session_fixes.trials if _changes_the_same(one.fix, fix)), None)
+    worker = TrialWorker(arguments.python, arguments.timeout)
+    if known:
+        tried = replace(known, fix=fix)
+    else:
+        tried = await try_fix(session_fixes.request, fix, session_fixes.before, worker)
+    session_fixes.trials.append(tried)
+    return tried
+
+
+def _changes_the_same(fix: Fix, other: Fix) -> bool:
+    """Return whether two fixes are one for a trial: a line with two breaks has the same fixes
+    twice.
+    """
+    return (fix.effect, fix.untried, fix.unseen) == (other.effect, other.untried, other.unseen)
+
+
+def told(trial: Trial) -> str:
+    seconds = ""
+    if trial.after:
+        seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
+    return f"{trial.verdict}: {printable(trial.reason)}{seconds} (tried in {trial.took_s:.0f} s)"
+
+
+async def apply(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Namespace) -> int:
+    """Try a fix and write it. Returns 1 when it is not written."""
+    if not fix.edits:
+        return _set_by_hand(fix)
+    if _cannot_be_written(fix):  # before a trial of minutes
+        return 1
+    sys.stdout.write(printable_text(fix.diff))
+    tried = await trial(session_fixes, fix, arguments)
+    tell(told(tried))
+    return written(fix, tried)
+
+
+def written(fix: Fix, tried: Trial) -> int:
+    """Write a fix after asking. Returns 1 when it is not written."""
+    if not fix.edits:
+        return _set_by_hand(fix)
+    from fx_explorer.instruments.fixes.offers import accept
+    from fx_explorer.source_edit.user_files import relative
+
+    if tried.verdict == "refused":
+        tell("not written: a fix that fails or changes results is not applied (--diff N prints it)")
+        return 1
+    if tried.verdict == "timed out":
+        tell(
+            "not written: the trial timed out, so nothing is known of the fix (a longer --timeout)"
+        )
+        return 1
+    # Asked again: a trial takes minutes, in which the file may have been edited.
+    if _cannot_be_written(fix):
+        return 1
+    files = ", ".join(
+        [place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])]
+    )
+    if not _agreed(f"Write this to {files}? [y/N] "):
+        tell("not written")
+        return 1
+    for backup in accept(fix):
+        tell(f"written; the file as it was: {printable(str(backup))}")
+    if fix.settings:
+        print(f"set this in your program too:\n{fix.instruction}")
+    return 0
+
+
+def _cannot_be_written(fix: Fix) -> bool:
+    """Return whether a fix cannot be written, and print why."""
+    from fx_explorer.instruments.fixes.offers import why_not_accepted
+
+    reason = why_not_accepted(fix)
+    if reason:
+        tell(f"not written: {printable(reason)}")
+    return bool(reason)
+
+
+def _set_by_hand(fix: Fix) -> int:
+    print(f"this fix changes no file; set it in your program:\n{fix.instruction}")
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(printable(question)).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def place(file: str, line: int) -> str:
+    from fx_explorer.source_edit.user_files import relative
+
+    return f"{relative(file)}:{line}"
+
 
 EPILOG = """\
 examples:
@@ -97,8 +349,7 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     from fx_explorer.analysis.whole_session import knows_breaks, session_figures
     from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
     from fx_explorer.instruments.breaks.grouped import distinct_breaks
-    from fx_explorer.instruments.fixes.api import proposals, why_none
-    from fx_explorer.instruments.fixes.offers import as_break, why_not_tried
+    from fx_explorer.instruments.fixes.offers import as_break, proposals, why_none, why_not_tried
 
     session_fixes.request = reader.request()
     session_fixes.why_not_tried = why_not_tried(reader, session_fixes.request)

@@ -1,12 +1,20 @@
-"""One change that may take a graph break away: edits of files, options of torch, or marks of
-sizes.
+"""A fix is one change that may take a graph break away: edits of files, options of torch, or marks
+of sizes. It is made for a site: the statements of the break's call stack in the user's source,
+innermost first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import libcst as cst
+
+from fx_explorer import model
+from fx_explorer.instruments.breaks.grouped import DistinctBreak
+from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.code import Code, Splice, Statement, parsed, spliced
 from fx_explorer.source_edit.user_files import FileEdit
 
 
@@ -95,3 +103,132 @@ def distinct(fixes: Iterable[Fix]) -> list[Fix]:
     for fix in fixes:
         found.setdefault(fix.effect, fix)
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One frame of the break's stack: the line it was at, with the statements on it."""
+
+    path: str
+    line: int
+    is_user: bool
+    """Whether the file is the user's, and not of an installed library."""
+    depth: int
+    """0 for the innermost frame that can be edited."""
+    code: Code
+    broken: DistinctBreak
+
+    @property
+    def statements(self) -> list[Statement]:
+        return self.code.statements_at(self.line)
+
+    def calls(self) -> Iterator[tuple[Statement, cst.Call, str]]:
+        """Yield (statement, call, dotted name of what is called) for every call on the line."""
+        for statement in self.statements:
+            for call in self.code.find(statement, cst.Call):
+                yield statement, call, self.code.name_of(call.func)
+
+    def edit(self, title: str, why: str, splices: Sequence[Splice], risk: str = "") -> Fix:
+        if not self.is_user:
+            risk = " ".join(
+                filter(
+                    None,
+                    [
+                        risk,
+                        (
+                            "The file belongs to an installed library: an update of it "
+                            "undoes the edit."
+                        ),
+                    ],
+                )
+            )
+        change = FileEdit(self.path, self.code.text, spliced(self.code.text, splices))
+        return Fix(title, why, risk, self.line, (change,))
+
+
+def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
+    """Return the user's frames; a library's where there are no others. Frames without source that
+    can be parsed are left out.
+    """
+    files = {row.path: row for row in reader.rows(model.SourceFile)}
+    places = _places(broken)
+    mine = [(path, line) for path, line in places if path in files and files[path].is_user]
+    theirs = [
+        (path, line)
+        for path, line in places
+        if path in files and not _is_torch(path) and not _is_pythons(path)
+    ]
+    found: list[Site] = []
+    for path, line in mine or theirs:
+        code = _code(reader, files[path])
+        if code is not None:
+            found.append(Site(path, line, files[path].is_user, len(found), code, broken))
+    return found
+
+
+def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
+    """Say why no edit of the source can be proposed; empty when one could be."""
+    if sites(reader, broken):
+        return ""
+    files = {row.path: row for row in reader.rows(model.SourceFile)}
+    path = broken.file
+    if not path:
+        return "torch does not say where this break is, so there is nothing to edit."
+    if path.startswith("<") or "/ipykernel_" in path:
+        if path.startswith("<ipython") or "/ipykernel_" in path:
+            kind = "a notebook cell"
+        else:
+            kind = "code that was made with exec"
+        return f"{path} is {kind}: no file to edit. Move the code to a .py file, and capture that."
+    row = files.get(path)
+    if row is None or not row.text:
+        note = row.note if row and row.note else "the session does not have its text"
+        return f"{path}: {note}, so no edit can be made. Capture again where the file can be read."
+    if _is_torch(path):
+        return f"{path} is part of torch: the break cannot be fixed in your source."
+    if _is_pythons(path):
+        return (
+            f"{path} is part of Python: the break cannot be fixed there. Look at what calls "
+            "it in your source."
+        )
+    return f"{path} cannot be parsed, so no edit can be made."
+
+
+def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
+    """Yield the user's other files of the session, at no line."""
+    for row in reader.rows(model.SourceFile):
+        if row.is_user and row.path != site.path:
+            code = _code(reader, row)
+            if code is not None:
+                # No line is 0, so no statement of that file is taken for the one that breaks.
+                yield Site(row.path, 0, True, site.depth, code, site.broken)
+
+
+def _places(broken: DistinctBreak) -> list[tuple[str, int]]:
+    """Return (file, line), innermost first, of the frames that torch was compiling. Whoever called
+    those is not to be changed.
+    """
+    places = [(frame.file, frame.line) for frame in reversed(broken.chain)]
+    own = (broken.file, broken.line)
+    return places if own in places else [own, *places]
+
+
+def _code(reader: SessionReader, row: model.SourceFile) -> Code | None:
+    text = reader.text(row.text)
+    try:
+        return parsed(text) if text else None
+    # ``parsed`` says RecursionError of what is too long or nested too deeply.
+    except (cst.ParserSyntaxError, RecursionError):
+        return None
+
+
+def _is_torch(path: str) -> bool:
+    return "/site-packages/torch/" in path
+
+
+def _is_pythons(path: str) -> bool:
+    """Return whether a file is of Python's own library, which no program may change."""
+    return bool(_OF_PYTHON.search(path))
+
+
+_OF_PYTHON = re.compile(r"/lib/python3\.\d+/(?!(site|dist)-packages/)")

@@ -1,4 +1,6 @@
-"""Some warm builders (kernel_builder.py), and requests that wait for one to be free.
+"""This module builds kernels beside the app: it keeps some warm builders (kernel_builder.py), and
+requests that wait for one to be free. It also disassembles a kernel that a real GPU's machine code
+is kept of.
 
 Each request is a task of its own. To cancel it kills the builder that works on it, which starts
 again with the next request; what was built before is in the session.
@@ -7,21 +9,34 @@ again with the next request; what was built before is in the session.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess, next_line
 from fx_explorer.client.trust import is_own
 from fx_explorer.errors import WorkerError
-from fx_explorer.model import BuildAnswer, BuildRequest, BuildTask, Gpu, KernelBuild
+from fx_explorer.model import (
+    NVDISASM_OPTIONS,
+    BuildAnswer,
+    BuildRequest,
+    BuildTask,
+    Gpu,
+    Kernel,
+    KernelBuild,
+)
 from fx_explorer.session import SessionReader, SessionWriter
+from fx_explorer.session.levels import add_level
 
 MOST_BUILDERS = 2
 """Each holds torch, some 500 MB."""
@@ -313,3 +328,72 @@ def _telling_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = (line for line in lines if "error" in line.lower() or "assert" in line.lower())
     return next(telling, lines[-1] if lines else "")
+
+
+WHERE_TRITON_IS = (
+    "import importlib.util as u; s = u.find_spec('triton'); print(s.submodule_search_locations[0] "
+    "if s else '')"
+)
+"""Without importing it."""
+
+NO_TOOL = (
+    "SASS needs nvdisasm, which Triton carries: {python} has no triton. Install it there, choose "
+    "another interpreter with --python, or name the tool in TRITON_NVDISASM_PATH."
+)
+
+
+def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -> KernelBuild:
+    """Return the row with its SASS, which is kept in the session from now on. It is returned as it
+    is when it has SASS or no machine code. Takes half a second. Raises WorkerError without a tool,
+    or when the tool cannot read the code.
+    """
+    if not build.is_undisassembled:
+        return build
+    with SessionReader(session) as reader:
+        kernel = reader.get(Kernel, build.kernel)
+        text = disassembled(base64.b64decode(reader.text(build.machine_code)), python)
+    with SessionReader(session) as reader, SessionWriter(session) as writer, writer.transaction():
+        now = reader.get(KernelBuild, build.id)
+        if not now.is_undisassembled:  # somebody else was first
+            return now
+        kernel_build = replace(
+            now, levels={**now.levels, "sass": add_level(writer, kernel, "sass", text)}
+        )
+        writer.update(kernel_build)
+    return kernel_build
+
+
+def disassembled(cubin: bytes, python: str = sys.executable) -> str:
+    """Disassemble as a builder does (capture/virtual_gpu/building.py). Raises WorkerError."""
+    tool = nvdisasm(python)
+    if not tool:
+        raise WorkerError(NO_TOOL.format(python=python))
+    with tempfile.NamedTemporaryFile(suffix=".cubin", prefix="fx-explorer-") as file:
+        file.write(cubin)
+        file.flush()
+        try:
+            ended = subprocess.run(
+                [tool, *NVDISASM_OPTIONS, file.name], capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise WorkerError(f"{tool} cannot be started: {error}") from error
+    if ended.returncode:
+        raise WorkerError(f"{tool} cannot read the machine's code: {ended.stderr.strip()}")
+    return ended.stdout
+
+
+@cache
+def nvdisasm(python: str) -> str:
+    """Return the path of the nvdisasm that TRITON_NVDISASM_PATH names, or that the interpreter's
+    Triton carries; empty when there is none.
+    """
+    if named := os.environ.get("TRITON_NVDISASM_PATH"):
+        return named
+    try:
+        said = subprocess.run(
+            [python, "-c", WHERE_TRITON_IS], capture_output=True, text=True, check=False
+        ).stdout.strip()
+    except OSError:
+        return ""
+    tool = Path(said) / "backends" / "nvidia" / "bin" / "nvdisasm"
+    return str(tool) if said and tool.is_file() else ""

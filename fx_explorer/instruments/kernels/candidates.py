@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import options_that_differ, session_gpu, text_of_level
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
-from fx_explorer.instruments.kernels.assembly.instructions import InstructionMix, instructions, mix
-from fx_explorer.instruments.kernels.card import (
+from fx_explorer.instruments.kernels.counts import kernel_uses
+from fx_explorer.instruments.kernels.gpu_limits import (
     ATTENTION_BY_OUR_RULES,
     TEMPLATE_WITHOUT_FUSION,
     UNKNOWN_LIBRARY_KERNEL,
@@ -21,15 +21,13 @@ from fx_explorer.instruments.kernels.card import (
     UNKNOWN_PADDING,
     UNKNOWN_PICK,
     UNKNOWN_TEMPLATE_OR_LIBRARY,
-)
-from fx_explorer.instruments.kernels.counts import kernel_uses
-from fx_explorer.instruments.kernels.gpu_limits import (
     Occupancy,
     Roofline,
     number_kind,
     occupancy,
     roofline,
 )
+from fx_explorer.instruments.kernels.instructions import InstructionMix, instructions, mix
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import kernel_languages

@@ -25,13 +25,14 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.card import (
+from fx_explorer.instruments.kernels.gpu_limits import (
     NOT_CAPTURED_FOR_A_GPU,
     UNKNOWN_LIBRARY_KERNEL,
+    Limit,
     card,
+    microseconds,
     not_described,
 )
-from fx_explorer.instruments.kernels.gpu_limits import Limit, microseconds
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
 from fx_explorer.instruments.kernels.launched import (
     NOT_IN_LOG,

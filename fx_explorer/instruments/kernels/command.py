@@ -25,9 +25,9 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
 from fx_explorer.errors import FxExplorerError, UsageError
-from fx_explorer.instruments.kernels.assembly.listing import without_encoding
+from fx_explorer.instruments.kernels.assembly_text import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
-from fx_explorer.instruments.kernels.card import NO_SASS_ON_AMD, measured_card
+from fx_explorer.instruments.kernels.gpu_limits import NO_SASS_ON_AMD, measured_card
 from fx_explorer.instruments.kernels.launched import real_builds, was_launched
 from fx_explorer.instruments.kernels.measured import (
     TIMEOUT_S,
@@ -139,7 +139,7 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
     which is made when it is asked for. ``session`` is the one that was given, of which ``reader``
     may read a copy.
     """
-    from fx_explorer.instruments.kernels.disassembling import with_sass
+    from fx_explorer.instruments.kernels.builder_pool import with_sass
     from fx_explorer.instruments.kernels.report import launched_kernel_text
 
     if arguments.passes or arguments.mlir_pass is not None:
@@ -240,8 +240,8 @@ def _built(
 
 
 def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.Namespace) -> str:
-    from fx_explorer.instruments.kernels.assembly.passes import passes
     from fx_explorer.instruments.kernels.builder_pool import BuilderPool
+    from fx_explorer.instruments.kernels.mlir_passes import passes
     from fx_explorer.instruments.kernels.report import pass_text, passes_text
 
     async def dump() -> str:

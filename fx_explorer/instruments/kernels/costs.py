@@ -1,31 +1,41 @@
-"""What each kernel costs, and what of the user's it is: its line, module, bytes and time, and which
-version of a function it belongs to.
+"""This module says what each kernel costs, and what of the user's it is: its line, module, bytes
+and time, and which version of a function it belongs to. ``source_heat`` turns that around: the
+kernels that compute a line of the source, and the line's share of what all kernels take.
 
 A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran
 in them alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of
 it), else the least that the data sheet of the GPU allows. It is that of all calls of a kernel
-together.
+together. A kernel of several lines counts for each by the number of its operations that are the
+line's, as in the ledger.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 from fx_explorer import model
+from fx_explorer.analysis.lineage import in_use
 from fx_explorer.analysis.versions import Version, versions
 from fx_explorer.instruments.kernels.candidates import estimate
-from fx_explorer.instruments.kernels.card import card
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
-from fx_explorer.instruments.kernels.gpu_limits import roofline
+from fx_explorer.instruments.kernels.gpu_limits import card, roofline
 from fx_explorer.instruments.kernels.launched import profiled_kernels
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
-from fx_explorer.session.queries.kernels import kernel_origins, lines_of_calls
+from fx_explorer.session.queries.kernels import (
+    call_counts,
+    kernel_origins,
+    last_kernel,
+    lines_of_calls,
+    operations_by_line,
+)
 
 TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
 """How a time is known; empty for none."""
@@ -173,3 +183,122 @@ def _ledger_times(reader: SessionReader) -> dict[int, float]:
 def time_kinds(costs: Iterable[KernelCost]) -> Mapping[TimeKind, int]:
     """Return how many kernels have a time of each kind."""
     return Counter(cost.time_kind for cost in costs if cost.time_kind)
+
+
+Measure = Literal[
+    "profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""
+]
+"""What the shares are shares of; empty where nothing is known but which kernels there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineHeat:
+    """The kernels of one line."""
+
+    parts: tuple[tuple[int, float], ...]
+    """Each kernel's id with the share of everything that it takes for this line, the most expensive
+    first. There is one at least.
+    """
+    share: float = field(init=False)
+    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can
+    have 100,000 kernels.
+    """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", sum(share for _, share in self.parts))
+
+    @property
+    def most_expensive(self) -> int:
+        return self.parts[0][0]
+
+    @property
+    def largest_share(self) -> float:
+        return self.parts[0][1]
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        return tuple(kernel for kernel, _ in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHeat:
+    """The lines that kernels compute."""
+
+    measure: Measure = ""
+    files: Mapping[int, Mapping[int, LineHeat]] = field(default_factory=dict)
+    """Id of a SourceFile → line (from 0) → its kernels."""
+
+    def of_file(self, file: int) -> Mapping[int, LineHeat]:
+        return self.files.get(file, {})
+
+
+NO_HEAT = SourceHeat()
+
+
+ROWS_AT_ONCE = 5_000
+
+
+def source_heat(reader: SessionReader) -> SourceHeat:
+    """Return the lines of all variants in use. It reads every kernel, of which there may be
+    100,000: never all of their rows at once.
+    """
+    with reader.snapshot():
+        measure, weights = _weights(reader)
+        whole = sum(weights.values())
+        files: dict[int, dict[int, list[tuple[int, float]]]] = {}
+        for kernel, file, line, part in _parts(reader, weights):
+            share = weights[kernel] / whole * part if whole else 0.0
+            files.setdefault(file, {}).setdefault(line - 1, []).append((kernel, share))
+    return SourceHeat(
+        measure,
+        {
+            file: {
+                line: LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0]))))
+                for line, parts in lines.items()
+            }
+            for file, lines in files.items()
+        },
+    )
+
+
+def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int, int, int, float]]:
+    """Yield (kernel, file, line, part of the kernel's operations) for each line of these
+    kernels.
+    """
+    for first in range(1, last_kernel(reader) + 1, ROWS_AT_ONCE):
+        found = operations_by_line(reader, range(first, first + ROWS_AT_ONCE))
+        for kernel, lines in groupby(found, key=itemgetter(0)):
+            if kernel not in kernels:
+                continue
+            of_kernel = list(lines)
+            count = sum(operations for *_, operations in of_kernel)
+            for _, file, line, operations in of_kernel:
+                if file and line:  # what torch added is of no line
+                    yield kernel, file, line, operations / count
+
+
+def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
+    """Return what kernels are weighed by, and the weight of each that is in use."""
+    times, calls = KernelTimes(reader), call_counts(reader)
+    found: dict[int, float] = {}
+    kinds: set[TimeKind] = set()
+    for kernel in _kernels_in_use(reader):
+        found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
+        kinds |= {kind} if kind else set()
+    if kinds == {"in a profile"}:
+        return "profiled time", found
+    if kinds == {"estimated"}:
+        return "estimated time", found
+    if kinds:
+        return "time, partly measured" if "estimated" in kinds else "measured time", found
+    for kernel in _kernels_in_use(reader):
+        found[kernel.id] = float(max(0, kernel.estimated_bytes)) * calls.get(kernel.id, 1)
+    return ("bytes moved" if any(found.values()) else ""), found
+
+
+def _kernels_in_use(reader: SessionReader) -> Iterator[model.Kernel]:
+    used = in_use(reader)
+    for offset in range(0, reader.count(model.Kernel), ROWS_AT_ONCE):
+        for kernel in reader.rows(model.Kernel, offset=offset, limit=ROWS_AT_ONCE):
+            if used is None or kernel.id in used.kernels:
+                yield kernel

@@ -9,19 +9,15 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, listed, seconds, size
-from fx_explorer.instruments.kernels.assembly.instructions import (
-    COUNTED_ONCE,
-    InstructionMix,
-    mix_in_words,
-)
 from fx_explorer.instruments.kernels.candidates import estimate, instruction_mix, occupancy_of
-from fx_explorer.instruments.kernels.card import UNKNOWN_RUN_TIME
 from fx_explorer.instruments.kernels.gpu_limits import (
+    UNKNOWN_RUN_TIME,
     Roofline,
     bound_in_words,
     microseconds,
     occupancy_in_words,
 )
+from fx_explorer.instruments.kernels.instructions import COUNTED_ONCE, InstructionMix, mix_in_words
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 

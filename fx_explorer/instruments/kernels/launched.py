@@ -16,7 +16,7 @@ from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.candidates import Candidate, beside_each_other, may_be_template
-from fx_explorer.instruments.kernels.card import card
+from fx_explorer.instruments.kernels.gpu_limits import card
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 

@@ -17,8 +17,6 @@ from fx_explorer.analysis.links.selection import definition
 from fx_explorer.analysis.versions import over_versions
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import compile_error, counted, listed, size
-from fx_explorer.instruments.kernels.assembly.instructions import mix_in_words
-from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff
 from fx_explorer.instruments.kernels.candidates import (
     Candidate,
     beside_each_other,
@@ -28,17 +26,21 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.card import UNKNOWN_RUN_TIME, card, not_described
 from fx_explorer.instruments.kernels.costs import KernelCost, kernel_costs, time_kinds
 from fx_explorer.instruments.kernels.gpu_limits import (
     FLOPS_COUNTED,
+    UNKNOWN_RUN_TIME,
     Limit,
     Occupancy,
+    card,
     microseconds,
+    not_described,
     roofline_in_words,
 )
+from fx_explorer.instruments.kernels.instructions import mix_in_words
 from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
 from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
+from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
 from fx_explorer.output.text import Block, text_of

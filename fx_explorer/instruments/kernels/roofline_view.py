@@ -16,16 +16,14 @@ from fx_explorer.instruments.kernels.gpu_limits import FLOPS_COUNTED, microsecon
 from fx_explorer.instruments.kernels.roofline_picture import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
-    RooflinePlot,
-    rate_in_words,
-    roofline_plot,
-    roofline_svg,
-)
-from fx_explorer.instruments.kernels.roofline_points import (
     KernelPoint,
     KernelRoofline,
     Roof,
+    RooflinePlot,
     kernel_roofline,
+    rate_in_words,
+    roofline_plot,
+    roofline_svg,
     why_no_roof,
 )
 from fx_explorer.session import SessionReader

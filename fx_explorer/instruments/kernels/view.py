@@ -235,7 +235,7 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
 def _library(reader: SessionReader) -> str:
     if session_gpu(reader) is None:
         return "A library call: it has no generated code of its own."
-    from fx_explorer.instruments.kernels.card import UNKNOWN_LIBRARY_KERNEL
+    from fx_explorer.instruments.kernels.gpu_limits import UNKNOWN_LIBRARY_KERNEL
 
     return UNKNOWN_LIBRARY_KERNEL
 

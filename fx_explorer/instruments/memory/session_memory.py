@@ -12,7 +12,6 @@ from fx_explorer.analysis.lineage import (
     saving_variant,
     variants_in_use,
 )
-from fx_explorer.instruments.memory.calls import WatchedForward, calls_of, watched_forward
 from fx_explorer.instruments.memory.graph_memory import (
     GraphMemory,
     SegmentMemory,
@@ -20,7 +19,12 @@ from fx_explorer.instruments.memory.graph_memory import (
     symbol_values,
 )
 from fx_explorer.instruments.memory.sizes import UnreadableCode
-from fx_explorer.instruments.memory.step import StepMemory
+from fx_explorer.instruments.memory.step import (
+    StepMemory,
+    WatchedForward,
+    calls_of,
+    watched_forward,
+)
 from fx_explorer.instruments.memory.step_assembly import TANGENT, step_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import edited_graphs

@@ -1,18 +1,27 @@
 """This module says what a step of the program holds in memory: each storage with whose it is and
-from when until when it is held (``StepMemory``). ``step_assembly.py`` puts one together.
+from when until when it is held (``StepMemory``), and the calls of graphs that the step is made of.
+``step_assembly.py`` puts one together.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
 order in which they were called and backward in the opposite order, and what the program returns is
 held until the end. The optimizer runs outside of it; ``verdict.py`` adds what it keeps.
+
+A graph may run several times in a step: the layers of a model share their code, and so its graph.
+Where nobody watched (graphs that were built, logs, a script without a backward) each graph is one
+call.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.instruments.memory.graph_memory import CallOfKernel
+from fx_explorer.analysis.lineage import in_use
+from fx_explorer.instruments.breaks.cut_tensors import KeptValues
+from fx_explorer.instruments.memory.graph_memory import CallOfKernel, SegmentMemory
+from fx_explorer.session import SessionReader
 
 MemoryKind = Literal[
     "parameter",
@@ -96,3 +105,175 @@ class StepMemory:
     """What of ``saved_bytes`` an earlier graph has returned, and only a later one keeps."""
     between_bytes: int = 0
     """What operators outside of the graphs keep for their backward, and no graph does."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedForward:
+    """A forward as it was watched: what the step is taken from."""
+
+    calls: Sequence[model.GraphCall]
+    returned: Sequence[model.ReturnedStorage]
+    between: Sequence[model.SavedBetween]
+
+    @property
+    def compilations(self) -> set[int]:
+        return {call.compilation for call in self.calls}
+
+
+def watched_forward(reader: SessionReader) -> WatchedForward | None:
+    """Return the forward that tells of a step: the last one with a graph that has a backward and
+    ran in none before. None where none was watched; in a script, where none was seen to end in a
+    backward.
+    """
+    calls: dict[int, list[model.GraphCall]] = {}
+    for row in reader.rows(model.GraphCall):
+        if row.is_whole or not reader.is_of_a_script():
+            calls.setdefault(row.forward, []).append(row)
+    with_backward = _with_backward(reader)
+    chosen, seen = max(calls, default=0), set[int]()
+    for forward, rows in sorted(calls.items()):
+        new = {row.compilation for row in rows} - seen
+        if new & with_backward:
+            chosen = forward
+        seen |= new
+    if not chosen:
+        return None
+    return WatchedForward(
+        sorted(calls[chosen], key=lambda row: row.position),
+        reader.rows(model.ReturnedStorage, forward=chosen),
+        reader.rows(model.SavedBetween, forward=chosen),
+    )
+
+
+def _with_backward(reader: SessionReader) -> set[int]:
+    """Return the compilations that have a graph for a backward."""
+    return {row.compilation for row in reader.rows(model.Graph, direction="backward")}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a graph in a step."""
+
+    segment: SegmentMemory
+    storages: Mapping[int, int] = field(default_factory=dict)
+    """Input of Dynamo's graph (a Node) → the number of its storage in the step; empty where the
+    call was not watched.
+    """
+    returned: Mapping[int, Sequence[model.ReturnedStorage]] = field(default_factory=dict)
+    """Storage of the forward's replay → what was seen of it."""
+    position: int = 0
+    """Its place among the calls that were watched, from 1."""
+
+
+def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) -> list[Call]:
+    """Return the calls of a step's graphs, in order."""
+    if watched is None:
+        return [Call(segment) for segment in segments]
+    of_compilation = {segment.captured_as: segment for segment in segments}
+    returned: dict[int, list[model.ReturnedStorage]] = {}
+    for row in watched.returned:
+        returned.setdefault(row.call, []).append(row)
+    return [
+        Call(
+            of_compilation[call.compilation],
+            dict(zip(call.inputs, call.storages, strict=False)),
+            _by_storage(of_compilation[call.compilation], returned.get(call.position, ())),
+            call.position,
+        )
+        for call in watched.calls
+        if call.compilation in of_compilation
+    ]
+
+
+def _by_storage(
+    segment: SegmentMemory, rows: Iterable[model.ReturnedStorage]
+) -> dict[int, list[model.ReturnedStorage]]:
+    """Return what was seen of results, by the storages of the replay that they lie in."""
+    returned = segment.forward.replayed.returned
+    found: dict[int, list[model.ReturnedStorage]] = {}
+    for row in rows:
+        outputs = [at for at, result in enumerate(segment.results) if result in row.positions]
+        numbers = {number for at in outputs if at < len(returned) for number in returned[at]}
+        for number in numbers:
+            found.setdefault(number, []).append(row)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An input of a later call: the call by its place in the step, and the input (a Node)."""
+
+    call: int
+    node: int
+
+
+class StorageFlow:
+    """Which call returned a storage of the step, and which calls take it."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = calls
+        self._at = {call.position: at for at, call in enumerate(calls) if call.position}
+        self._producers = {
+            row.storage: at
+            for at, call in enumerate(calls)
+            for rows in call.returned.values()
+            for row in rows
+        }
+        self._takers: dict[int, list[Taken]] = {}
+        for at, call in enumerate(calls):
+            for node, storage in call.storages.items():
+                self._takers.setdefault(storage, []).append(Taken(at, node))
+
+    def at(self, position: int, otherwise: int) -> int:
+        """Return the place in the step of a watched call, by its position in the forward: of the
+        last one before it where it is not part of the step.
+        """
+        before = [at for known, at in self._at.items() if known <= position]
+        return max(before, default=otherwise) if position else otherwise
+
+    def storage(self, at: int, node: int) -> int:
+        """Return the number of the storage that a call was given as an input; 0 where nobody
+        watched.
+        """
+        return self._calls[at].storages.get(node, 0)
+
+    def producer(self, storage: int) -> int | None:
+        """Return the call that returned a storage; None for what no graph has computed."""
+        return self._producers.get(storage)
+
+    def takers(self, storage: int, after: int) -> list[Taken]:
+        """Return the inputs that a storage is of calls behind the one that returned it."""
+        return [taken for taken in self._takers.get(storage, ()) if taken.call > after]
+
+    @property
+    def given(self) -> set[int]:
+        """Return the storages that calls take."""
+        return set(self._takers)
+
+
+class Crossings:
+    """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without
+    breaks has none.
+    """
+
+    def __init__(self, reader: SessionReader) -> None:
+        rows = reader.rows(model.LocalTensor)
+        self._sources = {row.node: row.source for row in rows if row.is_input}
+        self._handed_over: dict[str, list[int]] = {}
+        for row in rows:
+            if not row.is_input and row.source:
+                self._handed_over.setdefault(row.source, []).append(row.node)
+        used = in_use(reader)
+        self._kept = KeptValues(reader, used.saving if used else None)
+
+    def computed_by(self, node: int) -> int:
+        """Return the node of an earlier graph whose value an input is, by the name that Python
+        knows it under at the break; 0 where it is none's.
+        """
+        source = self._sources.get(node, "")
+        return max((one for one in self._handed_over.get(source, ()) if one < node), default=0)
+
+    def is_kept_before(self, node: int) -> bool:
+        """Return whether the graph that computes an input keeps it for its own backward, too."""
+        computed = self.computed_by(node)
+        return bool(computed and self._kept.of(computed))

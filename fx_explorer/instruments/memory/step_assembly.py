@@ -11,11 +11,19 @@ from itertools import accumulate
 
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
-from fx_explorer.instruments.memory.calls import Call, Crossings, StorageFlow, Taken
 from fx_explorer.instruments.memory.graph_memory import CallOfKernel, GraphMemory, SegmentMemory
 from fx_explorer.instruments.memory.replay import UNKNOWN, Lifetime
 from fx_explorer.instruments.memory.sizes import rounded
-from fx_explorer.instruments.memory.step import Held, MemoryKind, StepMemory, StepMoment
+from fx_explorer.instruments.memory.step import (
+    Call,
+    Crossings,
+    Held,
+    MemoryKind,
+    StepMemory,
+    StepMoment,
+    StorageFlow,
+    Taken,
+)
 from fx_explorer.session import SessionReader
 
 

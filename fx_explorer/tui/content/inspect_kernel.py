@@ -19,26 +19,30 @@ from fx_explorer.analysis.kernel_documents import (
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
 from fx_explorer.analysis.links.chain import lines_in_level, triton_lines
 from fx_explorer.analysis.words import counted
-from fx_explorer.instruments.kernels.assembly.control_words import (
+from fx_explorer.instruments.kernels.assembly_text import is_assembly, name_in
+from fx_explorer.instruments.kernels.gpu_limits import (
+    card,
+    measured_card,
+    microseconds,
+    not_described,
+)
+from fx_explorer.instruments.kernels.instructions import (
+    COUNTED_ONCE,
+    EXPLAINED_LEVELS,
+    NOT_EXPLAINED,
+    explained,
+)
+from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.instruments.kernels.launched import profiled_kernel
+from fx_explorer.instruments.kernels.live_registers import (
     Control,
     control_in_words,
     control_of,
     control_text,
     is_known,
     line_cost,
+    live_registers,
 )
-from fx_explorer.instruments.kernels.assembly.instructions import (
-    COUNTED_ONCE,
-    EXPLAINED_LEVELS,
-    NOT_EXPLAINED,
-    explained,
-)
-from fx_explorer.instruments.kernels.assembly.listing import is_assembly, name_in
-from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
-from fx_explorer.instruments.kernels.card import card, measured_card, not_described
-from fx_explorer.instruments.kernels.gpu_limits import microseconds
-from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
-from fx_explorer.instruments.kernels.launched import profiled_kernel
 from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader

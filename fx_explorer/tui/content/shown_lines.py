@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.graphs import leading_placeholders
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.kernels.assembly.listing import LineRun
+    from fx_explorer.instruments.kernels.assembly_text import LineRun
     from fx_explorer.instruments.profile.figures import GraphTimes
 
 
@@ -167,7 +167,7 @@ FOLDED_SIGN = "▸"
 
 def _lines_of_code(language: str, text: str) -> ShownLines:
     # not needed for the first paint
-    from fx_explorer.instruments.kernels.assembly.listing import code_lines, runs
+    from fx_explorer.instruments.kernels.assembly_text import code_lines, runs
 
     level = next(name for name in LEVELS if name == language)
     code = code_lines(level, text)
@@ -178,7 +178,7 @@ def _lines_of_code(language: str, text: str) -> ShownLines:
 
 def code_of(level: str, text: str, shown: ShownLines) -> str:
     """Return the shown lines of a level, in as little room as they need."""
-    from fx_explorer.instruments.kernels.assembly.listing import without_margin
+    from fx_explorer.instruments.kernels.assembly_text import without_margin
 
     every = text.split("\n")
     folded = shown.words if isinstance(shown, FoldedDirectives) else {}

@@ -30,7 +30,7 @@ from fx_explorer.tui.keys import first_key
 from fx_explorer.tui.panes.titles import OldFiles
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.diff.since_last_rows import Differences
+    from fx_explorer.instruments.diff.since_last import Differences
 
 NO_OTHER = (
     "There is only one variant so far. Go again from a stage (c a) to have another one to "
@@ -146,15 +146,14 @@ class Comparisons:
 
 
 def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:
-    from fx_explorer.instruments.diff.since_last_card import since  # not needed for the first paint
+    from fx_explorer.instruments.diff.since_last import since  # not needed for the first paint
 
     with SessionReader(earlier.session) as before:
         return since(before, reader, was_through=earlier.is_through, is_through=is_through)
 
 
 def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> Differences:
-    from fx_explorer.instruments.diff.since_last_card import extent_of, extent_of_both
-    from fx_explorer.instruments.diff.since_last_rows import differences
+    from fx_explorer.instruments.diff.since_last import differences, extent_of, extent_of_both
 
     with SessionReader(earlier.session) as before:
         then, now = (
@@ -166,8 +165,7 @@ def _differences(earlier: Earlier, is_through: bool, reader: SessionReader) -> D
 
 def _of_files(changed: Sequence[ChangedFile], _: SessionReader) -> Differences:
     """Return the user's files, as they were captured beside as they are now."""
-    from fx_explorer.instruments.diff.since_last_card import ChangedSource
-    from fx_explorer.instruments.diff.since_last_rows import Differences, source_row
+    from fx_explorer.instruments.diff.since_last import ChangedSource, Differences, source_row
 
     rows = []
     for change in changed:

@@ -179,7 +179,7 @@ class KernelBuilds:
     async def _disassemble(self, build: model.KernelBuild) -> str:
         """Add SASS, the one level that a session of a real GPU lacks. Returns what went wrong."""
         from fx_explorer.client.trust import DISASSEMBLES
-        from fx_explorer.instruments.kernels.disassembling import with_sass
+        from fx_explorer.instruments.kernels.builder_pool import with_sass
 
         try:
             reader = await self.writable(DISASSEMBLES)

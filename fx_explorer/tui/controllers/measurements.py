@@ -345,7 +345,7 @@ def _break_times_in_words(times: BreakTimes, count: int) -> str:
 
 
 def _kernel_time_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
-    from fx_explorer.instruments.kernels.card import measured_card
+    from fx_explorer.instruments.kernels.gpu_limits import measured_card
     from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fx_explorer.analysis.whole_session import SessionFigures
     from fx_explorer.instruments.dynamic.screen import TryDynamic
     from fx_explorer.instruments.dynamic.trial import DynamicTrial
-    from fx_explorer.instruments.fixes.api import Fix, Trial, TryFix, Verdict
+    from fx_explorer.instruments.fixes.fix import Fix
+    from fx_explorer.instruments.fixes.offers import TryFix
+    from fx_explorer.instruments.fixes.trial import Trial, Verdict
     from fx_explorer.model import CaptureRequest
 
 READ_S = 15
@@ -81,8 +83,8 @@ class Trials:
 
     async def _offer_fixes(self, *, tries_all: bool) -> None:
         from fx_explorer.instruments.breaks.view import subjects
-        from fx_explorer.instruments.fixes.api import offer as offer_of_fixes
-        from fx_explorer.instruments.fixes.api import try_any
+        from fx_explorer.instruments.fixes.dynamic_marks import try_any
+        from fx_explorer.instruments.fixes.offers import offer as offer_of_fixes
         from fx_explorer.instruments.fixes.screen import (
             FixScreen,
         )  # not needed for the first paint: libcst is loaded with it

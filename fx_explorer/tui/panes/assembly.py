@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from fx_explorer.instruments.kernels.assembly.listing import Parts, parts_of
+from fx_explorer.instruments.kernels.assembly_text import Parts, parts_of
 from fx_explorer.model import LEVELS, Level
 from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.text_layout import LineLayout
@@ -148,7 +148,7 @@ NO_MACHINE_WORDS = (
 
 def layout_of(language: str, text: str) -> LineLayout | None:
     """Return the columns of PTX, SASS or AMDGCN; None for any other text."""
-    from fx_explorer.instruments.kernels.assembly.listing import is_assembly
+    from fx_explorer.instruments.kernels.assembly_text import is_assembly
 
     level = next((level for level in LEVELS if level == language and is_assembly(level)), None)
     return columns_of(level, text) if level else None
@@ -156,7 +156,7 @@ def layout_of(language: str, text: str) -> LineLayout | None:
 
 def has_words(language: str, text: str) -> bool:
     """Return whether a text has control words that can be read."""
-    from fx_explorer.instruments.kernels.assembly.control_words import is_known
+    from fx_explorer.instruments.kernels.live_registers import is_known
 
     return language == "sass" and is_known(text) and " /* 0x" in text
 
@@ -165,8 +165,11 @@ def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
     """Return the column for the rows that show these lines (from 0) of a SASS text. Takes some 25
     ms per 1,000 instructions.
     """
-    from fx_explorer.instruments.kernels.assembly.control_words import control_text, control_words
-    from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
+    from fx_explorer.instruments.kernels.live_registers import (
+        control_text,
+        control_words,
+        live_registers,
+    )
 
     words, live = control_words(text), live_registers(text)
     rows = ((row, words.get(line + 1), live.get(line + 1)) for row, line in enumerate(lines))

@@ -26,7 +26,7 @@ from fx_explorer.tui.widgets.line_painter import Piece
 from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded, wrapped_text
 
 if TYPE_CHECKING:
-    from fx_explorer.instruments.kernels.line_heat import LineHeat
+    from fx_explorer.instruments.kernels.costs import LineHeat
     from fx_explorer.tui.panes.kernel_marks import KernelMarks
 
 

@@ -27,9 +27,9 @@ from fx_explorer.instruments.diff.screen import (
     figure_columns,
     figure_row,
 )
-from fx_explorer.instruments.diff.since_last_rows import Differences, rows_behind
-from fx_explorer.instruments.diff.since_last_rows import Row as DifferingRow
-from fx_explorer.instruments.kernels.assembly.passes import Pass, pass_diff, passes
+from fx_explorer.instruments.diff.since_last import Differences, rows_behind
+from fx_explorer.instruments.diff.since_last import Row as DifferingRow
+from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff, passes
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.beside import read_beside
 from fx_explorer.tui.commands import Keymap

@@ -16,8 +16,13 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.instruments.caches.differences import KeyPair, key_pairs
-from fx_explorer.instruments.caches.figures import bypass_in_words, cache_answers, warm_start
+from fx_explorer.instruments.caches.figures import (
+    KeyPair,
+    bypass_in_words,
+    cache_answers,
+    key_pairs,
+    warm_start,
+)
 from fx_explorer.instruments.caches.report import difference_sentences
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.gpus import gpu_like
-from fx_explorer.instruments.kernels.card import card, not_described
-from fx_explorer.instruments.kernels.gpu_limits import roofline, roofline_in_words
+from fx_explorer.instruments.kernels.gpu_limits import (
+    card,
+    not_described,
+    roofline,
+    roofline_in_words,
+)
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
 from fx_explorer.model import Kernel, KernelBuild
 from fx_explorer.session import SessionReader, SessionWriter

@@ -33,7 +33,7 @@ from fx_explorer.instruments.kernels.candidates import (
     shared_options,
     what_is_not_known,
 )
-from fx_explorer.instruments.kernels.card import (
+from fx_explorer.instruments.kernels.gpu_limits import (
     ATTENTION_BY_OUR_RULES,
     TEMPLATE_WITHOUT_FUSION,
     UNKNOWN_LIBRARY_KERNEL,

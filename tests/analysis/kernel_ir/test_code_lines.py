@@ -9,7 +9,7 @@ import re
 import pytest
 
 from fx_explorer.analysis.kernel_lines import instruction_lines, sass_instruction_lines
-from fx_explorer.instruments.kernels.assembly.listing import code_lines, without_margin
+from fx_explorer.instruments.kernels.assembly_text import code_lines, without_margin
 from tests.analysis.kernel_ir.samples import NAMES, sample
 
 

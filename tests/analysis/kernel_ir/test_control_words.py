@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fx_explorer.analysis.kernel_lines import sass_instruction_lines
-from fx_explorer.instruments.kernels.assembly.control_words import (
+from fx_explorer.instruments.kernels.assembly_text import code_lines, without_encoding
+from fx_explorer.instruments.kernels.live_registers import (
     control_in_words,
     control_text,
     control_words,
     decoded,
 )
-from fx_explorer.instruments.kernels.assembly.listing import code_lines, without_encoding
 from tests.analysis.kernel_ir.samples import DATA, sample
 
 ENCODED: dict[str, Any] = json.loads(gzip.decompress((DATA / "encoded.json.gz").read_bytes()))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fx_explorer.instruments.kernels.assembly.instructions import instructions, mix, mix_in_words
+from fx_explorer.instruments.kernels.instructions import instructions, mix, mix_in_words
 from fx_explorer.model import Level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.instruments.kernels.assembly.control_words import control_words
-from fx_explorer.instruments.kernels.assembly.live_registers import live_registers
+from fx_explorer.instruments.kernels.live_registers import control_words, live_registers
 from tests.analysis.kernel_ir.samples import sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED
 

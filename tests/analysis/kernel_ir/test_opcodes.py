@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.instruments.kernels.assembly.instructions import UNIFORM, explained, instructions
+from fx_explorer.instruments.kernels.instructions import UNIFORM, explained, instructions
 from fx_explorer.model import Level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 from tests.analysis.kernel_ir.test_control_words import ENCODED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from fx_explorer.instruments.kernels.assembly.passes import pass_diff, passes
+from fx_explorer.instruments.kernels.mlir_passes import pass_diff, passes
 from tests.analysis.kernel_ir.samples import dump
 
 

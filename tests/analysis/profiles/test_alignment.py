@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fx_explorer.instruments.profile.alignment import Matched, Named, align
 from fx_explorer.instruments.profile.event_names import key_of_call, key_of_event
+from fx_explorer.instruments.profile.graph_calls import Matched, Named, align
 
 
 def kernels(words: str) -> list[Named]:

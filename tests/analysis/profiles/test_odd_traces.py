@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.instruments.profile.alignment import Named
-from fx_explorer.instruments.profile.graph_calls import CompiledGraph, compiled_graphs
+from fx_explorer.instruments.profile.graph_calls import CompiledGraph, Named, compiled_graphs
 from fx_explorer.instruments.profile.join import Joined, join
 from fx_explorer.readers.kineto_reading import read_trace
 from fx_explorer.session import SessionWriter

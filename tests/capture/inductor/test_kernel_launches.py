@@ -21,7 +21,7 @@ from fx_explorer.capture.inductor.kernel_launches import KernelNotes, launch_hoo
 from fx_explorer.capture.inductor.launch_rows import LEFT_OUT, add_launch_rows
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import WorkerError
-from fx_explorer.instruments.kernels.disassembling import disassembled, with_sass
+from fx_explorer.instruments.kernels.builder_pool import disassembled, with_sass
 from fx_explorer.model import (
     Artifact,
     CaptureRequest,

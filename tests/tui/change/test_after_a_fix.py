@@ -16,8 +16,9 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import SessionFigures
 from fx_explorer.client import Capture
 from fx_explorer.errors import UsageError
-from fx_explorer.instruments.fixes.api import Fix, Trial, Verdict
+from fx_explorer.instruments.fixes.fix import Fix
 from fx_explorer.instruments.fixes.screen import FixScreen
+from fx_explorer.instruments.fixes.trial import Trial, Verdict
 from fx_explorer.model import CaptureRequest, Command
 from fx_explorer.session import SessionWriter
 from fx_explorer.tui.config import Config, parse_config

@@ -25,8 +25,7 @@ from fx_explorer.instruments.fixes.causes.opaque_calls import (
 )
 from fx_explorer.instruments.fixes.causes.prints import fixes_by_printing_later, fixes_of_prints
 from fx_explorer.instruments.fixes.causes.side_effects import fixes_of_side_effects
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
 
 Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Fix]]

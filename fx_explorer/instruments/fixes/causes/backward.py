@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.instruments.fixes.splitting import (
     RISK,
     SplitLines,

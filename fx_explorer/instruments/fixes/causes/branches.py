@@ -15,8 +15,7 @@ import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.arithmetic import NumberUses
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced, rewritten

@@ -23,8 +23,7 @@ from fx_explorer.instruments.fixes.causes.opaque_calls import (
     isolated,
     opaque_calls,
 )
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site, other_files
+from fx_explorer.instruments.fixes.fix import Fix, Site, other_files
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code
 from fx_explorer.source_edit.edits import at_module_level, imports, replaced

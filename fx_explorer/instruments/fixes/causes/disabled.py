@@ -13,8 +13,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site, other_files
+from fx_explorer.instruments.fixes.fix import Fix, Site, other_files
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, removed, replaced

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.code import Code, Splice, Statement
 from fx_explorer.source_edit.edits import after_imports, at_module_level, imports, replaced

@@ -14,8 +14,7 @@ from dataclasses import replace
 import libcst as cst
 
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
-from fx_explorer.instruments.fixes.fix import Fix
-from fx_explorer.instruments.fixes.sites import Site
+from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.instruments.fixes.splitting import (
     SplitLines,
     body_lines,

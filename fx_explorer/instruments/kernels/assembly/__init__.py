@@ -1,3 +1,0 @@
-"""PTX, SASS and AMDGCN, instruction by instruction: what each does, costs and keeps in
-registers.
-"""

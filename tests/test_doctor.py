@@ -13,9 +13,15 @@ from typing import Any
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.command_line import doctor_checks
-from fx_explorer.command_line.doctor_checks import DoctorCheck, judge_torch, machine_checks, probe
-from fx_explorer.commands.doctor import closing_line, lines_of
+from fx_explorer.commands import doctor
+from fx_explorer.commands.doctor import (
+    DoctorCheck,
+    closing_line,
+    judge_torch,
+    lines_of,
+    machine_checks,
+    probe,
+)
 
 GOOD: dict[str, Any] = {
     "python": "3.11.7",
@@ -118,12 +124,12 @@ def test_an_interpreter_that_chatters_is_understood(tmp_path: Path) -> None:
 
 
 def test_an_interpreter_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks, "PROBE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(doctor, "PROBE_TIMEOUT_S", 0.2)
     assert probe(fake_python(tmp_path / "python", "exec sleep 60")) == "did not answer within 0.2 s"
 
 
 def test_a_missing_compiler_matters_only_for_building(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks.shutil, "which", lambda name: None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     compiler = machine()["c++ compiler"]
     assert compiler.state == "warning"
     assert "--build" in compiler.advice
@@ -132,16 +138,16 @@ def test_a_missing_compiler_matters_only_for_building(monkeypatch: pytest.Monkey
 
 def test_a_nearly_full_disk_is_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(doctor_checks.shutil, "disk_usage", lambda path: usage(10, 9, 1000))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage(10, 9, 1000))
     assert machine()["temporary"].state == "warning"
 
 
 def test_a_directory_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    check = doctor_checks._writable("cache", f"{file}/below", "Choose another.")
+    check = doctor._writable("cache", f"{file}/below", "Choose another.")
     assert check.state == "ok", "its parent can be written, so it can be made"
-    unwritable = doctor_checks._writable("cache", "/proc/1/nothing", "Choose another.")
+    unwritable = doctor._writable("cache", "/proc/1/nothing", "Choose another.")
     assert (unwritable.state, unwritable.advice) == ("problem", "Choose another.")
 
 
@@ -153,9 +159,9 @@ def test_colours_follow_the_environment() -> None:
 
 
 def test_tmux_needs_a_setting_to_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks, "native_tool", lambda environ: ())
+    monkeypatch.setattr(doctor, "native_tool", lambda environ: ())
     assert "set-clipboard" in machine(TMUX="x")["clipboard"].advice
-    monkeypatch.setattr(doctor_checks, "native_tool", lambda environ: ("xclip",))
+    monkeypatch.setattr(doctor, "native_tool", lambda environ: ("xclip",))
     assert machine()["clipboard"].found == "through xclip"
     assert "OSC 52" in machine(SSH_TTY="/dev/pts/1")["clipboard"].found, (
         "the clipboard of the remote machine is of no use"

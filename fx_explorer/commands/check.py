@@ -20,8 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell
 from fx_explorer.output_file import OutputFile
-from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to
-from fx_explorer.overview.requirements import unmet_requirements
+from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to, unmet_requirements
 from fx_explorer.report.check_formats import SUITE
 from fx_explorer.session import SessionReader
 
@@ -48,7 +47,7 @@ ALLOWED = {
     "gaps": "that something torch did could not be recorded",
 }
 """Name → help. Without the option each is a condition of its own that is not met
-(overview/requirements.py).
+(overview/checks.py).
 """
 
 

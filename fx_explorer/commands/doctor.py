@@ -1,23 +1,29 @@
-"""``fx-explorer doctor``: what works on this machine, one line each, with what to do about what
+"""``fx-explorer doctor`` says what works on this machine, one line each, with what to do about what
 does not. With ``--gpus`` it lists the GPUs that code can be made for; with ``--gpu NAME`` it says
 whether everything for one is there.
 
-The latter is asked of the interpreter that would do it (worker/gpu_check.py), in a process of its
-own.
+torch is asked in a process of its own, so that a broken one cannot break us. What concerns a GPU is
+asked of the interpreter that would do it (worker/gpu_check.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
+import shutil
+import sqlite3
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import fx_explorer
 from fx_explorer.client.asked_python import ask_python
-from fx_explorer.command_line.doctor_checks import DoctorCheck, machine_checks, torch_checks
-from fx_explorer.errors import WorkerError
+from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.gpus import find_gpu, known_gpus
 from fx_explorer.highlight import printable
 from fx_explorer.model import Gpu
@@ -33,6 +39,306 @@ from fx_explorer.output.terminal import (
     wrapped,
 )
 from fx_explorer.output.text import text_lines
+from fx_explorer.tui.terminal.other_programs import editor_command, native_tool
+
+State = Literal["ok", "warning", "problem"]
+
+OLDEST_TORCH, NEWEST_TORCH = (2, 11), (2, 15)
+OLDEST_PYTHON = (3, 10)
+PROBE_TIMEOUT_S = 120
+FREE_BYTES_WANTED = 500_000_000
+SMALLEST_TERMINAL = (80, 24)
+
+PROBE = """
+import json, platform, sys
+found = {"python": platform.python_version(), "version_info": sys.version_info[:2]}
+try:
+    import torch
+    found["torch"] = torch.__version__
+    found["torch_cuda"], found["torch_hip"] = torch.version.cuda, torch.version.hip
+    found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+except Exception as error:
+    found["error"] = f"{type(error).__name__}: {error}"
+else:
+    try:
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+        found["cache_dir"] = cache_dir()
+    except Exception as error:
+        found["cache_error"] = f"{type(error).__name__}: {error}"
+try:
+    import triton  # its wheels come under several names
+    found["triton"] = triton.__version__
+except ImportError:
+    found["triton"] = None
+except Exception as error:
+    found["triton"] = f"broken ({type(error).__name__}: {error})"
+sys.__stdout__.write("\\n" + json.dumps(found) + "\\n")
+"""
+"""Runs in the user's interpreter; the last line it prints is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+    """What to do; empty when there is nothing to do."""
+
+
+# the interpreter with torch
+
+
+def torch_checks(python: str) -> list[DoctorCheck]:
+    """Return what the interpreter that will run the user's program has."""
+    answers = probe(python)
+    if isinstance(answers, str):
+        return [_no_python(f"{python}: {answers}")]
+    try:
+        return list(judge_torch(python, answers))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [_no_python(f"{python} answers as no Python does")]
+
+
+def _no_python(why: str) -> DoctorCheck:
+    advice = "Choose a Python interpreter that has torch with --python."
+    return DoctorCheck("python", "problem", why, advice)
+
+
+def probe(python: str) -> dict[str, Any] | str:
+    """Return what the interpreter says about itself, or why it says nothing."""
+    try:
+        ended = ask_python(python, "-c", PROBE, timeout_s=PROBE_TIMEOUT_S)
+    except WorkerError as error:
+        return str(error)
+    answers = ended.objects()
+    if not answers:
+        why = f": {ended.last_words}" if ended.last_words else ""
+        return f"ended with status {ended.status} and no answer{why}"
+    return answers[-1]
+
+
+def judge_torch(python: str, answers: Mapping[str, Any]) -> Iterator[DoctorCheck]:
+    """Yield the checks of what an interpreter says about itself: its Python, torch, GPU, triton and
+    torch's cache.
+    """
+    version = f"{answers['python']} ({python})"
+    if tuple(answers["version_info"]) < OLDEST_PYTHON:
+        advice = f"Use Python {_dotted(OLDEST_PYTHON)} or newer with --python."
+        yield DoctorCheck("python", "problem", version, advice)
+    else:
+        yield DoctorCheck("python", "ok", version, "")
+    yield _torch_check(python, answers)
+    if "error" in answers:
+        return
+    yield _gpu_check(answers)
+    if answers["triton"]:
+        yield DoctorCheck("triton", "ok", answers["triton"])
+    else:
+        yield DoctorCheck("triton", "ok", "not installed (only GPU kernels need it)")
+    if "cache_dir" in answers:
+        yield _writable(
+            "torch cache",
+            answers["cache_dir"],
+            "Set TORCHINDUCTOR_CACHE_DIR to a directory you can write.",
+        )
+    else:
+        yield DoctorCheck(
+            "torch cache",
+            "warning",
+            f"torch does not say where it is: {answers.get('cache_error', '')}",
+        )
+
+
+def _torch_check(python: str, answers: Mapping[str, Any]) -> DoctorCheck:
+    """Judge the torch that was found: whether it can be imported, and whether its release is
+    supported.
+    """
+    supported = f"{_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)}"
+    if "error" in answers:
+        install = (
+            f"Install it: {shlex.quote(python)} -m pip install torch (supported: "
+            f"{supported}), or choose another --python."
+        )
+        return DoctorCheck("torch", "problem", f"cannot be imported: {answers['error']}", install)
+    if answers["torch_cuda"]:
+        built = f"CUDA {answers['torch_cuda']}"
+    elif answers["torch_hip"]:
+        built = f"ROCm {answers['torch_hip']}"
+    else:
+        built = "CPU"
+    text = f"{answers['torch']} ({built} build)"
+    version = tuple(int(part) for part in answers["torch"].split(".")[:2])
+    if version < OLDEST_TORCH:
+        return DoctorCheck(
+            "torch",
+            "problem",
+            text,
+            f"Supported are {supported}; older releases lack what fx-explorer listens to.",
+        )
+    if version > NEWEST_TORCH:
+        return DoctorCheck(
+            "torch",
+            "warning",
+            text,
+            f"Tested are {supported}; with newer ones some views may stay empty, and say so.",
+        )
+    return DoctorCheck("torch", "ok", text)
+
+
+def _gpu_check(answers: Mapping[str, Any]) -> DoctorCheck:
+    if answers["gpu"]:
+        return DoctorCheck("gpu", "ok", answers["gpu"])
+    if answers["torch_cuda"] or answers["torch_hip"]:
+        return DoctorCheck(
+            "gpu", "ok", "none, though this torch is built for one; models compile for the CPU"
+        )
+    return DoctorCheck("gpu", "ok", "none (this torch is a CPU build); models compile for the CPU")
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+# the machine and the terminal
+
+
+def machine_checks(environ: Mapping[str, str] = os.environ) -> list[DoctorCheck]:
+    return [
+        _compiler(environ),
+        _sqlite(),
+        _temporary_directory(),
+        _terminal(environ),
+        _colour(environ),
+        _clipboard(environ),
+        _editor(environ),
+    ]
+
+
+def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
+    wanted = environ.get("CXX")
+    if wanted:
+        compiler = shutil.which(wanted)
+    else:
+        compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    if compiler:
+        return DoctorCheck("c++ compiler", "ok", compiler)
+    missing = f"CXX is {wanted}, which is not there" if wanted else "none found"
+    return DoctorCheck(
+        "c++ compiler",
+        "warning",
+        missing,
+        "Inspecting needs none; --build does: install g++ or clang++, or set CXX.",
+    )
+
+
+def _sqlite() -> DoctorCheck:
+    try:
+        sqlite3.connect(":memory:").execute("SELECT count(*) FROM json_each('[1]')").fetchone()
+    except sqlite3.Error as error:
+        return DoctorCheck(
+            "sqlite",
+            "problem",
+            f"{sqlite3.sqlite_version}: {error}",
+            "Use a Python whose SQLite has the JSON functions.",
+        )
+    return DoctorCheck("sqlite", "ok", sqlite3.sqlite_version)
+
+
+def _temporary_directory() -> DoctorCheck:
+    """Check the temporary directory, where sessions are written while they are live."""
+    try:
+        directory = tempfile.gettempdir()
+    except OSError as error:
+        return DoctorCheck(
+            "temporary", "problem", str(error), "Set TMPDIR to a directory you can write."
+        )
+    return _writable(
+        "temporary", directory, "Set TMPDIR to a directory you can write, on a local disk."
+    )
+
+
+def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
+    """Check whether files can be made in ``directory`` (or it can be made), and whether there is
+    room.
+    """
+    existing = directory
+    while not os.path.isdir(existing) and existing != os.path.dirname(existing):
+        existing = os.path.dirname(existing)
+    try:
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(b"x")
+        free = shutil.disk_usage(existing).free
+    except OSError as error:
+        return DoctorCheck(name, "problem", f"{directory}: {error.strerror or error}", advice)
+    text = f"{directory} ({free / 1e9:.1f} GB free)"
+    if free < FREE_BYTES_WANTED:
+        return DoctorCheck(
+            name, "warning", text, "A large capture may not fit: free some space. " + advice
+        )
+    return DoctorCheck(name, "ok", text)
+
+
+def _terminal(environ: Mapping[str, str]) -> DoctorCheck:
+    if not sys.stdout.isatty():
+        return DoctorCheck(
+            "terminal", "ok", "output is not a terminal: TARGET prints the overview as text"
+        )
+    if environ.get("TERM", "dumb") == "dumb":
+        return DoctorCheck(
+            "terminal",
+            "warning",
+            f"TERM={environ.get('TERM', '')}",
+            "Use a terminal that can move its cursor, or report.",
+        )
+    size = shutil.get_terminal_size()
+    text = f"{size.columns}×{size.lines}, TERM={environ['TERM']}"
+    if "TMUX" in environ:
+        text += ", in tmux"
+    if size.columns < SMALLEST_TERMINAL[0] or size.lines < SMALLEST_TERMINAL[1]:
+        return DoctorCheck("terminal", "warning", text, "Make it at least 80×24.")
+    return DoctorCheck("terminal", "ok", text)
+
+
+def _colour(environ: Mapping[str, str]) -> DoctorCheck:
+    if "NO_COLOR" in environ:
+        return DoctorCheck(
+            "colour", "ok", "off (NO_COLOR is set); state is told by signs and words"
+        )
+    if environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return DoctorCheck("colour", "ok", "16 million colours")
+    if "256color" in environ.get("TERM", ""):
+        return DoctorCheck(
+            "colour", "ok", "256 colours (set COLORTERM=truecolor if your terminal has more)"
+        )
+    return DoctorCheck("colour", "ok", "16 colours")
+
+
+def _clipboard(environ: Mapping[str, str]) -> DoctorCheck:
+    """Check the clipboard. The choice is the same as the app makes when something is copied."""
+    tool = native_tool(environ)
+    if tool and not (environ.get("SSH_TTY") or environ.get("SSH_CONNECTION")):
+        return DoctorCheck("clipboard", "ok", f"through {tool[0]}")
+    text = "through the terminal (OSC 52), if it allows it; otherwise into a file"
+    if "TMUX" in environ:
+        return DoctorCheck(
+            "clipboard",
+            "warning",
+            text,
+            "tmux passes it on only with: tmux set -g set-clipboard on",
+        )
+    return DoctorCheck("clipboard", "ok", text)
+
+
+def _editor(environ: Mapping[str, str]) -> DoctorCheck:
+    try:
+        command = editor_command("model.py", 1, environ)
+    except UsageError as error:
+        return DoctorCheck(
+            "editor", "warning", str(error), "It is what the key e opens your lines in."
+        )
+    return DoctorCheck("editor", "ok", command[0])
+
 
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗"}
 COLOURS = {"ok": "32", "warning": "33", "problem": "31"}

@@ -22,7 +22,7 @@ from fx_explorer.analysis.flame import (
     short_name,
 )
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.drawing.chart import ChartPiece
+from fx_explorer.drawing.view_table import ChartPiece
 from fx_explorer.highlight import printable
 
 EDGE, POINTER = "▏", "▲"

@@ -1,21 +1,56 @@
 """A view is data: a line saying what it shows, a line saying what is worth noticing, and rows that
-lead somewhere.
+lead somewhere. A chart may stand above its rows; where the libraries that draw plots (the extra
+``plots``) are not installed, the view says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.regions.region_nodes import RegionKey
-from fx_explorer.drawing.chart import Chart
 from fx_explorer.drawing.trees import Tree
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader
+
+
+class ChartPiece(NamedTuple):
+    """A stretch of a row of a chart."""
+
+    text: str
+    tone: str = ""
+    """Its background, a colour of the theme as Textual writes it; empty for none."""
+    is_marked: bool = False
+
+
+class Chart(Protocol):
+    """A picture above the rows. Everything is in cells; ``row`` is the row under the cursor."""
+
+    def room(self, screen: int) -> int:
+        """Return how many of the rows of the screen it has at most."""
+
+    def height(self, width: int) -> int:
+        """Return how many rows all of it takes."""
+
+    def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
+        """Return it in so many rows, each ``width`` wide at most."""
+
+    def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
+        """Return the row of the table that a cell stands for; None where it stands for none."""
+
+
+NO_LIBRARY = (
+    "{library} is not installed, which draws this picture. Install it with: pip install "
+    "'fx-explorer[plots]'"
+)
+
+SVG_SALT = "fx-explorer"
+"""Makes the ids in an SVG the same each time, so that equal pictures are equal files."""
+
 
 Keeps = Literal["start", "end", "name"]
 """What of a long cell is shown: its start; its end; or of a name the end, if it is a path with

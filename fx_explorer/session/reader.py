@@ -2,13 +2,15 @@
 works while the file is being written.
 
 A reader only ever reads what it is asked for; nothing is loaded at opening but the meta table and
-the paths of the source files.
+the paths of the source files. Texts that were read a moment ago are kept, as many as fit into a
+bound of characters: some are 100 bytes, some 40 MB.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +27,6 @@ from fx_explorer.session import schema
 from fx_explorer.session.bounds import MOST_INFLATED
 from fx_explorer.session.elsewhere import BASE, read_elsewhere
 from fx_explorer.session.file_names import FileNames, begin_showing, end_showing
-from fx_explorer.session.texts import RecentTexts
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 from fx_explorer.session.untrusted.opening import (
     UNREADABLE,
@@ -36,6 +37,28 @@ from fx_explorer.session.untrusted.opening import (
     reason,
 )
 from fx_explorer.session.untrusted.validating import from_json, inflated
+
+MOST_CHARACTERS = 32 << 20
+
+
+class RecentTexts:
+    """``read`` is asked for what is not at hand."""
+
+    def __init__(self, read: Callable[[int], str]) -> None:
+        self._read = read
+        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._characters = 0
+
+    def __call__(self, text_id: int) -> str:
+        if text_id in self._texts:
+            self._texts.move_to_end(text_id)
+            return self._texts[text_id]
+        text = self._texts[text_id] = self._read(text_id)
+        self._characters += len(text)
+        while self._characters > MOST_CHARACTERS and len(self._texts) > 1:
+            self._characters -= len(self._texts.popitem(last=False)[1])
+        return text
+
 
 RowT = TypeVar("RowT")
 ValueT = TypeVar("ValueT")

@@ -2,6 +2,6 @@
 and written back in place.
 
 ``code.py`` finds where things stand, ``names.py`` what an expression reads and binds; ``edits.py``
-has the changes, ``merging.py`` puts several into one text, and ``writing.py`` writes them to the
-files, with backups. What a file was and becomes is a ``FileEdit``.
+has the changes, and ``writing.py`` puts several into one text and writes them to the files, with
+backups. What a file was and becomes is a ``FileEdit``.
 """

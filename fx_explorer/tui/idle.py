@@ -28,7 +28,7 @@ IN_FUNCTIONS = (
     "fx_explorer.instruments.kernels.candidates",
     "fx_explorer.analysis.regions.hand_marks",
     "fx_explorer.analysis.step_record",
-    "fx_explorer.analysis.measurable",
+    "fx_explorer.analysis.other_variants",
     "fx_explorer.instruments.options.explained_options",
     "fx_explorer.analysis.other_variants",
     "fx_explorer.client.session_files",

@@ -31,7 +31,7 @@ from fx_explorer.worker.script_program import ScriptProgram
 
 if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.measure.programs import OtherPrograms
-    from fx_explorer.program.other_inputs import CalledTarget
+    from fx_explorer.program.fresh_inputs import CalledTarget
     from fx_explorer.program.target import Target
     from fx_explorer.worker.virtual_gpu import VirtualGpu
 
@@ -223,7 +223,7 @@ class TargetProgram:
         or plainly.
         """
         from fx_explorer.program.calling import call_target
-        from fx_explorer.program.other_inputs import CalledTarget
+        from fx_explorer.program.fresh_inputs import CalledTarget
 
         called, recording = (
             CalledTarget(target, self._progress.place, self._request),

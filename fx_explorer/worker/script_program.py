@@ -84,7 +84,7 @@ class ScriptProgram:
     def offer_again(self) -> None:
         """Make it possible to ask what its compiled functions would do with other inputs."""
         if self._recorded.recording:
-            from fx_explorer.program.other_inputs import Script
+            from fx_explorer.program.fresh_inputs import Script
 
             self._recorded.recording.live_guards.program = Script(
                 self._progress.place, self._request

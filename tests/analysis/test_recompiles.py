@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_changes import difference
+from fx_explorer.analysis.diff import difference
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits, recompiles
 from fx_explorer.instruments.recompiles.changes import GuardChange, change_of

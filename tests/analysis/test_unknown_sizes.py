@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from fx_explorer import model
-from fx_explorer.analysis.unknown_sizes import squeezed_unknown_sizes
-from fx_explorer.instruments.fixes.trial import with_what_no_call_shows
+from fx_explorer.instruments.fixes.trial import squeezed_unknown_sizes, with_what_no_call_shows
 from tests.capture.recorded import Compile, record
 
 

@@ -24,7 +24,7 @@ from fx_explorer.overview import ending
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.writer import finish_session
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.printed_node import inputs_in
+from fx_explorer.torch_texts.printed_graph import inputs_in
 from fx_explorer.torch_texts.reports import parse_reason, what_failed
 from tests.conftest import ROOT
 

@@ -17,8 +17,7 @@ from fx_explorer import cli, gpus
 from fx_explorer.argument_types import count, counts, option, seconds, words
 from fx_explorer.client import asked_python
 from fx_explorer.client.asked_python import MOST_PRINTED
-from fx_explorer.command_line.doctor_checks import torch_checks
-from fx_explorer.commands.doctor import gpu_checks
+from fx_explorer.commands.doctor import gpu_checks, torch_checks
 from fx_explorer.errors import FxExplorerError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.backends.command import backends_of

@@ -15,7 +15,7 @@ from fx_explorer.session.queries.kernels import names_of_kernels_of
 
 PACKAGE = Path(fx_explorer.__file__).parent
 
-WITHOUT_A_SESSION = {"command_line/doctor_checks.py"}
+WITHOUT_A_SESSION = {"commands/doctor.py"}
 """It asks SQLite what SQLite can do."""
 
 

@@ -11,8 +11,8 @@ import torch
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.dynamic.trial import DynamicTrial, try_dynamic
 from fx_explorer.model import CaptureRequest
+from fx_explorer.program.fresh_inputs import mark_differing, with_twice_the_batch
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.other_inputs import mark_differing, with_twice_the_batch
 from tests.worker.capturing import processes_with
 
 pytestmark = pytest.mark.usefixtures("warm_workers")

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from fx_explorer.analysis.neighbourhood import neighbourhood
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.panes.neighbourhood_drawing import drawn
+from fx_explorer.tui.panes.neighbourhood import drawn
 from fx_explorer.tui.panes.neighbourhood_layout import Box, laid_out
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
 from tests.sessions import Hand

@@ -19,7 +19,7 @@ from fx_explorer.instruments.profile.figures import (
     profiled_places,
 )
 from fx_explorer.tui.panes import kernel_marks as shown_marks
-from fx_explorer.tui.panes import pane_times as panes
+from fx_explorer.tui.panes import pane_text as panes
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.row_list import RowList

@@ -17,7 +17,7 @@ from typing import IO
 import pytest
 
 from fx_explorer import model
-from fx_explorer.command_line.being_compiled import BeingCompiled, bar
+from fx_explorer.command_line.narrated_capture import BeingCompiled, bar
 from fx_explorer.model import Notice, Stage
 from fx_explorer.session import SessionWriter
 from tests.conftest import ROOT

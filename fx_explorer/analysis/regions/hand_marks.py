@@ -27,8 +27,13 @@ from fx_explorer.session.queries.graphs import nodes_of_stage
 from fx_explorer.session.queries.links import ancestors
 from fx_explorer.session.queries.nodes import operation_names
 from fx_explorer.source_edit.code import spliced
-from fx_explorer.source_edit.edits import imported_as, wrapped
-from fx_explorer.source_edit.statements import code_of, statements_on, whole_statements
+from fx_explorer.source_edit.edits import (
+    code_of,
+    imported_as,
+    statements_on,
+    whole_statements,
+    wrapped,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
+from fx_explorer.drawing.view_table import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.bench.cells import BenchFigures, CellFigures

@@ -29,8 +29,7 @@ from fx_explorer.instruments.fixes.trial import Trial, ordered
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
-from fx_explorer.source_edit.merging import MergedEdits
-from fx_explorer.source_edit.writing import why_not_written, write_edits
+from fx_explorer.source_edit.writing import MergedEdits, why_not_written, write_edits
 
 TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
 """``try_any`` for one worker, or what stands in for it."""

@@ -20,7 +20,7 @@ from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted
-from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
+from fx_explorer.drawing.view_table import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.candidates import kind_of_inputs

@@ -9,8 +9,14 @@ from typing import overload
 
 from fx_explorer.analysis.documents import place_of_kernel
 from fx_explorer.analysis.words import counted, size
-from fx_explorer.drawing.chart import NO_LIBRARY, ChartPiece
-from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
+from fx_explorer.drawing.view_table import (
+    NO_LIBRARY,
+    ChartPiece,
+    Detail,
+    TableColumn,
+    TableRow,
+    ViewTable,
+)
 from fx_explorer.instruments.kernels.candidates import why_no_kernels
 from fx_explorer.instruments.kernels.gpu_limits import FLOPS_COUNTED, microseconds
 from fx_explorer.instruments.kernels.roofline_picture import (

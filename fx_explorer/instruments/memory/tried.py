@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.client import leftovers
-from fx_explorer.drawing.chart import NO_LIBRARY, SVG_SALT
+from fx_explorer.drawing.view_table import NO_LIBRARY, SVG_SALT
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.bench.contender_process import CellFailed, ContenderProcess
 from fx_explorer.instruments.bench.plan import UNCOMPILED, Contender

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from fx_explorer import model
+from fx_explorer.analysis.diff import graphs_in_words
 from fx_explorer.analysis.documents import Place, place_of_path
-from fx_explorer.analysis.graph_changes import graphs_in_words
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted, listed

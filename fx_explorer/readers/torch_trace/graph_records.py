@@ -24,8 +24,7 @@ from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.names import computes_nothing
-from fx_explorer.torch_texts.printed_graph import PrintedGraph, read_graphs
-from fx_explorer.torch_texts.printed_node import PrintedNode
+from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
 
 STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "dynamo_output_graph": ("dynamo", "", ""),

@@ -1,5 +1,5 @@
-"""These lists say what a Triton source may have in it, as Inductor writes it: triton_source.py and
-triton_body.py hold it to them.
+"""These lists say what a Triton source may have in it, as Inductor writes it: triton_source.py
+holds it to them.
 """
 
 from __future__ import annotations

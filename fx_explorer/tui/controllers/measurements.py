@@ -226,10 +226,7 @@ class Measurements:
     @conversation("measure", "choose what to build and run for its time")
     async def time_variants(self) -> None:
         """Ask what to measure, graph breaks or variants, and have it built and run for its time."""
-        from fx_explorer.analysis.measurable import (  # not for the first paint
-            measurable_breaks,
-            measurable_variants,
-        )
+        from fx_explorer.analysis.other_variants import measurable_breaks, measurable_variants
 
         waiting, reader = self._stepping.at_rest(), self._services.stepped_session
         if waiting is None or reader is None:

@@ -16,8 +16,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widget import Widget
 
-from fx_explorer.drawing.chart import Chart, ChartPiece
-from fx_explorer.drawing.view_table import Detail
+from fx_explorer.drawing.view_table import Chart, ChartPiece, Detail
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.widgets.borders import DraggedEdge
 from fx_explorer.tui.widgets.code_view import CodeView

@@ -18,7 +18,9 @@ import torch
 import fx_explorer
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import offers as fixing
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.offers import proposals
+from fx_explorer.instruments.fixes.trial import Trial, try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
@@ -34,17 +36,15 @@ class Case:
 
     request: CaptureRequest
     before: SessionFigures
-    fixes: list[fixing.Fix]
+    fixes: list[Fix]
 
-    def fix(self, title: str) -> fixing.Fix:
+    def fix(self, title: str) -> Fix:
         found = [fix for fix in self.fixes if fix.title == title]
         assert found, f"there is no {title!r}, only {[fix.title for fix in self.fixes]}"
         return found[0]
 
-    def tried(self, fix: fixing.Fix, timeout: float = 120) -> fixing.Trial:
-        return asyncio.run(
-            fixing.try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout))
-        )
+    def tried(self, fix: Fix, timeout: float = 120) -> Trial:
+        return asyncio.run(try_fix(self.request, fix, self.before, TrialWorker(timeout_s=timeout)))
 
 
 @pytest.fixture
@@ -74,5 +74,5 @@ def make_case(name: str, session: Path) -> Case:
         f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager"
     )
     with SessionReader(session) as reader:
-        fixes = [fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one)]
+        fixes = [fix for one in distinct_breaks(reader) for fix in proposals(reader, one)]
         return Case(request, session_figures(reader), fixes)

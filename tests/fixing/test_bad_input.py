@@ -16,7 +16,9 @@ from fx_explorer import model
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import offers as fixes
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.offers import accept, proposals, why_none
+from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import before, elsewhere, with_text
 from tests.fixing.conftest import Case
@@ -54,11 +56,11 @@ def one_break(session: Path, file: str, text: str = "", is_user: bool = True) ->
     return session
 
 
-def offered(session: Path) -> tuple[list[fixes.Fix], str]:
+def offered(session: Path) -> tuple[list[Fix], str]:
     """(fixes, obstacle) of the session's one break."""
     with SessionReader(session) as reader:
         (found,) = distinct_breaks(reader)
-        return fixes.proposals(reader, found), fixes.why_none(reader, found)
+        return proposals(reader, found), why_none(reader, found)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_a_file_in_another_form_is_fixed_and_keeps_its_form(
     file.write_bytes(content)
     found, _ = offered(recorded(loaded(file).f, tmp_path / "s.fxs"))
     fix = next(fix for fix in found if fix.title == "do the print only when not compiled")
-    fixes.accept(fix)
+    accept(fix)
     fixed = file.read_bytes()
     line = next(line for line in content.splitlines(keepends=True) if b"print" in line)
     indent = line[: len(line) - len(line.lstrip())]
@@ -159,14 +161,14 @@ def test_a_read_only_file_in_another_form_is_tried_and_not_written(
         (found,) = distinct_breaks(reader)
         fix = next(
             one
-            for one in fixes.proposals(reader, found)
+            for one in proposals(reader, found)
             if one.title.startswith("let torch do the print")
         )
         request, before = reader.request(), session_figures(reader)
     assert request is not None
-    assert asyncio.run(fixes.try_fix(request, fix, before)).verdict == "good"
+    assert asyncio.run(try_fix(request, fix, before)).verdict == "good"
     with pytest.raises(UsageError, match="is read-only"):
-        fixes.accept(fix)
+        accept(fix)
     assert file.read_bytes() == source.encode("latin-1")
 
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import nn
 
-from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.instruments.fixes.measure.beyond_example import (
     Way,
     never_tried,
     planned_calls,
     ways_beyond,
 )
+from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 from tests.fixing.test_without_compiling import proposed
@@ -207,6 +207,6 @@ def test_a_fix_has_to_hold_in_the_other_mode_and_with_gradients(
     file = tmp_path / "model.py"
     file.write_text(text)
     request, fix, before = proposed(captured(file, backend="eager"), title)
-    trial = asyncio.run(fixing.try_fix(request, fix, before))
+    trial = asyncio.run(try_fix(request, fix, before))
     assert trial.verdict == verdict, trial.reason
     assert said in trial.reason

@@ -11,14 +11,15 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import offers as fixing
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.offers import proposals, why_none
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.fixes import after
 
 
 def proposed(
     session: Path, source: str, registry_id: str = "GB0170", *, is_user: bool = True
-) -> list[fixing.Fix]:
+) -> list[Fix]:
     """The fixes for a break at the line that holds ``# here``."""
     text = textwrap.dedent(source).lstrip("\n")
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "# here" in one)
@@ -27,10 +28,10 @@ def proposed(
         writer.add(model.GraphBreak(0, 0, registry_id, "why", "", (), "/p/m.py", line, "code"))
     with SessionReader(session) as reader:
         (found,) = distinct_breaks(reader)
-        return fixing.proposals(reader, found)
+        return proposals(reader, found)
 
 
-def edited(fixes: list[fixing.Fix], title: str) -> str:
+def edited(fixes: list[Fix], title: str) -> str:
     """The lines that the fix adds, less their indentation."""
     (fix,) = (fix for fix in fixes if fix.title == title)
     lines = [line[1:] for line in fix.diff.splitlines()[2:] if line.startswith("+")]
@@ -217,9 +218,7 @@ def test_a_while_that_cannot_be_converted_says_why(tmp_path: Path, body: str, sa
     assert proposed(session, f"{source}\n    return x, y\n") == []
     with SessionReader(session) as reader:
         (found,) = distinct_breaks(reader)
-        assert (
-            fixing.why_none(reader, found) == f"This while cannot become torch.while_loop: {said}."
-        )
+        assert why_none(reader, found) == f"This while cannot become torch.while_loop: {said}."
 
 
 def test_a_forward_that_goes_backward_is_left_to_python_and_the_rest_compiled(

@@ -12,10 +12,11 @@ import pytest
 
 from fx_explorer.analysis.whole_session import session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import offers as fixing
 from fx_explorer.instruments.fixes.measure.reachable import ReachedValues
 from fx_explorer.instruments.fixes.measure.script_comparing import compared
 from fx_explorer.instruments.fixes.measure.script_results import MOST_CALLS
+from fx_explorer.instruments.fixes.offers import proposals
+from fx_explorer.instruments.fixes.trial import Trial, try_fix
 from fx_explorer.session import SessionReader
 
 OUT = "take the print out of the compiled code"
@@ -228,19 +229,19 @@ out.sum().backward()
 """
 
 
-def tried(session: Path, title: str) -> fixing.Trial:
+def tried(session: Path, title: str) -> Trial:
     with SessionReader(session) as reader:
         assert len(distinct_breaks(reader)) == 1
     return tried_one_of_several(session, title)
 
 
-def tried_one_of_several(session: Path, title: str) -> fixing.Trial:
+def tried_one_of_several(session: Path, title: str) -> Trial:
     with SessionReader(session) as reader:
-        fixes = (fix for one in distinct_breaks(reader) for fix in fixing.proposals(reader, one))
+        fixes = (fix for one in distinct_breaks(reader) for fix in proposals(reader, one))
         fix = next(fix for fix in fixes if fix.title == title)
         request, before = reader.request(), session_figures(reader)
     assert request is not None
-    return asyncio.run(fixing.try_fix(request, fix, before))
+    return asyncio.run(try_fix(request, fix, before))
 
 
 @pytest.fixture

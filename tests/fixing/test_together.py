@@ -192,7 +192,7 @@ async def test_a_fix_of_two_breaks_of_a_line_is_tried_once(monkeypatch: pytest.M
         tried.append(fix)
         return Trial(fix, "good", "1 break → 0", NOTHING, None, None, 2.0)
 
-    monkeypatch.setattr("fx_explorer.instruments.fixes.offers.try_fix", try_fix)
+    monkeypatch.setattr("fx_explorer.instruments.fixes.trial.try_fix", try_fix)
     monkeypatch.setattr(
         "fx_explorer.instruments.fixes.command.check_program", lambda arguments: None
     )

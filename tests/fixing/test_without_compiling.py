@@ -11,7 +11,9 @@ import torch
 
 from fx_explorer.analysis.whole_session import SessionFigures, session_figures
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
-from fx_explorer.instruments.fixes import offers as fixing
+from fx_explorer.instruments.fixes.fix import Fix
+from fx_explorer.instruments.fixes.offers import proposals
+from fx_explorer.instruments.fixes.trial import try_fix
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program.stances import without_compiling
 from fx_explorer.session import SessionReader
@@ -71,11 +73,11 @@ def test_a_fix_that_only_compiled_code_understands_is_refused(
     assert said in f"{trial.reason} {trial.verification}"
 
 
-def proposed(session: Path, title: str) -> tuple[CaptureRequest, fixing.Fix, SessionFigures]:
+def proposed(session: Path, title: str) -> tuple[CaptureRequest, Fix, SessionFigures]:
     """The request of a session with one graph break, that fix for it, and the session's figures."""
     with SessionReader(session) as reader:
         (one,) = distinct_breaks(reader)
-        fix = next(fix for fix in fixing.proposals(reader, one) if fix.title == title)
+        fix = next(fix for fix in proposals(reader, one) if fix.title == title)
         request = reader.request()
         assert request is not None
         return request, fix, session_figures(reader)
@@ -91,8 +93,8 @@ def test_a_script_that_only_compiled_code_understands_is_refused(
     changed = with_text(
         fix, after(fix).replace("return x * 2", f"return x * (2 if {COMPILING} else 3)")
     )
-    assert asyncio.run(fixing.try_fix(request, fix, before)).verdict == "good"
-    trial = asyncio.run(fixing.try_fix(request, changed, before))
+    assert asyncio.run(try_fix(request, fix, before)).verdict == "good"
+    trial = asyncio.run(try_fix(request, changed, before))
     assert trial.verdict == "refused"
     assert (
         "the output of call 1 of f, with the script's own inputs, without torch.compile: differs by up to 1"
@@ -133,7 +135,7 @@ def test_a_script_that_looks_a_number_up_keeps_the_number(
     file = tmp_path / "script.py"
     file.write_text(LOOKING_UP)
     request, fix, before = proposed(captured(file), "keep the value in a tensor")
-    trial = asyncio.run(fixing.try_fix(request, fix, before))
+    trial = asyncio.run(try_fix(request, fix, before))
     assert (trial.verdict, trial.reason) == (
         "refused",
         "results differ: a tensor is looked up in a dictionary or a set, which finds it by identity and not by its value",

@@ -11,7 +11,7 @@ from textual.color import Color
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.drawing.colours import KERNEL_COLOURS, kernel_kind, kernel_numbers
-from fx_explorer.instruments.kernels.costs import LineHeat
+from fx_explorer.instruments.kernels.line_heat import LineHeat
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.queries.kernels import kernels_of_each
 from fx_explorer.tui.config import Config

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Literal, TypeVar
@@ -26,6 +26,7 @@ from fx_explorer.instruments.kernels.candidates import estimate
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
 from fx_explorer.instruments.kernels.gpu_limits import card, roofline
 from fx_explorer.instruments.kernels.launched import profiled_kernels
+from fx_explorer.instruments.kernels.line_heat import LineHeat, Measure, SourceHeat
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import source_paths
@@ -183,56 +184,6 @@ def _ledger_times(reader: SessionReader) -> dict[int, float]:
 def time_kinds(costs: Iterable[KernelCost]) -> Mapping[TimeKind, int]:
     """Return how many kernels have a time of each kind."""
     return Counter(cost.time_kind for cost in costs if cost.time_kind)
-
-
-Measure = Literal[
-    "profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""
-]
-"""What the shares are shares of; empty where nothing is known but which kernels there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineHeat:
-    """The kernels of one line."""
-
-    parts: tuple[tuple[int, float], ...]
-    """Each kernel's id with the share of everything that it takes for this line, the most expensive
-    first. There is one at least.
-    """
-    share: float = field(init=False)
-    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can
-    have 100,000 kernels.
-    """
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "share", sum(share for _, share in self.parts))
-
-    @property
-    def most_expensive(self) -> int:
-        return self.parts[0][0]
-
-    @property
-    def largest_share(self) -> float:
-        return self.parts[0][1]
-
-    @property
-    def kernels(self) -> tuple[int, ...]:
-        return tuple(kernel for kernel, _ in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHeat:
-    """The lines that kernels compute."""
-
-    measure: Measure = ""
-    files: Mapping[int, Mapping[int, LineHeat]] = field(default_factory=dict)
-    """Id of a SourceFile → line (from 0) → its kernels."""
-
-    def of_file(self, file: int) -> Mapping[int, LineHeat]:
-        return self.files.get(file, {})
-
-
-NO_HEAT = SourceHeat()
 
 
 ROWS_AT_ONCE = 5_000

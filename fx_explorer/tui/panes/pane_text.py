@@ -36,7 +36,7 @@ from fx_explorer.tui.widgets.text_layout import AS_IT_IS, LineLayout, folded, wr
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.graph_code.code import GraphText
-    from fx_explorer.instruments.kernels.costs import LineHeat
+    from fx_explorer.instruments.kernels.line_heat import LineHeat
     from fx_explorer.instruments.profile.figures import GraphTimes, PlaceTime
     from fx_explorer.tui.panes.kernel_marks import KernelMarks
 

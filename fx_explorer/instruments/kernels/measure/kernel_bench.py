@@ -1,24 +1,17 @@
-"""This process, like the worker, measures one kernel of a session on the GPU at hand, and ends.
+"""A process like the worker that measures one kernel of a session on the GPU at hand, and ends.
 
 Its first line of input is a ``BenchRequest``. It answers with ``BenchAnswer`` lines, the last of
-which is the result. The program that the kernel is from is not run: the kernel's own source is
-loaded (``KernelAlone``), built in one configuration, and run on random data of the shapes it was
-launched with.
+which is the result. The program that the kernel is from is not run: the kernel's own source is, on
+random data of the shapes it was launched with.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable
-from typing import Any
 
-import torch
-
-from fx_explorer.capture.torch_compat.versions import require
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.model import (
-    Argument,
     Artifact,
     BenchAnswer,
     BenchRequest,
@@ -64,6 +57,7 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
         options = _picked_options(reader, launch)
         source = reader.text(reader.get(Artifact, kernel.artifact).text)
     say("importing torch")
+    from fx_explorer.instruments.kernels.measure.kernel_alone import KernelAlone
     from fx_explorer.instruments.kernels.measure.kernel_timing import (
         ceilings_of,
         check_gpu,
@@ -116,101 +110,3 @@ def _picked_options(reader: SessionReader, launch: KernelLaunch) -> dict[str, ob
     would try.
     """
     return reader.get(KernelBuild, launch.build).options if launch.build else {}
-
-
-QUOTED = "\n"
-"""Inductor compiles a kernel's source with the line feed after its quotes. With it, Triton finds
-the kernel in its cache.
-"""
-
-
-class KernelAlone:
-    """A kernel with its own arguments; ``run()`` launches it once on the current stream.
-
-    Its data is random where floating point, and zero elsewhere, because any index is then valid.
-    ``put_back()`` undoes what it writes.
-    """
-
-    def __init__(
-        self, name: str, source: str, options: dict[str, object], arguments: tuple[Argument, ...]
-    ) -> None:
-        """Load and build the kernel. Raises UsageError when that fails, and for arguments that
-        cannot be made.
-        """
-        self._arguments = made(arguments)
-        self._before = [
-            (value, value.clone())
-            for value, argument in zip(self._arguments, arguments, strict=True)
-            if argument.get("is_mutated") and isinstance(value, torch.Tensor)
-        ]
-        try:
-            autotuner = _loaded(name, source)
-            configuration = with_options(autotuner.configs[0], options)
-            autotuner.configs = [configuration]
-            autotuner.precompile()
-        except Exception as error:
-            raise UsageError(
-                f"{name} cannot be built here: {type(error).__name__}: {error}"
-            ) from error
-        self.options = {**options, **as_options(configuration)}
-        self._launcher = autotuner.launchers[0]
-        self._stream = torch.cuda.current_stream().cuda_stream
-        _give_scratch_memory()
-
-    def run(self) -> None:
-        self._launcher(*self._arguments, stream=self._stream)
-
-    def put_back(self) -> None:
-        for tensor, before in self._before:
-            tensor.copy_(before)
-
-
-def made(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
-    """Return values as described. Raises UsageError for one that cannot be made, such as a tile
-    descriptor.
-    """
-    return [_made(argument, device) for argument in arguments]
-
-
-def _made(argument: Argument, device: str) -> Any:
-    if "value" in argument:
-        return argument["value"]
-    if "dtype" not in argument:
-        raise UsageError(
-            f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up."
-        )
-    strided = require("torch._dynamo.testing", "rand_strided")
-    on_cpu = argument.get("device") == "cpu"
-    dtype = getattr(torch, str(argument["dtype"]))
-    return strided(argument["shape"], argument["stride"], dtype, "cpu" if on_cpu else device)
-
-
-def with_options(configuration: Any, options: dict[str, object]) -> Any:
-    """Return a ``triton.Config`` like this one, with those of ``options`` that it has."""
-    made = copy.deepcopy(configuration)
-    made.kwargs.update({name: value for name, value in options.items() if name in made.kwargs})
-    for name in ("num_warps", "num_stages"):
-        setattr(made, name, options.get(name, getattr(made, name)))
-    return made
-
-
-def as_options(configuration: Any) -> dict[str, object]:
-    return {
-        **configuration.kwargs,
-        "num_warps": configuration.num_warps,
-        "num_stages": configuration.num_stages,
-    }
-
-
-def _loaded(name: str, source: str) -> Any:
-    return getattr(require("torch._inductor.codecache", "PyCodeCache").load(QUOTED + source), name)
-
-
-def _give_scratch_memory() -> None:
-    """Give the kernel scratch memory as ``CachingAutotuner.run`` does before a launch."""
-    import triton
-
-    if hasattr(triton, "set_allocator"):
-        triton.set_allocator(
-            lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda")
-        )

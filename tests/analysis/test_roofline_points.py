@@ -12,8 +12,8 @@ from fx_explorer import model
 from fx_explorer.errors import UsageError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.kernels.roofline_picture import (
-    AT_MOST,
-    MEASURED,
+    MARK_OF_AT_MOST,
+    MARK_OF_MEASURED,
     NO_BYTES,
     NO_FLOPS,
     NO_ROOF,
@@ -152,8 +152,8 @@ def test_every_point_of_the_plot_is_where_it_is_said_to_be(
     written: Written, width: int, height: int
 ) -> None:
     for found, mark in (
-        (of_h100(written, *SIZES), AT_MOST),
-        (kernel_roofline(written(with_ledger)), MEASURED),
+        (of_h100(written, *SIZES), MARK_OF_AT_MOST),
+        (kernel_roofline(written(with_ledger)), MARK_OF_MEASURED),
     ):
         plot = roofline_plot(found, width, height)
         assert len(plot.lines) == height

@@ -8,12 +8,8 @@ import pytest
 import torch
 
 from fx_explorer.errors import UsageError, WorkerError
-from fx_explorer.instruments.kernels.measure.kernel_bench import (
-    made,
-    measured,
-    usual_launch,
-    with_options,
-)
+from fx_explorer.instruments.kernels.measure.kernel_alone import made, with_options
+from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
 from fx_explorer.instruments.kernels.measure.kernel_timing import (
     MAX_RUNS,
     MIN_RUNS,

@@ -14,6 +14,7 @@ from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.analysis.naming import plain_source
 from fx_explorer.analysis.words import tensor
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.nodes import between_devices
 
 Kind = Literal["module", "attribute", "argument", "global"]
 """Where a graph has an input from: ``module`` is a parameter or a registered buffer, which ``.to``
@@ -70,16 +71,17 @@ class DeviceCopy:
 
 def device_copies(reader: SessionReader) -> list[DeviceCopy]:
     """Return the copies of all compiled graphs that are in use, in the order of the graphs."""
-    copies: list[DeviceCopy] = []
+    pairs = between_devices(reader, COPIES)
+    if not pairs:
+        return []
     graphs = _graphs_that_run(reader)
-    for target in COPIES:
-        for node in reader.rows(model.Node, target=target):
-            if node.graph not in graphs or node.arguments.startswith(OF_PYTHON_NUMBERS):
-                continue
-            copied = _copied(reader, node)
-            if copied is not None:
-                copies.append(_copy(reader, graphs[node.graph], node, copied))
-    return sorted(copies, key=lambda copy: copy.node)
+    copies = []
+    for node_id, copied_id in pairs:
+        node = reader.get(model.Node, node_id)
+        if node.graph in graphs and not node.arguments.startswith(OF_PYTHON_NUMBERS):
+            copied = reader.get(model.Node, copied_id)
+            copies.append(_copy(reader, graphs[node.graph], node, copied))
+    return copies
 
 
 def _graphs_that_run(reader: SessionReader) -> dict[int, model.Compilation]:
@@ -93,14 +95,6 @@ def _graphs_that_run(reader: SessionReader) -> dict[int, model.Compilation]:
             first = next((stage for stage in _STAGES if stage in stages), None)
             graphs.update({row.id: compilation for row in ways if row.stage == first})
     return graphs
-
-
-def _copied(reader: SessionReader, node: model.Node) -> model.Node | None:
-    """Return what a node copies to another device; None where it stays where it is."""
-    for producer in _producers(reader, node):
-        if producer.device and node.device and producer.device != node.device:
-            return producer
-    return None
 
 
 def _producers(reader: SessionReader, node: model.Node) -> list[model.Node]:

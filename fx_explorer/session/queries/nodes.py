@@ -47,6 +47,20 @@ def operation_counts(
     return {(stage, direction): count for stage, direction, count in rows}
 
 
+def between_devices(reader: SessionReader, targets: Iterable[str]) -> list[tuple[int, int]]:
+    """Return (node, what it takes) for the nodes that call one of these operators with an argument
+    of another device than their result's.
+    """
+    rows = reader.query(
+        "SELECT node.id, min(given.id) FROM node JOIN edge ON edge.consumer = node.id JOIN node AS "
+        "given ON given.id = edge.producer WHERE node.target IN (SELECT value FROM json_each(?)) "
+        "AND node.device != '' AND given.device != '' AND node.device != given.device "
+        "GROUP BY node.id ORDER BY node.id",
+        (json_list(targets),),
+    )
+    return [(node, given) for node, given in rows]
+
+
 def compilations_of_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
     """Return the ids of the compilations that the nodes belong to."""
     ids = column(

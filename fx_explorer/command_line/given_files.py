@@ -15,8 +15,8 @@ from pathlib import Path
 
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.client.trust import LOADS
+from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
-from fx_explorer.command_line.logs import followed_log, is_on_terminal
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import tell

@@ -20,7 +20,7 @@ import pytest
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import not_decoded
 from fx_explorer.client.log_reading import LogReadingProcess
-from fx_explorer.command_line.logs import followed_log
+from fx_explorer.command_line.followed_log import followed_log
 from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.overview.ending import LOST_ITS_NAME, run_facts
 from fx_explorer.readers.torch_trace import read_log

@@ -5,13 +5,15 @@ source: torch's counters.
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from fx_explorer import cli, model
 from fx_explorer.session import SessionReader
-from tests.bad_input.child_scripts import HONEST, NOT_RECORDED, check, is_right
+from tests.bad_input.child_scripts import FOLDER, HONEST, NOT_RECORDED, check, is_right
 from tests.worker.capturing import capture
 
 PROGRAM = """
@@ -82,7 +84,6 @@ async def test_what_each_child_compiles_is_counted_as_torch_counts_it(
 
 
 SOME = {
-    "shell_with_isolated_python": "it was started with -I, which keeps Python from its environment",
     "orphan_of_a_background_shell": "it was started with -I",
     "another_sitecustomize": "another sitecustomize hides ours",
     "shell_that_outlives": "it still ran when the program ended, and runs on",
@@ -105,6 +106,62 @@ def test_a_check_fails_for_a_python_that_imported_torch_unrecorded_or_runs_on_an
     checked = check(script)
     assert is_right(script, checked), checked.stdout + checked.stderr
     assert SOME[name] in checked.stdout
+
+
+GIVEN = FOLDER / "given"
+
+ALL_GIVEN = """
+import os, pathlib, runpy, sys
+
+before = dict(os.environ)
+for folder in sys.argv[1:]:
+    (script,) = [file for file in pathlib.Path(folder).glob("*.py") if file.name != "child.py"] or [pathlib.Path(folder, "child.py")]
+    runpy.run_path(str(script), run_name="__main__")
+    os.environ.clear()
+    os.environ.update(before)
+"""
+"""Runs one script of each folder, so that torch is imported once."""
+
+UNSEEN = {
+    "shell_I": "it was started with -I",
+    "env_launcher_I": "it was started with -I",
+    "py_wrapper": "",
+    "envset_subprocess": "",
+    "popen_not_waited": "it still ran when the program ended",
+}
+"""Each given script that starts a process → why it is not known what that one compiled."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are seen on Linux only")
+async def test_no_process_of_the_given_scripts_passes_for_one_without_graph_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a child.py of its own, and the last one runs child.py itself."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    folders = []
+    for name in ("child", *UNSEEN):  # the one that outlives the program is the last
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in {name, "child"}:
+            shutil.copy(GIVEN / f"{file}.txt", folder / f"{file}.py")
+        folders.append(str(folder))
+    script = tmp_path / "all.py"
+    script.write_text(ALL_GIVEN)
+    ended = await capture(script, tmp_path / "s.fxs", as_script=True, arguments=tuple(folders))
+    assert ended.outcome.kind == "finished", ended.outcome.message
+    assert ended.printed().count("CHILD BROKE") == len(UNSEEN)
+    with SessionReader(tmp_path / "s.fxs") as reader:
+        processes = reader.rows(model.ChildProcess)
+        own = [hit.file for hit in reader.rows(model.GraphBreak)]
+    unseen = {name: [row for row in processes if f"/{name}/" in row.command] for name in UNSEEN}
+    for name, rows in unseen.items():
+        assert len(rows) == 1, f"{name}: {rows}"
+        assert rows[0].unseen, f"{name}: {rows}"
+        assert UNSEEN[name] in rows[0].unseen
+    assert len(processes) == len(UNSEEN)
+    assert own == [str(tmp_path / "child" / "child.py")]
+    session = str(tmp_path / "s.fxs")
+    assert cli.main(["check", session, "--max-graph-breaks", "100"]) == 1
 
 
 PATH_AS_IT_WOULD_BE = """

@@ -22,9 +22,8 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.recording.graphs import is_region_call
-from fx_explorer.capture.torch_compat.algorithm_selector import watching_selector
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.versions import options_there
+from fx_explorer.capture.torch_compat.versions import options_there, watching_selector
 
 _BUILDERS = (
     "cpp",

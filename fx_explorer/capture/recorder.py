@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
+import platform
+import shutil
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo.config
 import torch._dynamo.utils
+import torch._functorch.config
+import torch._inductor.config
 
-from fx_explorer.capture.environment import changed_settings, environment
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.state import Notify, Recording
 from fx_explorer.capture.recording.unrecorded import registered
 from fx_explorer.capture.stepping.gates import Gates
+from fx_explorer.capture.torch_compat.installed import is_installed, version_of
+from fx_explorer.capture.torch_compat.versions import marks_one_size
 from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
@@ -43,7 +51,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
     "what the program traces with make_fx": ("aot.direct_calls", "make_fx_hook"),
     "what the program gives to torch.compiler.precompile": ("aot.direct_calls", "precompile_hook"),
-    "why values are saved or recomputed": ("aot.partition_choices", "cut_hook"),
+    "why values are saved or recomputed": ("aot.partition", "cut_hook"),
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "buckets of DistributedDataParallel": ("dynamo.graph", "bucket_hook"),
@@ -98,7 +106,7 @@ STEPPING = "stepping through the stages"
 CACHES_OFF = ("torch_compat.unseen_work", "caches_off")
 
 UNSEEN_WORK: dict[str, tuple[str, str]] = {
-    "compiling without looking for garbage": ("torch_compat.garbage", "collected_rarely"),
+    "compiling without looking for garbage": ("torch_compat.unseen_work", "collected_rarely"),
     "compiling with room on the stack": ("torch_compat.unseen_work", "room_on_the_stack"),
     "compiling without names for a log that is off": (
         "torch_compat.unseen_work",
@@ -255,3 +263,92 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
             )
     state.writer.set_meta("counters", state.counters)
     state.writer.set_meta("built_to_save", sorted(state.built_to_save))
+
+
+# What ran.
+
+
+Unavailable = Callable[[str, str], object]
+"""Is given what is not shown, and why."""
+
+
+def environment(request: CaptureRequest, unavailable: Unavailable) -> dict[str, object]:
+    """Make ``meta["environment"]``; the GPU is known once the program has used it. What cannot be
+    found out is None, and ``unavailable`` is given its name and why: a description of the machine
+    never ends a capture.
+    """
+    # Asking earlier would initialise CUDA in the user's process, which must not happen before the
+    # program itself does it.
+    cuda = torch.cuda.is_initialized() and not request.gpu
+    questions: dict[str, Callable[[], object]] = {
+        "torch": lambda: torch.__version__,
+        "python": platform.python_version,
+        "executable": lambda: sys.executable,
+        "platform": platform.platform,
+        "device": lambda: "cuda" if request.gpu else request.device or "cpu",
+        "virtual_gpu": lambda: request.gpu.title if request.gpu else None,
+        "gpu": lambda: torch.cuda.get_device_name() if cuda else None,
+        "gpu_properties": lambda: _gpu_properties() if cuda else None,
+        "cuda": lambda: torch.version.cuda,
+        "cxx": lambda: shutil.which("g++") or shutil.which("clang++"),
+        "triton": lambda: version_of("triton") if is_installed("triton") else None,
+        "marks_one_size": marks_one_size,
+        "threads": torch.get_num_threads,
+    }
+    return {name: _answer(name, question, unavailable) for name, question in questions.items()}
+
+
+def _answer(name: str, question: Callable[[], object], unavailable: Unavailable) -> object:
+    try:
+        return question()
+    except Exception as error:  # noqa: BLE001 - whatever an installation lacks; it is reported
+        unavailable(f"{name} in the environment", f"{type(error).__name__}: {error}")
+        return None
+
+
+GPU_PROPERTIES = (
+    "major",
+    "minor",
+    "multi_processor_count",
+    "warp_size",
+    "regs_per_multiprocessor",
+    "shared_memory_per_block",
+    "shared_memory_per_block_optin",
+    "shared_memory_per_multiprocessor",
+    "max_threads_per_multi_processor",
+    "max_threads_per_block",
+    "L2_cache_size",
+    "total_memory",
+    "clock_rate",
+    "memory_clock_rate",
+    "memory_bus_width",
+    "gcnArchName",
+)
+"""Attributes of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of
+them.
+"""
+
+
+def _gpu_properties() -> dict[str, object]:
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {name: getattr(properties, name) for name in GPU_PROPERTIES if hasattr(properties, name)}
+
+
+def changed_settings() -> str:
+    """Return JSON of every entry of torch's compiler configs that is not at its default."""
+    modules = {
+        "torch._dynamo.config": torch._dynamo.config,
+        "torch._functorch.config": torch._functorch.config,
+        "torch._inductor.config": torch._inductor.config,
+    }
+    return json.dumps(
+        {name: _changed(module) for name, module in modules.items()}, indent=2, default=str
+    )
+
+
+def _changed(module: Any) -> dict[str, Any]:
+    """Return the entries of a config module (torch/utils/_config_module.py) whose value differs
+    from the declared default.
+    """
+    names = [name for name in sorted(module._config) if not module._is_default(name)]
+    return {name: getattr(module, name) for name in names}

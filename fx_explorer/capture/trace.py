@@ -2,8 +2,9 @@
 would write to a log.
 
 From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols
-and times; graphs and kernels come from live objects (other files). Records that are of no use here
-are never evaluated (trace_calls.py).
+and times (torch's own events, ``dynamo_timed``, torch/_dynamo/utils.py); graphs and kernels come
+from live objects (other files). Records that are of no use here are never evaluated
+(trace_calls.py).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch._logging.structured import INTERN_TABLE
 
+from fx_explorer.capture.compile_time import LineClock
 from fx_explorer.capture.dynamo.fallbacks import add_break, callers
 from fx_explorer.capture.dynamo.recompiles import count_failed
 from fx_explorer.capture.dynamo.symbol_rows import RECORDS, add_record
@@ -23,10 +25,21 @@ from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import being_compiled, is_wrapper, qualified_name
 from fx_explorer.capture.recording.noting import FailedGuard, GuardedValue
-from fx_explorer.capture.recording.spans import Spans
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
-from fx_explorer.model import Artifact, Failure, Frame, Metric, Recompile, Stage, Status
+from fx_explorer.model import (
+    Artifact,
+    Failure,
+    Frame,
+    Metric,
+    Notice,
+    PhaseLine,
+    Recompile,
+    Span,
+    Stage,
+    Status,
+)
+from fx_explorer.torch_texts.names import STAGE_OF_EVENT
 from fx_explorer.torch_texts.reports import parse_reason, parse_stack
 
 LARGE_METRICS = (
@@ -387,3 +400,99 @@ def _add(recording: Recording, name: str, guard: FailedGuard) -> None:
         guard.times,
     )
     recording.writer.add(row)
+
+
+# How long the stages take.
+
+
+PASS = "pass."
+"""Prefix of torch's names for passes (``GraphTransformObserver``,
+torch/fx/passes/graph_transform_observer.py).
+"""
+
+SHORT_PASS_S = 0.0005
+"""Seconds below which a pass is short. Half of the 50 events of a small compilation are, and
+together they take none of its time.
+"""
+
+EVERY_PASS_OF = 200
+"""The number of compilations that have a row for every pass, and one for every line that a phase
+was at. In later ones a short pass has no row: its time is that of the event around it.
+"""
+
+
+class Spans:
+    """Records spans of time, on a clock that stands still while the compiler waits for the user."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._ended: list[Span] = []
+        self._lines: list[tuple[Span, LineClock]] = []
+        """Phases that have ended, with the lines they were at."""
+
+    def add(self, name: str, event: Mapping[str, Any]) -> None:
+        """Record that an event begins or ends in the compilation called ``name``."""
+        phase, event_name = event["ph"], event["name"]
+        time_s = event["ts"] / 1e6 - self._recording.started - self._recording.waited_s
+        phases = self._recording.phases
+        stage = STAGE_OF_EVENT.get(event_name)
+        if phase == "B":
+            variant = self._recording.of(name).variant if name else 0
+            phases.begin(event_name, time_s, variant)
+            if stage:
+                self._recording.notify(
+                    Notice("phase", stage=stage, state="begin", compilation=name)
+                )
+        elif phase == "E" and (ended := phases.end(event_name, time_s)):
+            start_s = ended.start_s
+            compilation = ended.variant or self._recording.compilation_id(name) if name else 0
+            is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
+            if not is_short or compilation <= EVERY_PASS_OF:
+                span = Span(
+                    0,
+                    compilation,
+                    event_name,
+                    stage,
+                    start_s,
+                    time_s - start_s,
+                    phases.depth,
+                    phases.thread,
+                )
+                self._ended.append(span)
+                if ended.lines.sums and compilation <= EVERY_PASS_OF:
+                    self._lines.append((span, ended.lines))
+            if stage:
+                self._recording.notify(
+                    Notice(
+                        "phase",
+                        stage=stage,
+                        state="end",
+                        compilation=name,
+                        seconds=time_s - start_s,
+                    )
+                )
+
+    def flush(self) -> None:
+        """Write the events that have ended."""
+        spans, self._ended = self._ended, []
+        clocks, self._lines = self._lines, []
+        with self._recording.noting("times"):
+            self._recording.writer.add_all(spans)
+            rows: list[PhaseLine] = []
+            for span, lines in clocks:
+                rows += self._rows(span, lines)
+            self._recording.writer.add_all(rows)
+
+    def _rows(self, span: Span, clock: LineClock) -> Iterator[PhaseLine]:
+        for where, took_s in clock.sums.items():
+            file = self._recording.sources.file(where.path)
+            yield PhaseLine(
+                0,
+                span.compilation,
+                span.name,
+                span.start_s,
+                file,
+                where.line,
+                where.module,
+                took_s,
+            )

@@ -13,7 +13,7 @@ import torch
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.regional_annotations import KEY, kept_apart
+from fx_explorer.capture.aot.regional import KEY, kept_apart
 from fx_explorer.precompile.errors import CompilerError, PrecompileError, PrecompileWarning
 
 Compiler = Callable[..., Any]

@@ -23,10 +23,10 @@ from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.stepping.after_the_program import again, compile_kept
 from fx_explorer.capture.stepping.custom_pass import load_pass
-from fx_explorer.capture.stepping.gate_commands import edit_all
 from fx_explorer.capture.stepping.gates import StopAfterGate
 from fx_explorer.capture.stepping.stepped_boundary import stepper_of
 from fx_explorer.capture.stepping.stepper import Stepper
+from fx_explorer.capture.stepping.through_the_gates import edit_all
 from fx_explorer.capture.stepping.variant import Variant
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.diff.compare import figures

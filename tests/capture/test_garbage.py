@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch._dynamo.side_effects import SideEffects
 
-from fx_explorer.capture.torch_compat import garbage
+from fx_explorer.capture.torch_compat import unseen_work as garbage
 from tests.capture.lowering import fresh_compiler, unseen_work
 
 Program = Callable[["Batch"], torch.Tensor]

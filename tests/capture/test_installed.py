@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
-from fx_explorer.capture import environment
+from fx_explorer.capture import recorder
 from fx_explorer.capture.torch_compat import installed, versions
 from fx_explorer.model import Compilation, Failure
 from tests.capture.recorded import record
@@ -90,9 +90,9 @@ def test_a_capture_goes_on_whatever_the_machine_does_not_tell(
     monkeypatch.setattr(platform, "platform", fails)
     monkeypatch.setattr(platform, "python_version", fails)
     monkeypatch.setattr(shutil, "which", fails)
-    monkeypatch.setattr(environment, "marks_one_size", fails)
-    monkeypatch.setattr(environment, "version_of", fails)
-    monkeypatch.setattr(environment, "is_installed", lambda _: True)
+    monkeypatch.setattr(recorder, "marks_one_size", fails)
+    monkeypatch.setattr(recorder, "version_of", fails)
+    monkeypatch.setattr(recorder, "is_installed", lambda _: True)
     reader = record(tmp_path / "told.fxs", lambda compile_: compile_(torch.sin)(torch.ones(3)))
     assert [row.status for row in reader.rows(Compilation)] == ["ok"]
     asked = {"platform", "python", "cxx", "marks_one_size", "triton"}

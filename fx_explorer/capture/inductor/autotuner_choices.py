@@ -33,7 +33,7 @@ import torch
 from fx_explorer.capture.inductor import lines_by_node as lines
 from fx_explorer.capture.inductor.line_text import LineNodes
 from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.torch_compat.algorithm_selector import watching_selector
+from fx_explorer.capture.torch_compat.versions import watching_selector
 
 _KEY = "fx_explorer_choices"
 """The attribute of a GraphLowering that holds name of a post-grad node → the choices for it."""

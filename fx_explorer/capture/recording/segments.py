@@ -122,7 +122,7 @@ class Segment:
     """
 
     cuts: list[Any] = field(default_factory=list)
-    """Cuts that the partitioner made for this graph (partition_choices.py), until they are
+    """Cuts that the partitioner made for this graph (aot/partition.py), until they are
     recorded.
     """
 

@@ -1,15 +1,25 @@
 """The graph at a gate can be edited: regions are marked by hand, and passes come from a file. Each
 edit is in the session, with the graph before and after it.
+
+A mark becomes the annotation that ``torch.fx.traceback.annotate`` would have left on those nodes.
+It is put on nodes of the Dynamo graph; AOTAutograd carries it to the forward and the backward
+graph.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+import torch
 from torch.fx import GraphModule
 
+from fx_explorer.capture.aot.regional import KEY, region_name
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.node_links import copied_links
+from fx_explorer.capture.options import settings
+from fx_explorer.capture.recording.graphs import CALLS, module_path
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.variant import Variant
 from fx_explorer.errors import PassProblem, UsageError
@@ -129,10 +139,6 @@ def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Mark the regions and say how many nodes each has. Raises UsageError."""
     if not marks:
         return []
-    from fx_explorer.capture.stepping.marking import (
-        apply_mark,  # it imports torch's partitioner: only for those who mark
-    )
-
     return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
 
 
@@ -146,8 +152,6 @@ def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Say for each region marked in ``module`` whether it is one piece, or why it falls apart."""
     if not marks:
         return []
-    from fx_explorer.capture.stepping.marking import regions_in_words
-
     return regions_in_words(module, marks)
 
 
@@ -158,3 +162,254 @@ def passed(path: str, module: GraphModule) -> GraphModule:
     from fx_explorer.capture.stepping.custom_pass import apply_pass
 
     return apply_pass(path, module)
+
+
+# Regions that are marked by hand.
+
+
+SHOWN = 6
+"""How many names a message lists; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCut:
+    """How torch cuts a region out of the graph."""
+
+    pieces: tuple[tuple[str, ...], ...]
+    """Names of the nodes per piece, in graph order. Inductor compiles each piece on its own."""
+    reason: str = ""
+    """Why there are several pieces; empty for one."""
+
+
+def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
+    """Mark the nodes and return their names, in graph order. Their other annotations stay.
+
+    Raises UsageError, with the graph unchanged, when the mark has no name, names nodes or configs
+    that do not exist, or matches nothing.
+    """
+    nodes = marked_nodes(gm, mark)
+    region: dict[str, object] = {"inductor_region": mark.name}
+    if mark.configs:
+        region["inductor_configs"] = dict(mark.configs)
+    for node in nodes:
+        node.meta["custom"] = {**(node.meta.get("custom") or {}), KEY: region}
+    return [node.name for node in nodes]
+
+
+def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
+    """Return the nodes that ``mark`` names, in graph order. Raises as ``apply_mark`` does."""
+    if not mark.name.strip():
+        raise UsageError(
+            "a region needs a name: its nodes are told apart from those of other regions by it"
+        )
+    _check_configs(mark)
+    _check_config_types(mark)
+    _check_names(gm, mark)
+    nodes = [node for node in gm.graph.nodes if _is_marked(node, mark)]
+    if not nodes:
+        raise UsageError(f"region {mark.name!r} is empty: {_why_empty(gm, mark)}")
+    return nodes
+
+
+def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
+    """Return how torch would cut ``nodes`` out of this graph. It splits where one piece would
+    depend on its own result.
+
+    The answer is that of the partitioner that regional Inductor asks
+    (torch/fx/passes/infra/partitioner.py). The forward and backward graphs made of this one are cut
+    again and may fall into other pieces.
+    """
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import create_op_support
+
+    wanted = set(nodes)
+    support = create_op_support(lambda _, node: node in wanted)
+    partitions = CapabilityBasedPartitioner(
+        gm, support, allows_single_node_partition=True
+    ).propose_partitions()
+    order = {node: position for position, node in enumerate(gm.graph.nodes)}
+    pieces = [sorted(partition.nodes, key=order.__getitem__) for partition in partitions]
+    pieces.sort(key=lambda piece: order[piece[0]])
+    names = tuple(tuple(node.name for node in piece) for piece in pieces)
+    return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
+
+
+def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
+    """Report the pieces that the region of each mark is cut into, after all marks were applied. A
+    later mark takes nodes away from an earlier one.
+    """
+    nodes: dict[str, list[torch.fx.Node]] = {mark.name: [] for mark in marks}
+    for node in gm.graph.nodes:
+        name = region_name(node)
+        if name is not None and name in nodes:
+            nodes[name].append(node)
+    return [cut_in_words(name, cut(gm, of_region)) for name, of_region in nodes.items()]
+
+
+def cut_in_words(region: str, made: RegionCut) -> str:
+    """Return ``region "mlp" is one piece of 5 nodes``, or into how many pieces it falls and why."""
+    total = sum(map(len, made.pieces))
+    if not total:
+        return f'region "{region}" has no nodes left: those marked later took them'
+    if len(made.pieces) == 1:
+        noun = "node" if total == 1 else "nodes"
+        return f'region "{region}" is one piece of {total} {noun}'
+    sizes = " + ".join(str(len(piece)) for piece in made.pieces)
+    return (
+        f'region "{region}" falls into {len(made.pieces)} pieces ({sizes} nodes), each compiled '
+        f"on its own: {made.reason}"
+    )
+
+
+# matching
+
+
+def _is_marked(node: torch.fx.Node, mark: Mark) -> bool:
+    if node.op not in CALLS:
+        return False
+    return (
+        node.name in mark.nodes
+        or bool(mark.module and _is_below(node, mark.module))
+        or _is_on_lines(node, mark)
+    )
+
+
+def _is_below(node: torch.fx.Node, module: str) -> bool:
+    wanted = module.strip(".")
+    return any(path == wanted or path.startswith(f"{wanted}.") for path in _module_paths(node))
+
+
+def _module_paths(node: torch.fx.Node) -> list[str]:
+    """Return the module paths that the node was traced under, outermost first: ``layers.0.mlp``."""
+    stack = node.meta.get("nn_module_stack") or {}
+    return [module_path(str(entry[0])) for entry in stack.values()]
+
+
+_FRAME = re.compile(r'^[^\S\n]*File "(?P<file>.+)", line (?P<line>\d+)', re.MULTILINE)
+
+
+def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
+    """Return whether the node is on the mark's lines. Any frame of its stack counts: a line that
+    calls a layer stands for all of that layer.
+    """
+    if not mark.file:
+        return False
+    lines = [line for file, line in _frames(node) if file == mark.file]
+    return any(mark.first_line <= line <= mark.last_line for line in lines)
+
+
+def _frames(node: torch.fx.Node) -> list[tuple[str, int]]:
+    frames = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    return [(frame["file"], int(frame["line"])) for frame in frames]
+
+
+# what can be wrong with a mark
+
+
+def _check_configs(mark: Mark) -> None:
+    from torch._inductor import config
+
+    unknown = sorted(key for key in mark.configs if not _has_config(config, key))
+    if unknown:
+        raise UsageError(
+            f"region {mark.name!r}: torch {torch.__version__} has no torch._inductor.config entry "
+            f"{_listed(unknown)}. Choose one from the list of settings, under inductor."
+        )
+
+
+def _check_config_types(mark: Mark) -> None:
+    try:
+        settings.check({f"inductor.{key}": value for key, value in mark.configs.items()})
+    except UsageError as error:
+        raise UsageError(f"region {mark.name!r}: {error}") from error
+
+
+def _has_config(config: object, key: str) -> bool:
+    try:
+        for part in key.split("."):
+            config = getattr(config, part)
+    except AttributeError:
+        return False
+    return True
+
+
+def _check_names(gm: torch.fx.GraphModule, mark: Mark) -> None:
+    by_name = {node.name: node for node in gm.graph.nodes}
+    unknown = [name for name in mark.nodes if name not in by_name]
+    if unknown:
+        raise UsageError(
+            f"region {mark.name!r}: the Dynamo graph has no node {_listed(unknown)}. "
+            "Names are those of its first column."
+        )
+    idle = [name for name in mark.nodes if by_name[name].op not in CALLS]
+    if idle:
+        raise UsageError(
+            f"region {mark.name!r}: {_listed(idle)} cannot be compiled, being an input or the "
+            "output of the graph. Mark nodes that compute something."
+        )
+
+
+def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
+    calls = [node for node in gm.graph.nodes if node.op in CALLS]
+    reasons = []
+    if mark.module:
+        modules: dict[str, None] = {}
+        for node in calls:
+            modules |= dict.fromkeys(path for path in _module_paths(node) if path)
+        reasons.append(
+            f"no node was traced in module {mark.module!r}; there are "
+            f"{_listed(list(modules)) or 'no modules'}"
+        )
+    if mark.file:
+        lines: set[int] = set()
+        for node in calls:
+            lines.update(line for file, line in _frames(node) if file == mark.file)
+        if lines:
+            where = f"lines {mark.first_line} to {mark.last_line} of {mark.file}"
+            reasons.append(
+                f"no node comes from {where}; nodes come from its lines {_listed(sorted(lines))}"
+            )
+        else:
+            reasons.append(f"no node comes from {mark.file}")
+    return "; ".join(reasons) or "name nodes, a module or source lines"
+
+
+def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int]) -> str:
+    """Name a node outside of the region that needs one piece and is needed by another."""
+    inside: set[torch.fx.Node] = set()
+    for piece in pieces:
+        inside.update(piece)
+    for piece in pieces:
+        for node in sorted(_users_of(set(piece)) - inside, key=order.__getitem__):
+            using = _users_of({node})
+            needing = [
+                other[0] for other in pieces if other is not piece and not using.isdisjoint(other)
+            ]
+            if needing:
+                return (
+                    f"{node.name}, which is not marked, needs {piece[-1].name}'s piece and is "
+                    f"needed by that of {needing[0].name}: in one piece they would wait for each "
+                    "other"
+                )
+    return "nothing leads from one to the other"
+
+
+def _users_of(nodes: set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """Return everything that depends on ``nodes``, directly or not."""
+    users: set[torch.fx.Node] = set()
+    pending: list[torch.fx.Node] = []
+    for node in nodes:
+        pending += node.users
+    while pending:
+        node = pending.pop()
+        if node not in users:
+            users.add(node)
+            pending += node.users
+    return users
+
+
+def _listed(names: list[str] | list[int]) -> str:
+    shown = ", ".join(str(name) for name in names[:SHOWN])
+    if len(names) > SHOWN:
+        shown += f" and {len(names) - SHOWN} more"
+    return shown

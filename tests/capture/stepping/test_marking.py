@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.stepping.marking import apply_mark, cut, cut_in_words
+from fx_explorer.capture.stepping.editing import apply_mark, cut, cut_in_words
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 

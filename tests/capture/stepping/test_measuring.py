@@ -15,7 +15,7 @@ from torch import nn
 from torch._inductor.async_compile import AsyncCompile
 
 from fx_explorer.analysis.lineage import kernels_of_variant
-from fx_explorer.capture.stepping import measuring
+from fx_explorer.capture.stepping import after_the_program
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import Artifact, Changes, Command, Gate, Measurement, PassFile
 from fx_explorer.report.json_report import json_report
@@ -48,7 +48,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.results: list[object] = []
-        monkeypatch.setattr(measuring, "_timed", self._timed)
+        monkeypatch.setattr(after_the_program, "_timed", self._timed)
 
     def _timed(
         self, variant: Any, what: Any, run: Callable[[], object], device: str
@@ -182,7 +182,7 @@ def test_inspecting_goes_on_after_it(tmp_path: Path, watched: Watched, built: li
 def test_a_median_is_found_without_timing_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: list[str]
 ) -> None:
-    monkeypatch.setattr(measuring, "MEASURE_S", 0.0)
+    monkeypatch.setattr(after_the_program, "MEASURE_S", 0.0)
     driven = drive(tmp_path / "s.fxs", [EAGER, measure("0/0~1")])
     rows = driven.reader.rows(Measurement)
     assert [row.what for row in rows] == ["forward", "forward+backward"]
@@ -219,7 +219,7 @@ def test_a_run_that_fails_is_refused_with_the_reason_and_the_worker_goes_on(
     def fails(*args: object) -> None:
         raise RuntimeError("no memory left")
 
-    monkeypatch.setattr(measuring, "_timed", fails)
+    monkeypatch.setattr(after_the_program, "_timed", fails)
     driven = drive(tmp_path / "s.fxs", [measure(), Command("again", gate="partition")])
     assert driven.said("refused") == ["[0/0] could not be measured: RuntimeError: no memory left"]
     (failure,) = failures(driven.reader)

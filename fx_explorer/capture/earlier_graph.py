@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_names
-from fx_explorer.capture.recording.segments import RecordedGraph
 
 Rows = tuple[int, ...]
 

@@ -24,8 +24,8 @@ import torch
 
 from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
 from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.graphs import CALLS
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Link

@@ -26,8 +26,7 @@ import torch._inductor.config
 from fx_explorer.capture.inspecting import inspecting
 from fx_explorer.capture.recording.boundary import StraightThrough
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.state import Notify, Recording
-from fx_explorer.capture.recording.unrecorded import registered
+from fx_explorer.capture.recording.state import Notify, Recording, registered
 from fx_explorer.capture.stepping.gates import Gates
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.torch_compat.versions import marks_one_size
@@ -35,17 +34,17 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionWriter
 
 HOOKS: dict[str, tuple[str, str]] = {
-    "keeping Dynamo out of fx-explorer": ("recording.hidden_from_dynamo", "our_files_skipped"),
+    "keeping Dynamo out of fx-explorer": ("recording.noting", "our_files_skipped"),
     "times, breaks and recompiles": ("trace", "trace_records"),
     "the time of each line in Dynamo": ("line_times", "dynamo_line_hook"),
     "the time of each line in AOTAutograd": ("line_times", "traced_node_hook"),
     "what AOTAutograd left out": ("aot.left_out", "left_out_hooks"),
     "the time of each line in Inductor's lowering": ("line_times", "lowered_node_hook"),
-    "graphs after Inductor's passes": ("inductor.passes", "pass_hooks"),
-    "the joint graph after Inductor's passes": ("inductor.passes", "joint_pass_hook"),
+    "graphs after Inductor's passes": ("inductor.inductor_hooks", "pass_hooks"),
+    "the joint graph after Inductor's passes": ("inductor.inductor_hooks", "joint_pass_hook"),
     "what passes put in the place of nodes": ("node_links", "replacement_hook"),
-    "Inductor's IR": ("inductor.passes", "fusion_hook"),
-    "kernels": ("inductor.passes", "kernel_hooks"),
+    "Inductor's IR": ("inductor.inductor_hooks", "fusion_hook"),
+    "kernels": ("inductor.inductor_hooks", "kernel_hooks"),
     "AOTAutograd's graphs": ("aot.partition", "aot_hooks"),
     "graphs that the program gives to Inductor": ("aot.direct_calls", "inductor_calls_hook"),
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
@@ -55,7 +54,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
     "buckets of DistributedDataParallel": ("dynamo.graph", "bucket_hook"),
-    "what backends ask torch's partitioner": ("backends.asked_support", "partitioner_hook"),
+    "what backends ask torch's partitioner": ("backends.asking", "partitioner_hook"),
     "functions captured ahead of any call": ("dynamo.ahead_of_time", "capture_hook"),
     "guards of functions captured ahead of any call": ("dynamo.ahead_of_time", "guards_hook"),
     "functions compiled to be saved": ("dynamo.ahead_of_time", "file_hook"),

@@ -16,7 +16,7 @@ from torch._guards import CompileContext, TracingContext, compile_context, traci
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
-from fx_explorer.capture.recording.unrecorded import aside
+from fx_explorer.capture.recording.state import aside
 from fx_explorer.capture.torch_compat.versions import every_guard_checked, runtime_env
 from fx_explorer.precompile.compilers import Compiler, name_of
 from fx_explorer.precompile.errors import GuardError

@@ -16,7 +16,7 @@ from torch.fx.passes.regional_inductor import regional_inductor
 
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.inspecting import building
-from fx_explorer.capture.recording.unrecorded import aside, recordings
+from fx_explorer.capture.recording.state import aside, recordings
 from fx_explorer.capture.torch_compat.unseen_work import caches_as_before, nothing_found_in_caches
 from fx_explorer.capture.torch_compat.versions import (
     MissingInTorch,

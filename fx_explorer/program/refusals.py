@@ -142,7 +142,7 @@ def not_callable(failed: BaseException) -> str:
 
 def _name_and_place(backend: Any) -> str:
     """Return ``mine (mine.py:3)``: its function beneath what torch put around it."""
-    from fx_explorer.capture.backends.declared import functions_of  # which imports torch
+    from fx_explorer.capture.backends.users_backend import functions_of  # which imports torch
 
     functions = list(functions_of(backend))
     code = next(filter(None, map(_code_of, reversed(functions))), None)

@@ -318,8 +318,8 @@ def test_an_error_while_tracing_is_the_compilations(tmp_path: Path) -> None:
     ("at", "what"),
     [
         ("aot.partition.add_saved_tensors", "forward and backward graphs"),
-        ("inductor.passes._cut_segment", "the joint graph before Inductor's passes"),
-        ("inductor.passes._add_if_changed", "the joint graph after Inductor's passes"),
+        ("inductor.inductor_hooks._cut_segment", "the joint graph before Inductor's passes"),
+        ("inductor.inductor_hooks._add_if_changed", "the joint graph after Inductor's passes"),
     ],
 )
 def test_a_fault_of_the_recorder_is_shown_and_does_not_reach_the_compile(

@@ -14,8 +14,13 @@ import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
 
-from fx_explorer.capture.options.catalogue import add_catalogue, in_force, list_settings
-from fx_explorer.capture.options.config_entries import entries_of, variable_of
+from fx_explorer.capture.options.catalogue import (
+    add_catalogue,
+    entries_of,
+    in_force,
+    list_settings,
+    variable_of,
+)
 from fx_explorer.capture.options.settings import apply, check_at_gate
 from fx_explorer.errors import UsageError
 from fx_explorer.model import CaptureRequest, Setting

@@ -25,8 +25,8 @@ import torch
 from fx_explorer.capture.aot.partition import add_aot_graph, recording_partition
 from fx_explorer.capture.dynamo.ahead_of_time import lowered_by_program
 from fx_explorer.capture.inspecting import building
+from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.given_directly import given_directly, is_given_directly
-from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Direction, Stage

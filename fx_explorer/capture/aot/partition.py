@@ -36,16 +36,16 @@ from fx_explorer.capture.aot.left_out import left_out_rows
 from fx_explorer.capture.aot.regional import traced_region
 from fx_explorer.capture.aot.saved_tensors import add_saved_tensors, known_bytes
 from fx_explorer.capture.backends.asking import given_to_backend
-from fx_explorer.capture.backends.backend_names import backend_name
 from fx_explorer.capture.backends.entries import counted_entry
+from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.dynamo.ahead_of_time import lowered_by_program
 from fx_explorer.capture.graph_copies import snapshot
 from fx_explorer.capture.inspecting import NotBuilt
 from fx_explorer.capture.node_links import copied_links, traced_links
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.given_directly import is_given_directly
 from fx_explorer.capture.recording.graphs import node_value
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import release

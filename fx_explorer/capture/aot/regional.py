@@ -31,8 +31,8 @@ from torch._dynamo.backends import registry
 
 from fx_explorer.capture.inspecting import lowering_for_real, runnable_copy
 from fx_explorer.capture.node_links import traced_links
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

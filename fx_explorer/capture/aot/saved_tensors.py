@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.graphs import (
     describe_value,
     is_region_call,
@@ -24,7 +25,6 @@ from fx_explorer.capture.recording.graphs import (
     short_dtype,
     sizes,
 )
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.versions import size_hint_of
 from fx_explorer.model import SavedTensor

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import torch
 
 from fx_explorer.capture.earlier_graph import EarlierGraph
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.graphs import CALLS
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.highlight import printable
 from fx_explorer.model import Direction, LineNode, Link
 from fx_explorer.model.rows.graph import How

@@ -24,7 +24,7 @@ from typing import Any
 from torch._dynamo import convert_frame
 
 from fx_explorer.capture.backends.asking import answerer
-from fx_explorer.capture.backends.backend_names import backend_name
+from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.dynamo.fallbacks import callers
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording import stages
@@ -32,8 +32,7 @@ from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.function_names import forward_of_call, qualified_name
 from fx_explorer.capture.recording.given_directly import Compiler, given_directly, nobody_steps
-from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.unrecorded import recordings
+from fx_explorer.capture.recording.state import Recording, recordings
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.unseen_work import caches_as_before, nothing_found_in_caches
 from fx_explorer.model import Compilation, Failure, Metric

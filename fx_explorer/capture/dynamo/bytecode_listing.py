@@ -35,13 +35,13 @@ from typing import Any
 from torch._dynamo import convert_frame
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.dynamo_code import RESUME, RecordedBytecode
 from fx_explorer.capture.recording.function_names import (
     is_wrapper,
     name_of_compiled,
     qualified_name,
 )
-from fx_explorer.capture.recording.segments import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import ArtifactKind, LineNode, LineSource

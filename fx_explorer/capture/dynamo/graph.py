@@ -25,10 +25,10 @@ from torch._dynamo.exc import RestartAnalysis
 from torch._dynamo.output_graph import OutputGraph
 
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
-from fx_explorer.capture.backends.backend_names import backend_name, users_backend
 from fx_explorer.capture.backends.entries import counted_entry
+from fx_explorer.capture.backends.users_backend import backend_name, users_backend
+from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.noting import BackendError
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import bucket_label

@@ -42,7 +42,7 @@ import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from fx_explorer.capture.recording.segments import RecordedGraph
+from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch

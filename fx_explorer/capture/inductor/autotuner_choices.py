@@ -31,7 +31,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.inductor import lines_by_node as lines
-from fx_explorer.capture.inductor.line_text import LineNodes
+from fx_explorer.capture.inductor.lines_by_node import LineNodes
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.versions import watching_selector
 

@@ -13,32 +13,30 @@ import torch
 
 from fx_explorer.capture.aot.saved_tensors import stored_outputs
 from fx_explorer.capture.inductor.autotuner_choices import TemplateChoice, choices_for
-from fx_explorer.capture.inductor.code_marks import (
-    NOT_KNOWN,
-    CallInProgress,
-    CodeMark,
-    LineNodes,
-    bytes_of_call,
-    bytes_of_calls,
-    bytes_of_kernel,
-    is_for_gpu,
-    marked_lines,
-)
-from fx_explorer.capture.inductor.kernel_text import (
-    buffers,
-    definitions,
-    extern_name,
-    extern_origins,
-    inlined,
-    origins,
-    runs_of,
-    without_kernel,
-)
-from fx_explorer.capture.inductor.lowered_kernels import (
+from fx_explorer.capture.inductor.kernel_rows import (
     GeneratedCall,
     GeneratedKernel,
     LoweredKernels,
     library_call,
+)
+from fx_explorer.capture.inductor.kernel_text import (
+    NOT_KNOWN,
+    CallInProgress,
+    CodeMark,
+    LineNodes,
+    buffers,
+    bytes_of_call,
+    bytes_of_calls,
+    bytes_of_kernel,
+    definitions,
+    extern_name,
+    extern_origins,
+    inlined,
+    is_for_gpu,
+    marked_lines,
+    origins,
+    runs_of,
+    without_kernel,
 )
 from fx_explorer.capture.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
 from fx_explorer.capture.torch_flops import flops_of

@@ -25,15 +25,15 @@ import torch
 from torch._dynamo import decorators, eval_frame
 from torch._dynamo.callback import callback_handler
 
-from fx_explorer.capture.options.catalogue import as_json
-from fx_explorer.capture.options.config_entries import (
+from fx_explorer.capture.options.catalogue import (
     MODULES,
+    as_json,
     default_of,
     value_of,
     value_set_by_user,
     variable_of,
 )
-from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
+from fx_explorer.capture.recording.noting import patched_in_programs
 from fx_explorer.capture.recording.sources import CallSite, caller, is_torch_itself
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched

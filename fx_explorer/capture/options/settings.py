@@ -23,8 +23,13 @@ import torch
 from torch._dynamo import config, convert_frame
 from torch._dynamo.backends import registry
 
-from fx_explorer.capture.options.catalogue import list_settings
-from fx_explorer.capture.options.config_entries import MODULES, Restore, set_entry, value_of
+from fx_explorer.capture.options.catalogue import (
+    MODULES,
+    Restore,
+    list_settings,
+    set_entry,
+    value_of,
+)
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.errors import UsageError
 from fx_explorer.model import WHOLE_CAPTURE, Changes, Gate, Setting

@@ -10,7 +10,7 @@ from fx_explorer.capture.recording.graphs import computes_nothing, target_name
 from fx_explorer.model import Stage, Status
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.recording.segments import Segment
+    from fx_explorer.capture.recording.compilation_state import Segment
     from fx_explorer.capture.recording.state import Recording
 
 _AOT_STAGES: tuple[Stage, ...] = ("joint", "forward", "backward")

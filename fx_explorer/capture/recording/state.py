@@ -3,7 +3,7 @@ progress, and what is known of it so far.
 
 The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A
 fault of ours must never become a fault of the user's compile: every hook does its recording inside
-``noting``.
+``noting``. Compiles that are ours, not the program's, are recorded by nobody (``unrecorded``).
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ import torch._guards
 from fx_explorer.capture.compile_time import Phases
 from fx_explorer.capture.recording import graphs
 from fx_explorer.capture.recording.boundary import Boundary, StraightThrough
+from fx_explorer.capture.recording.compilation_state import (
+    CompilationState,
+    RecordedGraph,
+    Segment,
+    ThisThread,
+)
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.dynamo_code import CodeDict, DynamoBytecode, ResumeCode
 from fx_explorer.capture.recording.function_names import GivenCallables
-from fx_explorer.capture.recording.hidden_from_dynamo import DynamoAndOverridesOff, DynamoOff
 from fx_explorer.capture.recording.live_guards import LiveGuards
 from fx_explorer.capture.recording.noting import (
     BackendError,
     CallAgain,
+    DynamoAndOverridesOff,
+    DynamoOff,
     FailedGuard,
     Noting,
     Published,
 )
-from fx_explorer.capture.recording.segments import RecordedGraph, Segment
 from fx_explorer.capture.recording.sources import Sources
-from fx_explorer.capture.recording.this_thread import CompilationState, ThisThread
 from fx_explorer.errors import SessionWriteError
 from fx_explorer.model import (
     STAGES,
@@ -53,8 +58,8 @@ from fx_explorer.model import (
     Stage,
 )
 from fx_explorer.model.library_call import LibraryCall
-from fx_explorer.session import SessionWriter
 from fx_explorer.session.bounds import MAX_TRACEBACK, shortened
+from fx_explorer.session.writer import IN_MEMORY, SessionWriter
 
 Notify = Callable[[Notice], None]
 
@@ -506,3 +511,70 @@ def _frame_numbers(name: str) -> tuple[int, int]:
     """Return (frame, recompile): (0, 1) for ``0/1`` and ``!2/0/1``."""
     frame, recompile = name.split("/")[-2:]
     return int(frame), int(recompile)
+
+
+# The recordings in progress, and the blocks that nobody records.
+
+
+_observing: list[Recording] = []
+
+
+@contextlib.contextmanager
+def registered(recording: Recording) -> Iterator[None]:
+    """Have torch report to ``recording`` inside the block."""
+    _observing.append(recording)
+    try:
+        yield
+    finally:
+        _observing.remove(recording)
+
+
+def recordings() -> tuple[Recording, ...]:
+    """Return the recordings that hear of what is compiled now."""
+    return tuple(_observing)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """Report nothing to any recording inside the block."""
+    with contextlib.ExitStack() as stack:
+        for recording in recordings():
+            stack.enter_context(recording.nothing_learnt())
+            stack.enter_context(unrecorded(recording))
+        yield
+
+
+@contextlib.contextmanager
+def unrecorded(recording: Recording) -> Iterator[None]:
+    """Record what happens inside the block into a session that is thrown away."""
+    # What was recorded before the block belongs into the real session.
+    recording.flush()
+    before = (
+        recording.writer,
+        recording.sources,
+        recording.notify,
+        recording.request,
+        recording.published,
+    )
+    with SessionWriter(IN_MEMORY) as scratch:
+        recording.writer, recording.sources, recording.published = (
+            scratch,
+            Sources(scratch),
+            Published(),
+        )
+        recording.notify, recording.request = (
+            lambda notice: None,
+            replace(recording.request, build=True),
+        )
+        try:
+            yield
+        finally:
+            # What was recorded inside must not be written into the real one later.
+            recording.flush()
+            (
+                recording.writer,
+                recording.sources,
+                recording.notify,
+                recording.request,
+                recording.published,
+            ) = before

@@ -29,9 +29,8 @@ from fx_explorer.capture.dynamo.guard_rows import SHAPES, add_late_checks
 from fx_explorer.capture.inspecting import backward_at_once, building
 from fx_explorer.capture.options.settings import compiler_for
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.hidden_from_dynamo import patched_in_programs
-from fx_explorer.capture.recording.state import Recording
-from fx_explorer.capture.recording.unrecorded import unrecorded
+from fx_explorer.capture.recording.noting import patched_in_programs
+from fx_explorer.capture.recording.state import Recording, unrecorded
 from fx_explorer.capture.stepping.gates import (
     Aborted,
     AnotherVariant,

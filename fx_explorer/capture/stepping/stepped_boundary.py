@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from fx_explorer.capture.backends.backend_names import users_backend
+from fx_explorer.capture.backends.users_backend import users_backend
 from fx_explorer.capture.graph_copies import become, snapshot
 from fx_explorer.capture.inspecting import runnable_copy
 from fx_explorer.capture.recording.boundary import Compile, Key, LoweringRequest, T

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 from fx_explorer.capture.backends.asking import answerer
-from fx_explorer.capture.backends.backend_names import backend_name
+from fx_explorer.capture.backends.users_backend import backend_name
 from fx_explorer.capture.options import settings
 from fx_explorer.capture.options.settings import SETTING, Compiler, DynamicShapes, compiler_for
 from fx_explorer.capture.recording import stages
 from fx_explorer.capture.recording.boundary import Key
+from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.described import one_line
-from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.stepping.editing import GraphEdits
 from fx_explorer.capture.stepping.gates import Gates, LeftAtGate

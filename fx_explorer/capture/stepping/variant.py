@@ -32,7 +32,7 @@ from torch._subclasses.fake_tensor import is_fake
 
 from fx_explorer.capture.aot.regional import configs_in_force
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.options.config_entries import (
+from fx_explorer.capture.options.catalogue import (
     MODULES,
     names,
     set_entry,
@@ -40,8 +40,8 @@ from fx_explorer.capture.options.config_entries import (
     value_set_by_user,
 )
 from fx_explorer.capture.recording.boundary import Key, LoweringRequest
+from fx_explorer.capture.recording.compilation_state import Segment
 from fx_explorer.capture.recording.graphs import describe_value, node_value
-from fx_explorer.capture.recording.segments import Segment
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Changes, Command, Compilation, Direction, Gate, SettingGroup
 from fx_explorer.model.rows.stepping import stage_at

@@ -63,7 +63,6 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
         moved_graphs,
         on_the_cpu,
         operators,
-        streams,
         torch_cuda,
     )
     from fx_explorer.capture.virtual_gpu.triton_driver import use_driver
@@ -73,7 +72,7 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
         ("C++ device guard", shim.use_guard),
         ("Triton's driver", lambda: use_driver(gpu)),
         ("answers of torch.cuda", lambda: torch_cuda.answer(emulation)),
-        ("streams and events", lambda: streams.add_streams(emulation)),
+        ("streams and events", lambda: torch_cuda.add_streams(emulation)),
         ("fake tensors without a device", leave_device_alone),
         ("operators of a CUDA build", lambda: quietly(lambda: operators.add_operators(gpu))),
         (

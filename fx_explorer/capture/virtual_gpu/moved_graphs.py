@@ -294,9 +294,7 @@ def prefer_foreach(emulation: Emulation) -> None:
     Compiled optimizers then have other kernels. Hook: ``_get_foreach_kernels_supported_devices``,
     which ``_default_to_fused_or_foreach`` asks (torch/optim/optimizer.py).
     """
-    from fx_explorer.capture.recording.hidden_from_dynamo import (
-        traced_as,  # it imports the compiler, which must find torch.cuda as on the GPU
-    )
+    from fx_explorer.capture.recording.noting import traced_as
 
     name = "_get_foreach_kernels_supported_devices"
     original, module = require("torch.optim.optimizer", name), sys.modules["torch.optim.optimizer"]

@@ -19,7 +19,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase, create_op_supp
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from fx_explorer import model
-from fx_explorer.capture.backends import asked_support
+from fx_explorer.capture.backends import asking
 from fx_explorer.instruments.backends.support import backend_support
 from fx_explorer.instruments.backends.verdict import split_words
 from fx_explorer.session import SessionReader
@@ -420,7 +420,7 @@ def chain(length: int) -> Callable[[torch.Tensor], torch.Tensor]:
 def test_a_graph_that_is_too_large_to_be_partitioned_is_asked_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asked_support, "MOST_PARTITIONED", 50)
+    monkeypatch.setattr(asking, "MOST_PARTITIONED", 50)
     asked: list[str] = []
 
     def every(node: torch.fx.Node) -> bool:
@@ -437,7 +437,7 @@ def test_a_graph_that_is_too_large_to_be_partitioned_is_asked_all_the_same(
 def test_a_partitioner_that_takes_too_long_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fx_explorer.capture.backends.asked_support.PARTITION_LIMIT_S", -1.0)
+    monkeypatch.setattr("fx_explorer.capture.backends.asking.PARTITION_LIMIT_S", -1.0)
     report = the_report(recorded(tmp_path, backend_with({"relu"})))
     assert (report.is_partitioned, len(report.notes)) == (False, 1)
     assert "was stopped after" in report.notes[0]

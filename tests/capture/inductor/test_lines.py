@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fx_explorer.capture.inductor.generated import GeneratedKernel, LoweredKernels
-from fx_explorer.capture.inductor.line_text import RenderedTexts, TaggedLine
+from fx_explorer.capture.inductor.lines_by_node import RenderedTexts, TaggedLine
 from tests.capture.lowering import lower, source_line
 
 STATEMENT = re.compile(r"auto tmp\d+ = |\.store\(|out_ptr\d+\[|tmp_acc\d+")

@@ -13,8 +13,7 @@ import pytest
 from torch._C._dynamo.eval_frame import set_eval_frame
 
 from fx_explorer.capture.recording import noting
-from fx_explorer.capture.recording.hidden_from_dynamo import DynamoOff
-from fx_explorer.capture.recording.noting import Noting
+from fx_explorer.capture.recording.noting import DynamoOff, Noting
 from tests.session.test_raised_while_writing import Late, programs_handler
 
 __all__ = ["programs_handler"]

@@ -97,9 +97,8 @@ def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
     """Return what keeps Dynamo from looking at the functions that are called inside: compiled code
     may log.
     """
-    hiding = sys.modules.get(
-        "fx_explorer.capture.recording.hidden_from_dynamo"
-    )  # imported where Dynamo looks at all
+    # It is imported where Dynamo looks at all.
+    hiding = sys.modules.get("fx_explorer.capture.recording.noting")
     return hiding.DynamoOff() if hiding else contextlib.nullcontext()
 
 

@@ -171,7 +171,7 @@ def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
     """
     from torch._inductor import config
 
-    from fx_explorer.capture.recording.hidden_from_dynamo import our_files_skipped
+    from fx_explorer.capture.recording.noting import our_files_skipped
 
     if request.settings:
         from fx_explorer.capture.options.settings import apply

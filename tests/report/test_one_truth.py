@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.analysis.facts import Fact
-from fx_explorer.analysis.whole_session import totals
+from fx_explorer.analysis.whole_session import session_figures, totals
 from fx_explorer.command_line.narrated_capture import amounts
+from fx_explorer.instruments.modules.tree import module_tree
 from fx_explorer.model import Compilation, Graph, Kernel, Node, Stage
 from fx_explorer.overview.overview import overview
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.graphs import captured_operations
 from fx_explorer.session.queries.kernels import kernel_nodes
 from fx_explorer.tui.content.tables import TABLES
 from fx_explorer.tui.panes.table_rows import arranged, at_once
@@ -214,6 +216,56 @@ print("graphs:", counters["stats"]["unique_graphs"])
 """A number that AOTAutograd turns into a constant: Dynamo starts the frame again, and has made a
 graph by then.
 """
+
+
+CONSTANT_WHILE_TRACED = """
+import torch
+from torch._dynamo.utils import counters
+from torch._dynamo.backends.registry import lookup_backend
+
+aot_eager = lookup_backend("aot_eager")
+operations = []
+
+def counting(module, inputs):
+    compiled = aot_eager(module, inputs)  # raises where Dynamo has to start again
+    operations.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
+    return compiled
+
+class Gate(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(4, 4)
+
+    def forward(self, x, slope):
+        return torch.nn.functional.leaky_relu(self.up(x).sin(), slope).cos()
+
+step = torch.compile(Gate(), backend=counting)
+for slope in (0.1, 0.2, 0.3):
+    step(torch.randn(4, 4), slope)
+print("counted:", counters["stats"]["unique_graphs"], sum(operations))
+"""
+"""A number that AOTAutograd cannot leave open: the graph that it was given had operations."""
+
+
+def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
+    captured: Captured, reader: OpenedReader, tmp_path: Path
+) -> None:
+    program = tmp_path / "constant.py"
+    program.write_text(CONSTANT_WHILE_TRACED)
+    command = [sys.executable, str(program)]
+    bare = subprocess.run(command, capture_output=True, text=True, check=True)
+    graphs, operations = map(int, bare.stdout.rpartition("counted: ")[2].split())
+    opened = reader(captured(program))
+    attempts = {row.id for row in opened.rows(Compilation, status="restarted")}
+    of_attempts = [row for row in opened.rows(Graph, stage="dynamo") if row.compilation in attempts]
+    assert sum(row.call_count for row in of_attempts) > 0
+    assert totals(opened).graphs == graphs
+    assert captured_operations(opened) == session_figures(opened).operations == operations
+    tree = module_tree(opened)
+    assert sum(row.own.operations for row in tree.rows) == operations
+    assert sum(row.own.compile_s for row in tree.rows) == pytest.approx(totals(opened).compile_s)
+    told = " ".join(fact.text for fact in overview(opened))
+    assert f"became {graphs} graphs with {operations} operations" in told
 
 
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(

@@ -47,7 +47,8 @@ def captured_graph_count(reader: SessionReader, graphs: Collection[int] | None) 
 
 def captured_operations(reader: SessionReader, graphs: Collection[int] | None = None) -> int:
     """Return how many call nodes those of ``graphs`` (None: of all) have that Dynamo made, with
-    those of the graphs nested in them.
+    those of the graphs nested in them. torch's ``counters["stats"]["calls_captured"]`` has those
+    of attempts that Dynamo gave up for another, too; this has not.
     """
     return _operations(reader, f"stage='dynamo' AND {among(graphs, 'id')}")
 
@@ -59,9 +60,8 @@ def post_grad_operations(reader: SessionReader, graphs: Collection[int] | None) 
 
 def _operations(reader: SessionReader, condition: str) -> int:
     # The cast is for damaged files: their numbers may add up to one that Python has no int for.
-    return number(
-        reader, f"SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph WHERE {condition}"
-    )
+    total = "SELECT CAST(coalesce(sum(call_count), 0) AS INTEGER) FROM graph"
+    return number(reader, f"{total} WHERE {condition} AND {IS_COUNTED}")
 
 
 def partition_operations(
@@ -70,7 +70,7 @@ def partition_operations(
     """Return how many call nodes AOTAutograd's graphs among ``graphs`` (None: among all) have, by
     direction.
     """
-    partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')}"
+    partitioned = f"stage IN ('forward', 'backward') AND {among(graphs, 'id')} AND {IS_COUNTED}"
     return dict(
         reader.query(
             f"SELECT direction, sum(call_count) FROM graph WHERE {partitioned} GROUP BY direction"

@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.session.queries.sql import IS_CALL, among, column, computed_nodes, json_list
+from fx_explorer.session.queries.sql import (
+    IS_CALL,
+    IS_COUNTED,
+    among,
+    column,
+    computed_nodes,
+    json_list,
+)
 from fx_explorer.session.reader import SessionReader
 
 
@@ -260,7 +267,7 @@ def captured_by_module(reader: SessionReader, graphs: Collection[int] | None) ->
     rows = reader.query(
         "SELECT graph.compilation, node.module, node.module_type, node.line > 0, count(*) FROM "
         f"node JOIN graph ON graph.id = node.graph WHERE graph.stage='dynamo' AND {IS_CALL} AND "
-        f"{among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
+        f"{IS_COUNTED} AND {among(graphs, 'graph.id')} GROUP BY 1, 2, 3, 4 ORDER BY min(node.id)"
     )
     return [ModuleNodes(*row) for row in rows]
 

@@ -103,11 +103,16 @@ def target_counts(reader: SessionReader, graph: int) -> dict[str, int]:
 
 def calls_of_nested_graph(reader: SessionReader, graph: model.Graph) -> int:
     """Return how many nodes of the graph around it call a nested graph."""
+    return len(callers_of_nested_graph(reader, graph))
+
+
+def callers_of_nested_graph(reader: SessionReader, graph: model.Graph) -> list[int]:
+    """Return the ids of the nodes of the graph around it that call a nested graph."""
     called = (
-        "SELECT count(*) FROM node, json_each(node.subgraph_names) AS called WHERE "
-        "node.graph=? AND called.value=?"
+        "SELECT DISTINCT node.id FROM node, json_each(node.subgraph_names) AS called WHERE "
+        "node.graph=? AND called.value=? ORDER BY node.id"
     )
-    return number(reader, called, graph.parent, graph.name.rpartition(".")[2])
+    return column(reader, called, graph.parent, graph.name.rpartition(".")[2])
 
 
 def nodes_on_same_lines(reader: SessionReader, graph: int, nodes: Iterable[int]) -> list[int]:

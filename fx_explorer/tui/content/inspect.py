@@ -33,6 +33,7 @@ from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.model.rows.graph import LeftOutReason
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
+from fx_explorer.session.queries.graphs import callers_of_nested_graph
 from fx_explorer.session.queries.links import ancestors
 from fx_explorer.tui.content.destinations import Entry
 from fx_explorer.tui.content.place_summary import line_summary, users_name
@@ -102,6 +103,7 @@ def _node_entries(
         if node.is_backward
         else graph.direction or "forward and backward are not separate here",
     )
+    yield from _caller_entries(reader, node)
     if time:
         yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
     yield from _optional_entries(reader, node)
@@ -126,12 +128,39 @@ def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry
             str(node.seq_nr),
             note="autograd's sequence number; a backward node has that of its forward",
         )
-    nested = {}
-    if node.subgraph_names:
-        nested = {graph.name: graph for graph in reader.rows(model.Graph, parent=node.graph)}
-    for name in node.subgraph_names:
-        graph = nested.get(name)
-        yield Entry("nested graph", name, Place(graph_document(graph)) if graph else None)
+    yield from _nested_entries(reader, node)
+
+
+def _nested_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
+    """Return the graphs nested in a node that calls them, or that a ``get_attr`` names."""
+    names = (node.target,) if node.op == "get_attr" else node.subgraph_names
+    if not names:
+        return []
+    graphs: dict[str, model.Graph] = {}
+    for graph in reader.rows(model.Graph, parent=node.graph):
+        graphs[graph.name] = graph
+        graphs[graph.name.rpartition(".")[2]] = graph  # ``export.cond_true_0`` of a front end
+    entries = []
+    for name in names:
+        nested = graphs.get(name)
+        if nested is not None:
+            entries.append(Entry("nested graph", name, Place(graph_document(nested))))
+        elif node.subgraph_names:
+            entries.append(Entry("nested graph", name))
+    return entries
+
+
+def _caller_entries(reader: SessionReader, node: model.Node) -> list[Entry]:
+    """Return the nodes that call the graph that a node is in, where that is a nested one."""
+    graph = reader.get(model.Graph, node.graph)
+    if not graph.parent:
+        return []
+    calls = reader.by_ids(model.Node, callers_of_nested_graph(reader, graph))
+    places = places_of_nodes(reader, [call.id for call in calls])
+    return [
+        Entry("called by", f"{call.name}   {place.document.title}", place)
+        for call, place in zip(calls, places, strict=True)
+    ]
 
 
 _LEFT_OUT: Mapping[LeftOutReason, str] = {
@@ -238,14 +267,18 @@ def _operation(node: model.Node) -> str:
 
 
 def links(reader: SessionReader, place: Place) -> list[Entry]:
-    """Return where Enter can lead from a place: everything it is linked to; from a line below a
-    kernel to the lines of that.
+    """Return where Enter can lead from a place: the graphs nested in it, and everything it is
+    linked to; from a line below a kernel to the lines of that.
     """
     if is_level(place.document):
         from fx_explorer.tui.content.inspect_kernel import kernel_entries
 
         return [entry for entry in kernel_entries(reader, place) if entry.place]
-    return _link_entries(reader, explain(reader, place))
+    node = node_at(reader, place)
+    nested = _nested_entries(reader, node) if node else []
+    return [entry for entry in nested if entry.place] + _link_entries(
+        reader, explain(reader, place)
+    )
 
 
 def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:

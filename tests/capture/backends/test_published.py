@@ -36,6 +36,7 @@ from fx_explorer.model import (
     Node,
     PublishedStage,
 )
+from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import Compile, failures, record
 
@@ -472,3 +473,38 @@ def test_calls_of_what_inductor_made_are_counted_where_it_is_built(tmp_path: Pat
         reader = record(tmp_path / f"{build}.fxs", program, build=build)
         assert not failures(reader)
         assert {row.direction: row.calls for row in reader.rows(BackendEntry)} == expected
+
+
+@pytest.mark.parametrize("build", [False, True], ids=["inspected", "built"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_the_overview_has_no_line_about_what_torchs_own_backends_support(
+    tmp_path: Path, backend: str, build: bool
+) -> None:
+    """Neither of what they support, which they do not say, nor of how often they were called."""
+
+    def program(compile_: Compile) -> None:
+        step = compile_(lambda x, w: torch.relu(x @ w))
+        for _ in range(2):
+            step(torch.randn(4, 4), torch.randn(4, 4, requires_grad=True)).sum().backward()
+
+    reader = record(tmp_path / "s.fxs", program, backend=backend, build=build)
+    assert not failures(reader)
+    facts = overview(reader)
+    assert [fact.text for fact in facts if fact.topic == "graphs"]
+    assert [fact.text for fact in facts if fact.topic == "backend" or fact.view == "support"] == []
+
+
+def test_the_overview_has_a_line_about_a_backend_that_says_what_it_supports(
+    tmp_path: Path,
+) -> None:
+    supported = create_op_support(lambda modules, node: node.target is torch.relu)
+
+    def backend(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        CapabilityBasedPartitioner(module, supported).propose_partitions()
+        return module
+
+    def program(compile_: Compile) -> None:
+        torch.compile(lambda x: torch.relu(x.sin()), backend=backend)(torch.randn(4))
+
+    reader = record(tmp_path / "s.fxs", program)
+    assert [fact.text for fact in overview(reader) if fact.view == "support"]

@@ -2,8 +2,8 @@
 was reached and which tensors cross it: these hooks note that.
 
 Hooks: ``InstructionTranslatorBase.log_graph_break`` (torch/_dynamo/symbolic_convert.py, writes the
-record) and ``OutputGraph.call_user_compiler`` (output_graph.py), where the names of locals and the
-nodes that compute them are known together.
+record) and Dynamo's call of the backend (backend_calls.py), where the names of locals and the nodes
+that compute them are known together.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import ConstDictVariable, LazyVariableTracker, TensorVariable
 from torch._dynamo.variables.lists import BaseListVariable
 
+from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.dynamo.fallbacks import BreakContext, Extent, breaking
 from fx_explorer.capture.recording.dynamo_code import LocalName, ResumeCode, plain_name
 from fx_explorer.capture.recording.graphs import module_path
@@ -148,32 +148,33 @@ def skipped_rest_hook(recording: Recording) -> contextlib.AbstractContextManager
     return patched(InstructionTranslatorBase, "step_graph_break", make)
 
 
+Locals = list[tuple[LocalName, str]]
+"""Locals that have a tensor, each with the name of its node."""
+
+
 def local_tensor_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
     """Record which local tensors a graph takes, and which ones it hands over at a break."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call_user_compiler(
-            self: Any, module: torch.fx.GraphModule, *args: Any, **kwargs: Any
-        ) -> Any:
-            taken: list[tuple[LocalName, str]] = []
-            handed_over: list[tuple[LocalName, str]] = []
-            with recording.noting("tensors at a graph break", "dynamo"):
-                name = recording.compilation_name()
-                recording.of(name).resume_code = recording.resume_code(self.root_tx.f_code)
-                taken = list(_taken(recording, self, module))
-                handed_over = list(_handed_over(self, module))
-            # Dynamo's names are at hand before this, and the graph that the rows point to is
-            # recorded in it.
-            compiled = original(self, module, *args, **kwargs)
-            with recording.noting("tensors at a graph break", "dynamo"):
-                _add(recording, taken, is_input=True)
-                _add(recording, handed_over, is_input=False)
-            return compiled
+    # Dynamo's names are at hand before the call, and the graph that the rows point to is recorded
+    # in it.
+    def look(output_graph: Any, module: torch.fx.GraphModule) -> tuple[Locals, Locals]:
+        taken: Locals = []
+        handed_over: Locals = []
+        with recording.noting("tensors at a graph break", "dynamo"):
+            name = recording.compilation_name()
+            recording.of(name).resume_code = recording.resume_code(output_graph.root_tx.f_code)
+            taken = list(_taken(recording, output_graph, module))
+            handed_over = list(_handed_over(output_graph, module))
+        return taken, handed_over
 
-        return call_user_compiler
+    def add(compiled: Any, seen: tuple[Locals, Locals]) -> Any:
+        taken, handed_over = seen
+        with recording.noting("tensors at a graph break", "dynamo"):
+            _add(recording, taken, is_input=True)
+            _add(recording, handed_over, is_input=False)
+        return compiled
 
-    return patched(OutputGraph, "call_user_compiler", make)
+    return seen_backend_calls(before=look, after=add)
 
 
 def _add(recording: Recording, tensors: Iterable[tuple[LocalName, str]], *, is_input: bool) -> None:

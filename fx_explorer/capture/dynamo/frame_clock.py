@@ -3,8 +3,8 @@ function, and where its graph begins and ends; from the ticks of a call follows 
 at each graph break.
 
 Hooks: ``convert_frame.register_bytecode_hook``, whose answer torch runs in place of the bytecode it
-has made; ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph;
-``OutputGraph.compile_subgraph``, which is told whether a graph break ends the frame
+has made; Dynamo's call of the backend (backend_calls.py), which returns what the bytecode calls as
+the graph; ``OutputGraph.compile_subgraph``, which is told whether a graph break ends the frame
 (torch/_dynamo/output_graph.py). A tick costs well below a microsecond; on an accelerator it waits
 for the device first, so that kernels count where they run and not where they are waited for.
 
@@ -41,6 +41,7 @@ from torch._dynamo.bytecode_transformation import (
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.output_graph import OutputGraph
 
+from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.dynamo_code import RESUME
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -159,7 +160,7 @@ class FrameClock:
         with contextlib.ExitStack() as stack:
             stack.callback(convert_frame.register_bytecode_hook(self._with_ticks).remove)
             stack.enter_context(patched(OutputGraph, "compile_subgraph", self._noting_cuts))
-            stack.enter_context(patched(OutputGraph, "call_user_compiler", self._timing_graphs))
+            stack.enter_context(seen_backend_calls(after=self._timed_graph))
             yield
 
     def _noting_cuts(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,17 +181,12 @@ class FrameClock:
             cut = FrameCut(last.filename, last.lineno)
         self._compiled[self._recording.compilation_name()] = _CompilationSoFar(cut)
 
-    def _timing_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call_user_compiler(output_graph: Any, *args: Any, **kwargs: Any) -> Any:
-            compiled = original(output_graph, *args, **kwargs)
-            owner = self._compiled.get(self._recording.compilation_name())
-            if owner is None:
-                return compiled
-            owner.has_graph = True
-            return self._timed(compiled, owner)
-
-        return call_user_compiler
+    def _timed_graph(self, compiled: Callable[..., Any], _: object) -> Callable[..., Any]:
+        owner = self._compiled.get(self._recording.compilation_name())
+        if owner is None:
+            return compiled
+        owner.has_graph = True
+        return self._timed(compiled, owner)
 
     def _timed(self, compiled: Callable[..., Any], owner: _CompilationSoFar) -> Callable[..., Any]:
         @functools.wraps(compiled, updated=())

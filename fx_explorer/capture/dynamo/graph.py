@@ -1,8 +1,8 @@
 """This module records Dynamo's graph of every segment, and the buckets that DDPOptimizer cuts it
 into.
 
-Hooks: ``OutputGraph.call_user_compiler`` (torch/_dynamo/output_graph.py; called once for each
-graph, whatever the backend), and ``OutputGraph.__init__``, where an attempt at a frame begins.
+Hooks: Dynamo's call of the backend (backend_calls.py), and ``OutputGraph.__init__``
+(torch/_dynamo/output_graph.py), where an attempt at a frame begins.
 
 With DistributedDataParallel each bucket is compiled by itself, with a forward and a backward of its
 own. Hook: ``SubmodCompiler.compile_submod`` (torch/_dynamo/backends/distributed.py), which hands a
@@ -27,6 +27,10 @@ from torch._dynamo.output_graph import OutputGraph
 from fx_explorer.capture.backends.asking import answerer, given_to_backend
 from fx_explorer.capture.backends.entries import counted_entry
 from fx_explorer.capture.backends.users_backend import backend_name, users_backend
+from fx_explorer.capture.dynamo.backend_calls import (
+    changed_backend_calls,
+    seen_backend_calls,
+)
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.noting import BackendError
 from fx_explorer.capture.recording.state import Recording
@@ -88,7 +92,7 @@ def graph_hook(recording: Recording) -> Iterator[None]:
     attempt = functools.partial(_noting_its_backend, recording)
     with (
         patched(OutputGraph, "__init__", attempt),
-        patched(OutputGraph, "call_user_compiler", make),
+        changed_backend_calls(make),
     ):
         yield
 
@@ -137,19 +141,15 @@ def bucket_hook(recording: Recording) -> Iterator[None]:
     with contextlib.ExitStack() as later:
         in_place = False
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def call_user_compiler(self: Any, *args: Any, **kwargs: Any) -> Any:
-                nonlocal in_place
-                if not in_place and users_backend(self.compiler_fn) is not self.compiler_fn:
-                    in_place = True
-                    with recording.noting("buckets of DistributedDataParallel", "dynamo"):
-                        later.enter_context(_submodules_hook(recording))
-                return original(self, *args, **kwargs)
+        def put_in_place(output_graph: Any, _: torch.fx.GraphModule) -> None:
+            nonlocal in_place
+            asked_for = output_graph.compiler_fn
+            if not in_place and users_backend(asked_for) is not asked_for:
+                in_place = True
+                with recording.noting("buckets of DistributedDataParallel", "dynamo"):
+                    later.enter_context(_submodules_hook(recording))
 
-            return call_user_compiler
-
-        with patched(OutputGraph, "call_user_compiler", make):
+        with seen_backend_calls(before=put_in_place):
             yield
 
 

@@ -1,11 +1,12 @@
 """This module records the calls of graphs in a forward, and for how long the program holds what
 they return, while they run uncompiled (inspecting.py).
 
-Hooks: ``OutputGraph.call_user_compiler``, which returns what the bytecode calls as the graph, and
-``torch.autograd._engine_run_backward``, which every backward goes through. Before each call of a
-graph, and when the forward has ended, all that earlier calls have returned is looked at: whether
-the program still holds it, and which input of the graph it is. Held here are weak references only.
-What Python refers to is the same as when the graphs are built, since the bytecode is.
+Hooks: Dynamo's call of the backend (backend_calls.py), which returns what the bytecode calls as the
+graph, and ``torch.autograd._engine_run_backward``, which every backward goes through. Before each
+call of a graph, and when the forward has ended, all that earlier calls have returned is looked at:
+whether the program still holds it, and which input of the graph it is. Held here are weak
+references only. What Python refers to is the same as when the graphs are built, since the bytecode
+is.
 
 A forward is written where a graph runs in it that was in none before. Once a forward had no such
 graph, calls are let through until another graph is compiled: a training loop pays for its first
@@ -39,9 +40,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from torch._dynamo.output_graph import OutputGraph
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from fx_explorer.capture.dynamo.backend_calls import seen_backend_calls
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
@@ -70,7 +71,7 @@ def returned_storage_hook(recording: Recording) -> Iterator[None]:
         raise AttributeError(str(error)) from error
     recording.forward_ended = seen.forward_ended
     with (
-        patched(OutputGraph, "call_user_compiler", seen.watching_graphs),
+        seen_backend_calls(after=seen.watched),
         patched(torch.autograd, "_engine_run_backward", seen.watching_backwards),
     ):
         yield
@@ -163,15 +164,11 @@ class WatchedCalls:
         # What a forked child's parent has returned is in the parent's session.
         os.register_at_fork(after_in_child=self._begin)
 
-    def watching_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call_user_compiler(output_graph: Any, *args: Any, **kwargs: Any) -> Any:
-            compiled = original(output_graph, *args, **kwargs)
-            with self._recording.noting(WHAT, "dynamo"):
-                return self._watched(compiled)
-            return compiled
-
-        return call_user_compiler
+    def watched(self, compiled: Callable[..., Any], _: object) -> Callable[..., Any]:
+        """Return what runs in the place of what a backend has made."""
+        with self._recording.noting(WHAT, "dynamo"):
+            return self._watched(compiled)
+        return compiled
 
     def _watched(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """Return a graph whose calls are watched. Only one that runs uncompiled is: a graph

@@ -22,8 +22,8 @@ from typing import Any
 from fx_explorer.errors import UsageError
 from fx_explorer.gpus import gpu_of_device
 from fx_explorer.instruments.kernels.gpu_limits import microseconds, roofline
+from fx_explorer.instruments.kernels.kernel_times import KernelSpeed, kernel_speed
 from fx_explorer.instruments.kernels.measure.kernel_bench import measured
-from fx_explorer.instruments.kernels.measured import KernelSpeed, kernel_speed
 from fx_explorer.model import BenchRequest, CardCeiling, Gpu, Kernel, KernelLaunch
 from fx_explorer.session import SessionReader, SessionWriter
 

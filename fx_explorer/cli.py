@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fx_explorer import __version__
-from fx_explorer.command_line.help import HelpParser, split_examples
+from fx_explorer.command_line.help_text import HelpParser, split_examples
 from fx_explorer.command_line.standard_streams import drop_output, make_usable, why_output_is_lost
 from fx_explorer.errors import FxExplorerError, UsageError
 

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer import cli
-from fx_explorer.command_line.help import HelpParser, emphasised, reflowed, split_examples
+from fx_explorer.command_line.help_text import HelpParser, emphasised, reflowed, split_examples
 from fx_explorer.commands.keys import as_text
 from fx_explorer.tui.commands import COMMANDS
 

@@ -119,4 +119,4 @@ for package in ("worker", "program", "instruments", "capture"):
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
     )
     assert ended.returncode == 0, ended.stderr
-    assert "fx_explorer.instruments.ledger.measure.measuring" in ended.stdout
+    assert "fx_explorer.instruments.ledger.measure.call_measurement" in ended.stdout

@@ -39,8 +39,8 @@ from fx_explorer.model import (
     Stage,
     Status,
 )
-from fx_explorer.torch_texts.names import STAGE_OF_EVENT
 from fx_explorer.torch_texts.reports import parse_reason, parse_stack
+from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
 LARGE_METRICS = (
     "inductor_provenance",

@@ -22,8 +22,8 @@ from fx_explorer.client import leftovers
 from fx_explorer.client.children import add_children
 from fx_explorer.client.console import Console
 from fx_explorer.client.descendants import in_words
-from fx_explorer.client.outcomes import EndedWorker, failure_of, outcome_of, with_problem
 from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
+from fx_explorer.client.process_outcomes import EndedWorker, failure_of, outcome_of, with_problem
 from fx_explorer.client.session_files import files_of, place_session, session_file
 from fx_explorer.client.trust import remember_own, remember_request, whole_request
 from fx_explorer.errors import SessionError, SessionWriteError

@@ -13,7 +13,7 @@ from pathlib import Path
 from fx_explorer.client.children import DIRECTORY as CHILDREN
 from fx_explorer.client.children import HOOK, without_mark
 from fx_explorer.client.descendants import MARK, OWN_MARK, Descendant, Descendants, UnknownProcess
-from fx_explorer.client.outcomes import StopReason
+from fx_explorer.client.process_outcomes import StopReason
 
 WORKER = Path(__file__).resolve().parent.parent / "worker" / "worker.py"
 

@@ -21,7 +21,7 @@ from fx_explorer.command_line.followed_log import is_on_terminal
 from fx_explorer.command_line.given_files import resolve_files
 from fx_explorer.command_line.given_session import is_session, refuse_capture_options, refuse_gpu
 from fx_explorer.command_line.outputs import session_output
-from fx_explorer.command_line.profiles import session_with_profile
+from fx_explorer.command_line.profile_files import session_with_profile
 from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text

@@ -165,8 +165,8 @@ def given_log(
     from fx_explorer.readers.provenance_table import read_table
     from fx_explorer.readers.torch_log_text import read_text
     from fx_explorer.readers.torch_trace import read_log
+    from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
     from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
-    from fx_explorer.readers.torch_trace.texts import TextsOfLog
     from fx_explorer.readers.tritonparse import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind

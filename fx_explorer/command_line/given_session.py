@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
-from fx_explorer.client.outcomes import exit_code
+from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
     add_capture_arguments,

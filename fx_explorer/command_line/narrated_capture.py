@@ -24,7 +24,7 @@ from fx_explorer.analysis.naming import function_of, resumed_at
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.analysis.words import breaks_hit, counted, seconds
 from fx_explorer.client import Capture, leftovers
-from fx_explorer.client.outcomes import exit_code
+from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.recompiles.causes import cause_of

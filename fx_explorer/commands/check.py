@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fx_explorer import model
-from fx_explorer.client.outcomes import exit_code
+from fx_explorer.client.process_outcomes import exit_code
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output

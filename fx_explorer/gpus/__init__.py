@@ -3,6 +3,6 @@ with its source.
 """
 
 from fx_explorer.gpus.device import gpu_like
-from fx_explorer.gpus.reading import find_gpu, gpu_of_device, known_gpus
+from fx_explorer.gpus.gpu_files import find_gpu, gpu_of_device, known_gpus
 
 __all__ = ["find_gpu", "gpu_like", "gpu_of_device", "known_gpus"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fx_explorer.gpus.reading import gpu_of_device
+from fx_explorer.gpus.gpu_files import gpu_of_device
 from fx_explorer.model import Gpu
 from fx_explorer.model.gpu import Vendor
 

@@ -24,7 +24,7 @@ from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
-from fx_explorer.overview.children import children, finding_in_words
+from fx_explorer.overview.child_processes import children, finding_in_words
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count, raised_compilations
 

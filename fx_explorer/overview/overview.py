@@ -51,7 +51,7 @@ from fx_explorer.instruments.recompiles.causes import (
     limit_hits,
     reached_limit,
 )
-from fx_explorer.overview.children import children, children_facts
+from fx_explorer.overview.child_processes import children, children_facts
 from fx_explorer.overview.compiled_facts import (
     break_fact,
     bucket_facts,

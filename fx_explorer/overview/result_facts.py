@@ -10,8 +10,8 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact, Severity
+from fx_explorer.analysis.function_versions import over_versions
 from fx_explorer.analysis.naming import SizeNames
-from fx_explorer.analysis.versions import over_versions
 from fx_explorer.analysis.whole_session import (
     is_log,
     is_tritonparse,

@@ -14,7 +14,7 @@ from fx_explorer.model import Outcome
 from fx_explorer.outside_file import read_outside
 from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_beside
 from fx_explorer.readers.provenance_table import TITLE, in_words
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
 from fx_explorer.readers.torch_trace.places import Places

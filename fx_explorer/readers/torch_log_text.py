@@ -14,7 +14,7 @@ from pathlib import Path
 from fx_explorer import __version__
 from fx_explorer.model import Outcome
 from fx_explorer.readers.torch_log_messages import Message, Others, messages
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords

@@ -37,9 +37,14 @@ from fx_explorer.instruments.options.report import compile_option
 from fx_explorer.instruments.recompiles.causes import limit_hits, recompiles
 from fx_explorer.instruments.recompiles.report import limit_hit, recompile
 from fx_explorer.instruments.regions.report import region
-from fx_explorer.overview.children import children
+from fx_explorer.overview.child_processes import children
 from fx_explorer.overview.ending import ExplainedFailure, failures
-from fx_explorer.report.compilations import compilation, intervention, other_variant, total_figures
+from fx_explorer.report.compilation_entries import (
+    compilation,
+    intervention,
+    other_variant,
+    total_figures,
+)
 from fx_explorer.session import SessionReader
 
 

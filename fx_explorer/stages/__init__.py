@@ -8,6 +8,6 @@ Both share the recorder, its boundary and the gates, and neither stands on the o
 """
 
 from fx_explorer.stages.api import StageError, Stages
-from fx_explorer.stages.views import Shown, StageView
+from fx_explorer.stages.stage_views import Shown, StageView
 
 __all__ = ["Shown", "StageError", "StageView", "Stages"]

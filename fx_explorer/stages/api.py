@@ -50,7 +50,7 @@ from fx_explorer.program.inputs import Arguments
 from fx_explorer.program.target import Target
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
-from fx_explorer.stages.views import StageName, StageView
+from fx_explorer.stages.stage_views import StageName, StageView
 from fx_explorer.temporary_folder import new_temporary_folder
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}

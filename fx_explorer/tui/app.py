@@ -26,7 +26,7 @@ from fx_explorer.trials import TrialWorker
 from fx_explorer.tui.availability import absent_from_log
 from fx_explorer.tui.commands import COMMANDS, ON_TOP, by_id
 from fx_explorer.tui.config import Config
-from fx_explorer.tui.content.levels import BuildWanted, CandidatesWanted
+from fx_explorer.tui.content.shown_levels import BuildWanted, CandidatesWanted
 from fx_explorer.tui.controllers import Controllers, Services, TrialRunners
 from fx_explorer.tui.controllers.captures import Captures, MakeBuilt, MakeCapture
 from fx_explorer.tui.controllers.changes import LOOK_S

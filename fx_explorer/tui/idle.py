@@ -30,7 +30,6 @@ IN_FUNCTIONS = (
     "fx_explorer.analysis.step_record",
     "fx_explorer.analysis.other_variants",
     "fx_explorer.instruments.options.explained_options",
-    "fx_explorer.analysis.other_variants",
     "fx_explorer.client.session_files",
     "fx_explorer.trials",
 )
@@ -38,7 +37,7 @@ IN_FUNCTIONS = (
 
 ANOTHER_APP = "fx_explorer.instruments.ranks"
 
-SHOWN = re.compile(r"(?:\w+_)?(?:view|screen|screen_rows)")
+SHOWN = re.compile(r"(?:\w+_)?(?:view|screen)")
 """Modules of an instrument that the app shows."""
 
 

@@ -237,7 +237,7 @@ class TargetProgram:
             call_and_time(target, self._progress, recording, self._recorded.stop)
             return
         if self._request.ledger and recording:
-            from fx_explorer.instruments.ledger.measure.measuring import call_and_account
+            from fx_explorer.instruments.ledger.measure.call_measurement import call_and_account
 
             call_and_account(target, self._progress, recording, self._recorded.stop)
             return

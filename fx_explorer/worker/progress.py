@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 IMPORTING_TORCH = "importing torch"
 """The activity during which the client takes an ended process for torch's fault
-(client/outcomes.py).
+(client/process_outcomes.py).
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from fx_explorer import model
-from fx_explorer.analysis.versions import over_versions, versions
+from fx_explorer.analysis.function_versions import over_versions, versions
 from fx_explorer.instruments.kernels.costs import kernel_costs
 from fx_explorer.instruments.kernels.report import kernels_as_text
 from fx_explorer.session import SessionReader, SessionWriter

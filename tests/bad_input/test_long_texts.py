@@ -18,7 +18,7 @@ from fx_explorer.analysis.graph_code.expressions import _OVERLOAD, _QUOTED_OR_DE
 from fx_explorer.analysis.graph_code.texts import _NO_PYTHON
 from fx_explorer.analysis.kernel_lines import _LOC
 from fx_explorer.analysis.naming import plain_code, plain_name
-from fx_explorer.instruments.recompiles.changes import change_of
+from fx_explorer.instruments.recompiles.guard_changes import change_of
 from fx_explorer.model import Failure
 from fx_explorer.overview import ending
 from fx_explorer.session import SessionReader, SessionWriter

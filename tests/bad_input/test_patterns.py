@@ -35,7 +35,7 @@ GIVEN_ONE_LINE = (
     "capture/dynamo/recompiles _GONE_ATTRIBUTE",
     "readers/torch_log_text _RECOMPILING",
     "readers/torch_trace/dynamo_records _NOTED_LINE",
-    "torch_texts/guard_tree _SOURCE",
+    "torch_texts/printed_guard_tree _SOURCE",
     "torch_texts/reports _ABOUT",
     "torch_texts/reports _PLACE",
     "program/refusals _FAILED_STANCE",

@@ -15,7 +15,7 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.client import Capture
-from fx_explorer.client.outcomes import EndedWorker, exit_code, outcome_of
+from fx_explorer.client.process_outcomes import EndedWorker, exit_code, outcome_of
 from fx_explorer.model import CaptureRequest, ConsoleLine, Outcome
 from fx_explorer.session import SessionReader
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fx_explorer.errors import TargetError
-from fx_explorer.instruments.bench.measure import timing
+from fx_explorer.instruments.bench.measure import call_timing
 from fx_explorer.instruments.bench.measure.agreement import (
     Reference,
     agreement,
@@ -467,11 +467,11 @@ def test_sizes_that_contradict_each_other_are_refused() -> None:
 
 def test_a_warm_up_ends_when_times_are_stable_and_counts_every_call() -> None:
     calls: list[str] = []
-    found = timing.warmed_up(0.5, lambda: calls.append("call"), is_gpu=False)
+    found = call_timing.warmed_up(0.5, lambda: calls.append("call"), is_gpu=False)
     assert len(calls) == found.calls - 1
     assert found.first_call_s == 0.5
     assert found.took_s >= 0.5
-    assert timing.MIN_CALLS <= found.calls <= timing.MAX_CALLS
+    assert call_timing.MIN_CALLS <= found.calls <= call_timing.MAX_CALLS
 
 
 def test_the_peak_is_what_is_allocated_at_once_in_a_call() -> None:
@@ -485,7 +485,7 @@ def test_the_peak_is_what_is_allocated_at_once_in_a_call() -> None:
         del a
         torch.add(b, 1)
 
-    assert timing.peak_bytes(call, is_gpu=False) == pytest.approx(
+    assert call_timing.peak_bytes(call, is_gpu=False) == pytest.approx(
         2 * 4 << 20, abs=100
     )  # the 1 is a tensor, too
 

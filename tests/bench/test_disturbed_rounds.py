@@ -16,7 +16,7 @@ import torch
 from fx_explorer.instruments.bench import driving
 from fx_explorer.instruments.bench.cells import BenchFigures, bench_figures
 from fx_explorer.instruments.bench.machine import FORGOTTEN_AFTER_S, LeastSharing
-from fx_explorer.instruments.bench.measure import timing
+from fx_explorer.instruments.bench.measure import call_timing
 from fx_explorer.instruments.bench.verdict import verdict
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.session import SessionReader, SessionWriter
@@ -216,7 +216,7 @@ def test_what_is_timed_is_an_operation_that_all_threads_share(
         return original(values, *rest, **keywords)
 
     monkeypatch.setattr(torch, "add", counting)
-    assert timing.sharing_s() > 0
-    assert set(asked) == {threads * timing.PIECE}
+    assert call_timing.sharing_s() > 0
+    assert set(asked) == {threads * call_timing.PIECE}
     torch.set_num_threads(1)
-    assert timing.sharing_s() == 0
+    assert call_timing.sharing_s() == 0

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 
-from fx_explorer.instruments.bench.measure.timing import held_by_line, peak_bytes
+from fx_explorer.instruments.bench.measure.call_timing import held_by_line, peak_bytes
 
 
 def here() -> int:

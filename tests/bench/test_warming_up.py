@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from torch._dynamo.utils import counters
 
-from fx_explorer.instruments.bench.measure import timing
-from fx_explorer.instruments.bench.measure.timing import warmed_up
+from fx_explorer.instruments.bench.measure import call_timing
+from fx_explorer.instruments.bench.measure.call_timing import warmed_up
 
 
 class Program:
@@ -17,7 +17,7 @@ class Program:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *took_s: float) -> None:
         self._took_s = [*took_s]
         self.calls = 0
-        monkeypatch.setattr(timing, "timed", self._timed)
+        monkeypatch.setattr(call_timing, "timed", self._timed)
 
     def _timed(self, call: object, is_gpu: bool) -> tuple[None, float]:
         took_s = self._took_s[min(self.calls, len(self._took_s) - 1)]

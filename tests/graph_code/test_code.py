@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.models import build, inputs
-from fx_explorer.analysis.graph_code.code import graph_code
+from fx_explorer.analysis.graph_code.python_code import graph_code
 from fx_explorer.analysis.graph_code.written import graph_script
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Graph

@@ -25,7 +25,7 @@ from fx_explorer.instruments.ledger.figures import (
     SourceFunction,
     SourceLine,
 )
-from fx_explorer.instruments.ledger.flame import (
+from fx_explorer.instruments.ledger.flame_chart import (
     COLOURS,
     flame,
     flame_svg,

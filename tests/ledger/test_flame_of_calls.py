@@ -10,8 +10,8 @@ import pytest
 from fx_explorer.analysis.flame import flame_rows
 from fx_explorer.cli import main
 from fx_explorer.instruments.ledger.figures import LedgerFigures, ledger_figures
-from fx_explorer.instruments.ledger.flame import flame
-from fx_explorer.instruments.ledger.table import graph_of
+from fx_explorer.instruments.ledger.flame_chart import flame
+from fx_explorer.instruments.ledger.ledger_rows import graph_of
 from tests.conftest import Captured, OpenedReader
 from tests.ledger.conftest import BREAK, MeasuredLedger
 

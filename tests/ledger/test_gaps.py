@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from fx_explorer.analysis.words import short_kernel_name
+from fx_explorer.instruments.ledger.ledger_rows import gap_rows, place_of
 from fx_explorer.instruments.ledger.measure.rounds import assigned
 from fx_explorer.instruments.ledger.measure.timeline import (
     DeviceCall,
@@ -20,7 +21,6 @@ from fx_explorer.instruments.ledger.measure.timeline import (
     signature,
 )
 from fx_explorer.instruments.ledger.report import FORMATS
-from fx_explorer.instruments.ledger.table import gap_rows, place_of
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import LedgerGap
 from tests.ledger.test_ledger_rows import CALL, US, entry, figures

@@ -18,9 +18,14 @@ from fx_explorer.instruments.ledger.figures import (
     rate,
 )
 from fx_explorer.instruments.ledger.guard_counts import FilterEffect, GuardCounts
+from fx_explorer.instruments.ledger.ledger_rows import (
+    branch_in_words,
+    kind_rows,
+    line_rows,
+    step_name,
+)
 from fx_explorer.instruments.ledger.remedies import remedies, remedies_to_try, saved_in_words
 from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
-from fx_explorer.instruments.ledger.table import branch_in_words, kind_rows, line_rows, step_name
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import (
     CaptureRequest,

@@ -9,6 +9,7 @@ import pytest
 
 from fx_explorer.instruments.fixes.causes.branches import condition
 from fx_explorer.instruments.fixes.causes.opaque_calls import isolated
+from fx_explorer.source_edit.bound_names import is_pure, locals_of, read
 from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
 from fx_explorer.source_edit.edits import (
     after_imports,
@@ -18,7 +19,6 @@ from fx_explorer.source_edit.edits import (
     unwrapped,
     wrapped,
 )
-from fx_explorer.source_edit.names import is_pure, locals_of, read
 
 
 def code(text: str) -> Code:

@@ -17,7 +17,7 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import made_beside
+from fx_explorer.tui.background_tasks import made_beside
 from fx_explorer.tui.content import long_work
 from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand, write_training_step

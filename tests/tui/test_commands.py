@@ -30,16 +30,16 @@ from fx_explorer.tui.commands import (
 from fx_explorer.tui.config import Config, config_path, load_config, parse_config
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.dialogs.dialog import Ask
-from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.dialogs.settings_dialog import SettingsDialog
 from fx_explorer.tui.keys import clashes, first_key
 from fx_explorer.tui.screens.explorer import Explorer
 from fx_explorer.tui.screens.help import Help
 from fx_explorer.tui.screens.inspector import Inspector
 from fx_explorer.tui.screens.source_edit import SourceEditScreen
-from fx_explorer.tui.screens.step_record import StepScreen
+from fx_explorer.tui.screens.step_record_screen import StepScreen
 from fx_explorer.tui.widgets.footer import FindBar, footer_commands
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.outline_tree import Outline
 from tests.sessions import Hand
 from tests.tui.conftest import OpenApp
 

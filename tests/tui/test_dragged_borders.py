@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.tui.screens.views import LEAST_OUTLINE_CELLS
-from fx_explorer.tui.widgets.borders import LEAST_CELLS, move_border
+from fx_explorer.tui.widgets.pane_border import LEAST_CELLS, move_border
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 

@@ -11,7 +11,7 @@ from fx_explorer.analysis.facts import Topic
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.panes.overview import TOPIC_CELLS, TOPIC_LABELS, fact_lines
+from fx_explorer.tui.panes.overview_pane import TOPIC_CELLS, TOPIC_LABELS, fact_lines
 from tests.ranks.logs_of_ranks import DATA
 
 

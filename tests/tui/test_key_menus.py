@@ -21,7 +21,7 @@ from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.exports import Exports
 from fx_explorer.tui.keys import clashes
 from fx_explorer.tui.screens.menu import MenuScreen, menu_rows
-from fx_explorer.tui.widgets.outline import unfolded_to_fit
+from fx_explorer.tui.widgets.outline_tree import unfolded_to_fit
 from tests.sessions import Hand
 from tests.tui.conftest import Driver, OpenApp
 

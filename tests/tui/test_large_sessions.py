@@ -82,7 +82,7 @@ async def test_the_overview_of_a_large_session_is_read_beside_the_screen(
         held.wait()
         return overview(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("fx_explorer.tui.panes.overview.overview", slowly)
+    monkeypatch.setattr("fx_explorer.tui.panes.overview_pane.overview", slowly)
     async with open_app(hand.path) as driver:
         assert "Reading 30 nodes …" in driver.screen
         await driver.press("2")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from fx_explorer.analysis.neighbourhood import neighbourhood
+from fx_explorer.analysis.node_neighbours import neighbourhood
 from fx_explorer.cut_text import cut_in_middle
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.panes.neighbourhood import drawn

@@ -10,7 +10,7 @@ import pytest
 from rich.color import ColorType
 
 from fx_explorer.tui.commands import LEADERS, VIEWS, by_id
-from fx_explorer.tui.commands.views import MORE_VIEWS
+from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.dialogs.choose import Chooser
 from fx_explorer.tui.screens.help import Help
 from tests.sessions import Hand

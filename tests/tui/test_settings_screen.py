@@ -18,7 +18,7 @@ from fx_explorer.instruments.options.trial import OptionTrial
 from fx_explorer.model import OptionInForce, Outcome, Setting
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.dialogs.options import READ_ONLY, Chosen
-from fx_explorer.tui.dialogs.settings import SettingsDialog
+from fx_explorer.tui.dialogs.settings_dialog import SettingsDialog
 from fx_explorer.tui.theme import THEMES
 from tests.figures import figures
 

@@ -15,7 +15,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.tui.config import Config
 from fx_explorer.tui.controllers.stepping import NO_RECORD
 from fx_explorer.tui.screens.help import Help
-from fx_explorer.tui.screens.step_record import StepScreen
+from fx_explorer.tui.screens.step_record_screen import StepScreen
 from tests.sessions import write_training_step
 from tests.tui.conftest import Driver, OpenApp
 from tests.tui.test_live_capture import FakeCapture

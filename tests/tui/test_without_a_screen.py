@@ -20,10 +20,10 @@ from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.content.presets import MISSING, PRESETS, ShowableDocuments, document_for
 from fx_explorer.tui.controllers.capturing import FileWatch
 from fx_explorer.tui.controllers.leaving import suggested_name
-from fx_explorer.tui.panes.overview import waiting_fact
+from fx_explorer.tui.panes.overview_pane import waiting_fact
 from fx_explorer.tui.screens.header import conditions, ended_state, target_name
 from fx_explorer.tui.screens.pipeline_bar import StepState, bar_for, pipeline
-from fx_explorer.tui.widgets.outline import (
+from fx_explorer.tui.widgets.outline_tree import (
     entry_paths,
     folded_at_first,
     merged_missing,

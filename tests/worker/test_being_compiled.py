@@ -121,7 +121,7 @@ def test_a_session_that_cannot_be_read_yet_leaves_torchs_name(tmp_path: Path) ->
 
 
 def test_every_stage_that_a_phase_can_have_has_words(compiling: BeingCompiled) -> None:
-    from fx_explorer.torch_texts.names import STAGE_OF_EVENT
+    from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
     for stage in sorted(set(STAGE_OF_EVENT.values())):
         compiling.hear(begun(stage))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fx_explorer.errors import UsageError, WorkerError
+from fx_explorer.instruments.kernels.kernel_times import measure_kernel
 from fx_explorer.instruments.kernels.measure.kernel_alone import made, with_options
 from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
 from fx_explorer.instruments.kernels.measure.kernel_timing import (
@@ -18,7 +19,6 @@ from fx_explorer.instruments.kernels.measure.kernel_timing import (
     runs_for,
     spans,
 )
-from fx_explorer.instruments.kernels.measured import measure_kernel
 from fx_explorer.model import BenchAnswer, BenchRequest, CardCeiling, KernelTime
 from fx_explorer.session import SessionReader
 from tests.worker.launched import ARGUMENTS, FLOATS, launched_session

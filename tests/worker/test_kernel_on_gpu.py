@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fx_explorer.instruments.kernels.builder_pool import with_sass
-from fx_explorer.instruments.kernels.measured import kernel_speed, measure_kernel
+from fx_explorer.instruments.kernels.kernel_times import kernel_speed, measure_kernel
 from fx_explorer.model import Artifact, CardCeiling, Failure, Kernel, KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
 

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from fx_explorer.client.outcomes import EndedWorker, exit_code, failure_of, outcome_of, with_problem
+from fx_explorer.client.process_outcomes import (
+    EndedWorker,
+    exit_code,
+    failure_of,
+    outcome_of,
+    with_problem,
+)
 from fx_explorer.model import Outcome, OutcomeKind
 
 SEGFAULT_STACK = """Fatal Python error: Segmentation fault

@@ -13,9 +13,9 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.code import GraphText, graph_code
 from fx_explorer.analysis.graph_code.expressions import DEVICE, QUOTED
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.graph_code.python_code import GraphText, graph_code
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader

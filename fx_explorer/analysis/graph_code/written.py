@@ -14,11 +14,16 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from fx_explorer import model
-from fx_explorer.analysis.graph_code.code import GRAPH_OF, MAIN_CLASS, import_lines, module_code
 from fx_explorer.analysis.graph_code.expressions import NotPythonError, RowNames, size_expression
+from fx_explorer.analysis.graph_code.python_code import (
+    GRAPH_OF,
+    MAIN_CLASS,
+    import_lines,
+    module_code,
+)
 from fx_explorer.analysis.graph_code.texts import graph_text
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from fx_explorer import model
-from fx_explorer.analysis.nodes import operation
+from fx_explorer.analysis.node_text import operation
 from fx_explorer.analysis.published import (
     BackendSummary,
     PublishedRun,

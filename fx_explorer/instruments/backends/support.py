@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, graph_document
-from fx_explorer.analysis.nodes import operation
+from fx_explorer.analysis.node_text import operation
 from fx_explorer.instruments.backends.amounts import Amount, reports_in_use
 from fx_explorer.instruments.backends.borders import (
     BackendPart,

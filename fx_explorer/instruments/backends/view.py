@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place
 from fx_explorer.analysis.measured_times import run_time
-from fx_explorer.analysis.nodes import node_words, operation
+from fx_explorer.analysis.node_text import node_words, operation
 from fx_explorer.analysis.published import (
     BackendSummary,
     PublishedRun,

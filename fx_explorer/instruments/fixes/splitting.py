@@ -15,9 +15,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fx_explorer.instruments.fixes.fix import Site
+from fx_explorer.source_edit.bound_names import (
+    bound_in,
+    locals_of,
+    new_name,
+    parameters,
+    read,
+    walk,
+)
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced
-from fx_explorer.source_edit.names import bound_in, locals_of, new_name, parameters, read, walk
 
 RISK = "What is left outside is no longer compiled."
 

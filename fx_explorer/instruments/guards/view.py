@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place, source_document
-from fx_explorer.analysis.versions import functions_of_versions
+from fx_explorer.analysis.function_versions import functions_of_versions
 from fx_explorer.analysis.whole_session import not_decoded, why_not_in_text
 from fx_explorer.analysis.words import counted, first_line
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
@@ -32,7 +32,7 @@ from fx_explorer.instruments.guards.kinds import (
     is_precompiled,
     saved_guards,
 )
-from fx_explorer.instruments.recompiles.changes import change_of
+from fx_explorer.instruments.recompiles.guard_changes import change_of
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import check_count, compilation_names, filtered

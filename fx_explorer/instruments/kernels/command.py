@@ -28,13 +28,13 @@ from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.kernels.assembly_text import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries
 from fx_explorer.instruments.kernels.gpu_limits import NO_SASS_ON_AMD, measured_card
-from fx_explorer.instruments.kernels.launched import real_builds, was_launched
-from fx_explorer.instruments.kernels.measured import (
+from fx_explorer.instruments.kernels.kernel_times import (
     TIMEOUT_S,
     kernel_speed,
     measure_kernel,
     speed_in_words,
 )
+from fx_explorer.instruments.kernels.launched import real_builds, was_launched
 from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
 from fx_explorer.output.terminal import width_for
 from fx_explorer.output.text import text_of

@@ -20,8 +20,8 @@ from operator import itemgetter
 from typing import Literal, TypeVar
 
 from fx_explorer import model
+from fx_explorer.analysis.function_versions import Version, versions
 from fx_explorer.analysis.lineage import in_use
-from fx_explorer.analysis.versions import Version, versions
 from fx_explorer.instruments.kernels.candidates import estimate
 from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
 from fx_explorer.instruments.kernels.gpu_limits import card, roofline

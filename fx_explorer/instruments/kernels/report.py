@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fx_explorer import model
+from fx_explorer.analysis.function_versions import over_versions
 from fx_explorer.analysis.kernel_documents import options_that_differ
 from fx_explorer.analysis.links.selection import definition
-from fx_explorer.analysis.versions import over_versions
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import compile_error, counted, listed, size
 from fx_explorer.instruments.kernels.candidates import (
@@ -38,8 +38,8 @@ from fx_explorer.instruments.kernels.gpu_limits import (
     roofline_in_words,
 )
 from fx_explorer.instruments.kernels.instructions import mix_in_words
+from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
-from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table

@@ -188,7 +188,7 @@ def _tell(
     if arguments.flame:
         _draw(figures)
     if svg:
-        from fx_explorer.instruments.ledger.flame import flame_svg
+        from fx_explorer.instruments.ledger.flame_chart import flame_svg
 
         svg.write_text(flame_svg(figures))
     return remedies_to_try(figures)
@@ -198,7 +198,7 @@ def _draw(figures: LedgerFigures) -> None:
     """Print the flame chart, as wide as the terminal; 80 cells where there is none."""
     from rich.console import Console
 
-    from fx_explorer.instruments.ledger.flame import ASCII, flame_text, in_ascii
+    from fx_explorer.instruments.ledger.flame_chart import ASCII, flame_text, in_ascii
 
     console = Console(file=sys.stdout, width=terminal_width(), highlight=False)
     has_colours = console.color_system is not None and not console.no_color

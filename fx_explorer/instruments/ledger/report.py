@@ -17,8 +17,7 @@ from fx_explorer.instruments.ledger.figures import (
     line_times,
     rate,
 )
-from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
-from fx_explorer.instruments.ledger.table import (
+from fx_explorer.instruments.ledger.ledger_rows import (
     GAP_COLUMNS,
     KIND_COLUMNS,
     LINE_COLUMNS,
@@ -32,6 +31,7 @@ from fx_explorer.instruments.ledger.table import (
     step_name,
     step_table,
 )
+from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Table

@@ -17,8 +17,8 @@ from fx_explorer.instruments.ledger.figures import (
     line_times,
     of_unknown_lines_s,
 )
+from fx_explorer.instruments.ledger.ledger_rows import longest_gap
 from fx_explorer.instruments.ledger.remedies import SOME, checks_in_words, remedies
-from fx_explorer.instruments.ledger.table import longest_gap
 from fx_explorer.model import LedgerCall, LedgerKind
 from fx_explorer.session.file_names import in_file
 

@@ -23,8 +23,8 @@ from fx_explorer.instruments.ledger.figures import (
     line_times,
     rate,
 )
-from fx_explorer.instruments.ledger.flame import flame
-from fx_explorer.instruments.ledger.table import (
+from fx_explorer.instruments.ledger.flame_chart import flame
+from fx_explorer.instruments.ledger.ledger_rows import (
     graph_of,
     kind_rows,
     kinds_told,
@@ -86,7 +86,7 @@ def ledger_table(reader: SessionReader) -> ViewTable:
 
 
 def _svg(figures: LedgerFigures) -> str:
-    from fx_explorer.instruments.ledger.flame import flame_svg
+    from fx_explorer.instruments.ledger.flame_chart import flame_svg
 
     return flame_svg(figures)
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from fx_explorer.command_line.given_session import is_session
-from fx_explorer.command_line.profiles import FOR_SESSIONS, session_with_profile
+from fx_explorer.command_line.profile_files import FOR_SESSIONS, session_with_profile
 from fx_explorer.errors import UsageError
 from fx_explorer.output.terminal import width_for
 from fx_explorer.session import SessionReader

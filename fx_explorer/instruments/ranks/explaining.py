@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputNames
 from fx_explorer.analysis.naming import called_function, plain_code
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.ranks.finding import Aspect, RankFinding, others_in_words, rank_words
 from fx_explorer.instruments.ranks.path_taken import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fx_explorer import model
 from fx_explorer.analysis.naming import is_unfinished, plain_name, plain_source
-from fx_explorer.instruments.recompiles.changes import GuardChange
+from fx_explorer.instruments.recompiles.guard_changes import GuardChange
 from fx_explorer.instruments.recompiles.reach import OutOfReach, out_of_reach
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import checked_tensors

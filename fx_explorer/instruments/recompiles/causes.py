@@ -22,7 +22,7 @@ from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_text
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.instruments.recompiles.call_sizes import local_source, sizes_then
-from fx_explorer.instruments.recompiles.changes import GuardChange, change_of
+from fx_explorer.instruments.recompiles.guard_changes import GuardChange, change_of
 from fx_explorer.instruments.recompiles.remedies import NO_REMEDY, remedy
 from fx_explorer.model.setting_values import as_python
 from fx_explorer.session import SessionReader

@@ -16,7 +16,7 @@ from fx_explorer.analysis.words import listed
 from fx_explorer.instruments.recompiles.call_sizes import (
     CallSizes,
 )
-from fx_explorer.instruments.recompiles.changes import KEYWORDS, GuardChange
+from fx_explorer.instruments.recompiles.guard_changes import KEYWORDS, GuardChange
 from fx_explorer.instruments.recompiles.reach import OutOfReach
 
 NO_MORE = "torch made it dynamic in this compilation, so other values do not recompile."

@@ -5,7 +5,7 @@ was hit.
 from __future__ import annotations
 
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, LimitHit
-from fx_explorer.instruments.recompiles.changes import GuardChange
+from fx_explorer.instruments.recompiles.guard_changes import GuardChange
 
 Json = dict[str, object]
 

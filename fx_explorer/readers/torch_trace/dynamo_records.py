@@ -27,14 +27,14 @@ from fx_explorer.model import (
     SymbolEvent,
     SymbolEventKind,
 )
-from fx_explorer.readers.torch_trace.compilations import Compilations, LogCompilation
+from fx_explorer.readers.torch_trace.compilation_records import Compilations, LogCompilation
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.places import Places, is_torch
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts import bounded
-from fx_explorer.torch_texts.guard_tree import latency_us, origin_of, read_checks
 from fx_explorer.torch_texts.printed_graph import read_graphs
+from fx_explorer.torch_texts.printed_guard_tree import latency_us, origin_of, read_checks
 from fx_explorer.torch_texts.reports import parse_break, parse_reason, what_failed
 
 _EVENTS: dict[str, SymbolEventKind] = {

@@ -19,12 +19,12 @@ from fx_explorer.model import (
     Stage,
     is_bucket_label,
 )
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.names import computes_nothing
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, PrintedNode, read_graphs
+from fx_explorer.torch_texts.torch_names import computes_nothing
 
 STAGE_OF: dict[str, tuple[Stage, Direction, str]] = {
     "dynamo_output_graph": ("dynamo", "", ""),

@@ -11,7 +11,7 @@ from typing import Any
 
 from fx_explorer.model import Direction, Kernel, KernelCall, LineNode, Link
 from fx_explorer.model.rows.graph import How
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fx_explorer.model import ArtifactKind, Metric, Stage
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.printed_graph import PrintedGraph, read_graphs

@@ -18,16 +18,16 @@ from typing import Literal
 from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome, Stage
-from fx_explorer.readers.torch_trace.compilations import Compilations, LogCompilation
+from fx_explorer.readers.torch_trace.compilation_records import Compilations, LogCompilation
 from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords, ProgramRecords
 from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
+from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
 from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
-from fx_explorer.readers.torch_trace.texts import TextsOfLog
 from fx_explorer.session import SessionWriter
 
 Handle = Callable[[Record], None]
@@ -59,7 +59,7 @@ def read_log(
     ``skipped_records``, and the entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who
-    knows it (``texts.py``). ``tell`` gets the progress.
+    knows it (``log_texts.py``). ``tell`` gets the progress.
 
     Raises SessionError for a log that cannot be read at all.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.input_names import InputName, InputNames, tangent_name
-from fx_explorer.analysis.nodes import operation, value_text
+from fx_explorer.analysis.node_text import operation, value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.regions.segment_regions import FALLS_BACK, regions_of_nodes
 from fx_explorer.analysis.stages.work import Fate

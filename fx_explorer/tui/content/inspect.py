@@ -27,7 +27,7 @@ from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import nodes_at, own_lines_at, source_of_own
 from fx_explorer.analysis.naming import plain_function
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.words import annotation_text
 from fx_explorer.drawing.view_table import Detail, TableRow, ViewTable
 from fx_explorer.model.rows.graph import LeftOutReason

@@ -33,6 +33,7 @@ from fx_explorer.instruments.kernels.instructions import (
     explained,
 )
 from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
+from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
 from fx_explorer.instruments.kernels.launched import profiled_kernel
 from fx_explorer.instruments.kernels.live_registers import (
     Control,
@@ -43,11 +44,10 @@ from fx_explorer.instruments.kernels.live_registers import (
     line_cost,
     live_registers,
 )
-from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
 from fx_explorer.model import LEVELS, KernelBuild, Level
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.destinations import Entry
-from fx_explorer.tui.content.levels import LEVEL_TITLES
+from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.widgets.text_layout import wrapped
 
 FOUND = "read off what the compilers wrote into their texts (loc, !dbg, .loc, nvdisasm)"

@@ -17,7 +17,7 @@ from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import copies, source_of_own
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.overview.line_events import line_events

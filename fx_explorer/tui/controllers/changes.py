@@ -18,7 +18,7 @@ from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.user_files import ChangedFile, FilesNow, captured_files, read
-from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.background_tasks import read_beside
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.captures import Earlier

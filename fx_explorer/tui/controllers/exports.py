@@ -17,13 +17,13 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.session import SessionReader
 from fx_explorer.state_folder import typed_path
-from fx_explorer.tui.beside import BackgroundTask, TaskResult
-from fx_explorer.tui.content.levels import NO_KERNEL
+from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult
+from fx_explorer.tui.content.shown_levels import NO_KERNEL
 from fx_explorer.tui.controllers.panes import focused_graph
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation
 from fx_explorer.tui.dialogs.dialog import Ask
-from fx_explorer.tui.panes.overview import FactList
+from fx_explorer.tui.panes.overview_pane import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.terminal.other_programs import OSC52_LIMIT_BYTES, CopyDestination, copy
 from fx_explorer.tui.widgets.line_view import LineView

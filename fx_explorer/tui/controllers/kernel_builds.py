@@ -18,7 +18,7 @@ from fx_explorer.errors import FxExplorerError
 from fx_explorer.model import BuildAnswer, BuildTask, Gpu
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import by_id
-from fx_explorer.tui.content.levels import BuildWanted
+from fx_explorer.tui.content.shown_levels import BuildWanted
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.keys import first_key
 

@@ -25,7 +25,7 @@ from fx_explorer.analysis.links.selection import is_call_of, library_at
 from fx_explorer.errors import FxExplorerError, WorkerError
 from fx_explorer.model import BuildAnswer, BuildTask, Kernel, KernelBuild
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.levels import (
+from fx_explorer.tui.content.shown_levels import (
     FIRST_KERNEL,
     INSIDE_A_LIBRARY,
     NO_KERNEL,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.ledger.trial import Ledger
     from fx_explorer.model import CaptureRequest
     from fx_explorer.trials import BreakTimes
-    from fx_explorer.tui.dialogs.measuring import Measure, MeasureBreaks
+    from fx_explorer.tui.dialogs.measuring_screen import Measure, MeasureBreaks
 
 READ_S = 15
 READ_LONG_S = 20
@@ -77,9 +77,9 @@ async def run_real_bench(
 async def measure_on_gpu(
     session: Path, kernel: int, tell: Progress, python: str
 ) -> model.KernelTime:
-    from fx_explorer.instruments.kernels import measured  # not needed for the first paint
+    from fx_explorer.instruments.kernels import kernel_times  # not needed for the first paint
 
-    return await measured.measure_kernel(session, kernel, tell, python)
+    return await kernel_times.measure_kernel(session, kernel, tell, python)
 
 
 class Measurements:
@@ -196,7 +196,7 @@ class Measurements:
         from fx_explorer.client.trust import RUNS
         from fx_explorer.instruments.ledger import trial  # not needed for the first paint
         from fx_explorer.trials import why_not_measured
-        from fx_explorer.tui.dialogs.measuring import OF_A_CALL, MeasuringScreen
+        from fx_explorer.tui.dialogs.measuring_screen import OF_A_CALL, MeasuringScreen
 
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
@@ -213,11 +213,11 @@ class Measurements:
         measure = self.account or partial(
             trial.account_for_call, worker=self._services.trial_worker
         )
-        measured = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
-        if measured is None:
+        kernel_times = await ask(self.app, MeasuringScreen(request, measure, OF_A_CALL))
+        if kernel_times is None:
             return
         try:
-            await asyncio.to_thread(trial.add_ledger, writable.path, measured)
+            await asyncio.to_thread(trial.add_ledger, writable.path, kernel_times)
         except FxExplorerError as error:
             self._tell_not_kept("the ledger", error)
 
@@ -268,7 +268,7 @@ class Measurements:
     async def time_breaks(self) -> None:
         """Measure the graph breaks with a worker of its own, and add the times to the session."""
         from fx_explorer import trials  # not needed for the first paint
-        from fx_explorer.tui.dialogs.measuring import MeasuringScreen
+        from fx_explorer.tui.dialogs.measuring_screen import MeasuringScreen
 
         reader = self._services.stepped_session
         request = reader.request() if reader else None
@@ -343,7 +343,7 @@ def _break_times_in_words(times: BreakTimes, count: int) -> str:
 
 def _kernel_time_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
     from fx_explorer.instruments.kernels.gpu_limits import measured_card
-    from fx_explorer.instruments.kernels.measured import kernel_speed, speed_in_words
+    from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
 
     speed = kernel_speed(reader, kernel)
     if speed:

@@ -14,7 +14,7 @@ from textual.app import SuspendNotSupported
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.errors import FxExplorerError, UsageError
-from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.background_tasks import read_beside
 from fx_explorer.tui.content.destinations import Stop
 from fx_explorer.tui.content.long_work import FIND_READS
 from fx_explorer.tui.controllers.services import Services

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.background_tasks import read_beside
 from fx_explorer.tui.content.long_work import DOCUMENT_READS
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import BackgroundTask, Renewed
+from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.content.live import LiveCapture
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.capturing import Capturing

@@ -280,7 +280,7 @@ class Stepping:
     @conversation("bytecode steps", "step through the bytecode")
     async def step_through_bytecode(self) -> None:
         from fx_explorer.analysis.step_record import read_record  # not for the first paint
-        from fx_explorer.tui.screens.step_record import StepScreen
+        from fx_explorer.tui.screens.step_record_screen import StepScreen
 
         explorer = self._services.explorer
         reader = explorer.reader

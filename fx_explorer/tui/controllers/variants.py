@@ -120,9 +120,7 @@ class Variants:
         """Ask which options to change. With ``follows``, the compiler waits and can continue with
         them.
         """
-        from fx_explorer.tui.dialogs.settings import (
-            options_dialog,  # not needed for the first paint
-        )
+        from fx_explorer.tui.dialogs.settings_dialog import options_dialog
 
         reader = self._services.stepped_session
         trials = self._option_trials.setdefault(reader.path if reader else Path(), [])

@@ -26,7 +26,7 @@ from fx_explorer.analysis.words import counted, seconds
 from fx_explorer.overview.find import find
 from fx_explorer.overview.outline import variant_title
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.content.levels import LEVEL_TITLES
+from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.dialogs.choose import Choice
 
 

@@ -18,9 +18,9 @@ from textual.widget import Widget
 
 from fx_explorer.drawing.view_table import Chart, ChartPiece, Detail
 from fx_explorer.tui.failures import TellsUnreadable
-from fx_explorer.tui.widgets.borders import DraggedEdge
 from fx_explorer.tui.widgets.code_view import CodeView
 from fx_explorer.tui.widgets.one_line import Cached
+from fx_explorer.tui.widgets.pane_border import DraggedEdge
 from fx_explorer.tui.widgets.text_layout import wrapped_text
 
 LEAST_CHART_ROWS = 4

@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.drawing.colours import kernel_kind
 from fx_explorer.instruments.kernels.line_heat import NO_HEAT, LineHeat, Measure, SourceHeat
 from fx_explorer.model import Graph, Profile
-from fx_explorer.tui.beside import BackgroundTask, Renewed, TaskResult
+from fx_explorer.tui.background_tasks import BackgroundTask, Renewed, TaskResult
 from fx_explorer.tui.widgets.line_painter import Piece
 
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ from fx_explorer.tui.content.following import (
     why_missing,
     with_region,
 )
-from fx_explorer.tui.content.levels import BuildWanted, Levels
 from fx_explorer.tui.content.long_work import graph_takes_long, is_large_graph, place_in_rows
 from fx_explorer.tui.content.presets import (
     ShowableDocuments,
@@ -49,7 +48,8 @@ from fx_explorer.tui.content.presets import (
     shown_parts,
     stage_sources,
 )
-from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.content.shown_levels import BuildWanted, Levels
+from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.pane import Pane
 
 

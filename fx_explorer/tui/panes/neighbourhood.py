@@ -11,13 +11,8 @@ from rich.cells import cell_len
 from textual import events
 
 from fx_explorer.analysis.input_names import result_name
-from fx_explorer.analysis.neighbourhood import (
-    SHOWN_AT_A_STEP,
-    Neighbourhood,
-    Step,
-    neighbourhood,
-)
-from fx_explorer.analysis.nodes import node_words, operation, value_text
+from fx_explorer.analysis.node_neighbours import SHOWN_AT_A_STEP, Neighbourhood, Step, neighbourhood
+from fx_explorer.analysis.node_text import node_words, operation, value_text
 from fx_explorer.analysis.words import counted
 from fx_explorer.cut_text import cut_cells, cut_in_middle
 from fx_explorer.drawing.colours import kernel_kind

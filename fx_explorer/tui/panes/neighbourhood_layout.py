@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fx_explorer.analysis.neighbourhood import Neighbourhood
+from fx_explorer.analysis.node_neighbours import Neighbourhood
 
 # Columns: producers stand left of what uses them, the centre at 0.
 

@@ -21,7 +21,7 @@ from fx_explorer.drawing import view_table as views
 from fx_explorer.drawing.trees import Folding, row_around
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult
 from fx_explorer.tui.content.long_work import FAILED, READING, Reads
 from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.around_table import TableChart, TableDetail

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.facts import OF_FILES, Fact
-from fx_explorer.analysis.graph_code.code import GraphText
+from fx_explorer.analysis.graph_code.python_code import GraphText
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.words import listed
 from fx_explorer.drawing import view_table as views
@@ -22,10 +22,10 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name
 from fx_explorer.source_edit.user_files import ChangedFile
-from fx_explorer.tui.beside import BackgroundTask, TaskResult
+from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult
 from fx_explorer.tui.content import long_work
-from fx_explorer.tui.content.levels import LEVEL_TITLES
 from fx_explorer.tui.content.presets import Slot
+from fx_explorer.tui.content.shown_levels import LEVEL_TITLES
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
 

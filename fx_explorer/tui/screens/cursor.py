@@ -16,14 +16,14 @@ from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.commands import OF_A_PLACE, OF_TRITON, sentence_of
 from fx_explorer.tui.failures import explained
-from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
-from fx_explorer.tui.panes.overview import FactList, leads_to
+from fx_explorer.tui.panes.overview_pane import FactList, leads_to
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.screens.views import Views
 from fx_explorer.tui.widgets.one_line import OneLine
-from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.outline_tree import Outline
 
 
 class Cursor:

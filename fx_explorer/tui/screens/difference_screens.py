@@ -31,7 +31,7 @@ from fx_explorer.instruments.diff.since_last import Differences, rows_behind
 from fx_explorer.instruments.diff.since_last import Row as DifferingRow
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff, passes
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import read_beside
+from fx_explorer.tui.background_tasks import read_beside
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 

@@ -31,9 +31,9 @@ from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.conversation import BelowWanted, DifferenceWanted, TurnLock, ViewShown, in_turn
 from fx_explorer.tui.failures import TellsUnreadable, explained
 from fx_explorer.tui.keys import bindings_of
-from fx_explorer.tui.panes.linked import LinkedPanes
+from fx_explorer.tui.panes.linked_panes import LinkedPanes
 from fx_explorer.tui.panes.linked_selection import LinkedSelection
-from fx_explorer.tui.panes.overview import FactList, OverviewFacts
+from fx_explorer.tui.panes.overview_pane import FactList, OverviewFacts
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.panes.titles import OldFiles, StageText
@@ -42,10 +42,10 @@ from fx_explorer.tui.screens.header import HeaderLine
 from fx_explorer.tui.screens.pipeline_bar import STEPS, PipelineBar, StepState
 from fx_explorer.tui.screens.views import OutlineSide, Views
 from fx_explorer.tui.terminal.frame_bytes import FrameCompositor
-from fx_explorer.tui.widgets.borders import Separator
 from fx_explorer.tui.widgets.footer import FindBar, FooterLine
 from fx_explorer.tui.widgets.line_view import LineView
-from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.outline_tree import Outline
+from fx_explorer.tui.widgets.pane_border import Separator
 
 if TYPE_CHECKING:
     from fx_explorer.tui.screens.help import Topic as HelpTopic

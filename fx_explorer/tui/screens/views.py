@@ -12,17 +12,17 @@ from textual.widget import Widget
 from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.overview.outline import OutlineEntry, kernels_below, outline
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import BackgroundTask, Renewed
+from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.content.long_work import OUTLINE_READS, UNREADABLE
 from fx_explorer.tui.failures import explained
-from fx_explorer.tui.panes.linked import LinkedPanes
-from fx_explorer.tui.panes.overview import FactList
+from fx_explorer.tui.panes.linked_panes import LinkedPanes
+from fx_explorer.tui.panes.overview_pane import FactList
 from fx_explorer.tui.panes.table_pane import TablePane
 from fx_explorer.tui.panes.titles import OldFiles
-from fx_explorer.tui.widgets.borders import DraggedEdge
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import Cached
-from fx_explorer.tui.widgets.outline import Outline
+from fx_explorer.tui.widgets.outline_tree import Outline
+from fx_explorer.tui.widgets.pane_border import DraggedEdge
 
 
 class Views(Cached, DraggedEdge, Vertical):

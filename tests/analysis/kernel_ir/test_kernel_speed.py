@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer.gpus import find_gpu, gpu_of_device
-from fx_explorer.instruments.kernels.measured import (
+from fx_explorer.instruments.kernels.kernel_times import (
     BY_EVENTS,
     COLD,
     NO_BYTES,

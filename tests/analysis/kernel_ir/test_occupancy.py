@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from fx_explorer.gpus.reading import find_gpu
+from fx_explorer.gpus.gpu_files import find_gpu
 from fx_explorer.instruments.kernels.gpu_limits import LIMITS, PARTS, occupancy, occupancy_in_words
 from tests.analysis.kernel_ir.samples import DATA, sample
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.neighbourhood import neighbourhood
+from fx_explorer.analysis.node_neighbours import neighbourhood
 from fx_explorer.session import SessionReader
 from tests.analysis.neighbourhood.graphs import random_graph, write_graph
 from tests.sessions import write_training_step

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
-from fx_explorer.analysis.nodes import node_words
+from fx_explorer.analysis.node_text import node_words
 from fx_explorer.model import Graph, Node
 from tests.capture.recorded import failures, record
 

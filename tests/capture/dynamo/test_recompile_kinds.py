@@ -405,7 +405,7 @@ def test_which_keys_are_new_is_not_told_where_the_old_ones_are_not_known() -> No
 def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_how_it_was_looked_up() -> (
     None
 ):
-    from fx_explorer.instruments.recompiles.changes import change_of
+    from fx_explorer.instruments.recompiles.guard_changes import change_of
 
     guard = "object.__getattribute__(self.config, 'problem_type') is None"
     change = change_of(
@@ -418,7 +418,7 @@ def test_an_attribute_is_named_as_the_program_writes_it_where_torch_2_11_writes_
 
 
 def test_an_honest_word_stands_where_nothing_is_known() -> None:
-    from fx_explorer.instruments.recompiles.changes import change_of
+    from fx_explorer.instruments.recompiles.guard_changes import change_of
     from fx_explorer.instruments.recompiles.remedies import remedy
 
     change = change_of("a guard of a release to come")

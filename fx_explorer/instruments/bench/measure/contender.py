@@ -76,37 +76,37 @@ class ReadyCell:
 
     def answer(self, command: str) -> BenchNews:
         """Carry out a command. Raises whatever the program raises."""
-        from fx_explorer.instruments.bench.measure import timing
+        from fx_explorer.instruments.bench.measure import call_timing
 
         call = self._caller.call
         if command == "peak":
-            return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+            return BenchNews("peak", peak_bytes=call_timing.peak_bytes(call, self._is_gpu))
         if command == "work":
-            from fx_explorer.instruments.bench.measure.work import kernel_seconds
+            from fx_explorer.instruments.bench.measure.kernel_work import kernel_seconds
 
             return BenchNews("work", work_s=kernel_seconds(call, self._is_gpu, self._last_s))
         if command == "step":
             self._caller.clear()
-            return BenchNews("peak", peak_bytes=timing.peak_bytes(call, self._is_gpu))
+            return BenchNews("peak", peak_bytes=call_timing.peak_bytes(call, self._is_gpu))
         if command == "compare":
             return BenchNews("compared", cell=self._compare_again())
         if command == "held":
-            from fx_explorer.instruments.bench.measure.timing import held_by_line
+            from fx_explorer.instruments.bench.measure.call_timing import held_by_line
 
             self._caller.clear()
             return BenchNews("held", held=tuple(held_by_line(call)))
         if self._is_gpu:
             return self._round()
-        from fx_explorer.instruments.bench.measure.timing import sharing_s
+        from fx_explorer.instruments.bench.measure.call_timing import sharing_s
 
         before_s = sharing_s()
         measured = self._round()
         return replace(measured, sharing_s=max(before_s, sharing_s()))
 
     def _round(self) -> BenchNews:
-        from fx_explorer.instruments.bench.measure import timing
+        from fx_explorer.instruments.bench.measure import call_timing
 
-        self._last_s, calls = timing.round_of_calls(
+        self._last_s, calls = call_timing.round_of_calls(
             self._caller.call, self._round_s, self._last_s, self._is_gpu
         )
         return BenchNews("round", call_s=self._last_s, calls=calls)
@@ -124,7 +124,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     import_torch()
     import torch
 
-    from fx_explorer.instruments.bench.measure import agreement, calls, timing
+    from fx_explorer.instruments.bench.measure import agreement, call_timing, calls
     from fx_explorer.instruments.bench.measure.calls import uncompiled
 
     if task.threads:
@@ -138,12 +138,12 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     begins_with, own = agreement.content(caller), caller.with_own_inputs()
     calls.seed()
     say("compiling it" if task.is_compiled else "calling it uncompiled")
-    output, took_s = timing.timed(own.call, is_gpu)
+    output, took_s = call_timing.timed(own.call, is_gpu)
     # Before another call: gradients are those of the last one.
     first = own.results(output, state) if task.is_compiled else {}
     del output
     say("warming up")
-    warm_up = timing.warmed_up(took_s, caller.call, is_gpu)
+    warm_up = call_timing.warmed_up(took_s, caller.call, is_gpu)
     counted = _counted()
     agreed: dict[str, Any] = {}
     more = ""
@@ -174,7 +174,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "warm_up_calls": warm_up.calls,
         "is_unstable": warm_up.is_unstable,
         "device": torch.cuda.get_device_name() if is_gpu else "cpu",
-        "clock": timing.clock_of(is_gpu),
+        "clock": call_timing.clock_of(is_gpu),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "notes": parts,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from fx_explorer.source_edit.bound_names import walk
 from fx_explorer.source_edit.code import Code
-from fx_explorer.source_edit.names import walk
 
 AN_EXPONENT = (
     "an exponent of 0.5 or -0.5 with -0 or -inf below it: torch takes the root of a number, "

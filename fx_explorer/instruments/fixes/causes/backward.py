@@ -20,8 +20,8 @@ from fx_explorer.instruments.fixes.splitting import (
     texts,
 )
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import new_name, walk
 from fx_explorer.source_edit.code import Code, Splice
-from fx_explorer.source_edit.names import new_name, walk
 
 
 def fixes_of_backward(

@@ -17,9 +17,9 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.arithmetic import NumberUses
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import bound_before, is_pure, new_name, read, walk
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced, rewritten
-from fx_explorer.source_edit.names import bound_before, is_pure, new_name, read, walk
 
 BOTH_SIDES = (
     "Both sides are computed now. One that fails or gives NaN in the other's case can spoil "

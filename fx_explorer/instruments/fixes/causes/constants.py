@@ -25,9 +25,7 @@ from fx_explorer.instruments.fixes.causes.opaque_calls import (
 )
 from fx_explorer.instruments.fixes.fix import Fix, Site, other_files
 from fx_explorer.session import SessionReader
-from fx_explorer.source_edit.code import Code
-from fx_explorer.source_edit.edits import at_module_level, imports, replaced
-from fx_explorer.source_edit.names import (
+from fx_explorer.source_edit.bound_names import (
     bound_by,
     is_declared_plain,
     locals_of,
@@ -35,6 +33,8 @@ from fx_explorer.source_edit.names import (
     new_name,
     walk,
 )
+from fx_explorer.source_edit.code import Code
+from fx_explorer.source_edit.edits import at_module_level, imports, replaced
 
 _ONCE = "It is taken to give the same every time."
 

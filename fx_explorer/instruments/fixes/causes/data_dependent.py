@@ -15,9 +15,9 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.arithmetic import NumberUses
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import is_pure, walk
 from fx_explorer.source_edit.code import Code, Splice
 from fx_explorer.source_edit.edits import imports, replaced
-from fx_explorer.source_edit.names import is_pure, walk
 
 _SCALAR = ("GB0124", "GB0109", "GB0033")
 

@@ -15,9 +15,7 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.branches import assignment, condition
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
-from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
-from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
-from fx_explorer.source_edit.names import (
+from fx_explorer.source_edit.bound_names import (
     bound_before,
     bound_in,
     is_pure,
@@ -25,6 +23,8 @@ from fx_explorer.source_edit.names import (
     read_after,
     walk,
 )
+from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
+from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
 
 _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Break: "break",

@@ -20,9 +20,9 @@ import libcst as cst
 from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import annotation_of, locals_of, new_name, read, walk
 from fx_explorer.source_edit.code import Code, Splice, Statement
 from fx_explorer.source_edit.edits import after_imports, at_module_level, imports, replaced
-from fx_explorer.source_edit.names import annotation_of, locals_of, new_name, read, walk
 
 _EQUIVALENT: dict[str, str] = {
     "nanmean": "torch.nanmean({0})",

@@ -23,9 +23,9 @@ from fx_explorer.instruments.fixes.splitting import (
     texts,
 )
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import locals_read, new_name, walk
 from fx_explorer.source_edit.code import Code, Splice, Statement, spliced
 from fx_explorer.source_edit.edits import after_imports, imports, removed, replaced, wrapped
-from fx_explorer.source_edit.names import locals_read, new_name, walk
 
 _LEVELS = frozenset(
     ["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"]

@@ -12,9 +12,9 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak
 from fx_explorer.instruments.fixes.causes.opaque_calls import is_explained
 from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
+from fx_explorer.source_edit.bound_names import locals_of
 from fx_explorer.source_edit.code import Code, Statement
 from fx_explorer.source_edit.edits import imports, removed, rewritten, wrapped
-from fx_explorer.source_edit.names import locals_of
 
 
 def fixes_of_side_effects(

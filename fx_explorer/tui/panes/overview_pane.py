@@ -16,9 +16,9 @@ from fx_explorer.highlight import printable
 from fx_explorer.model import Failure
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.beside import BackgroundTask, Renewed
+from fx_explorer.tui.background_tasks import BackgroundTask, Renewed
 from fx_explorer.tui.commands import VIEWS, Keymap, by_id
-from fx_explorer.tui.commands.views import MORE_VIEWS
+from fx_explorer.tui.commands.view_commands import MORE_VIEWS
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.content.long_work import OVERVIEW_READS, READING, UNREADABLE
 from fx_explorer.tui.keys import first_key

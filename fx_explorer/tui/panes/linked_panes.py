@@ -24,8 +24,8 @@ from fx_explorer.tui.failures import TellsUnreadable
 from fx_explorer.tui.panes.kernel_marks import KernelMarks
 from fx_explorer.tui.panes.pane import Pane
 from fx_explorer.tui.panes.titles import OldFiles, StageWords, title_text
-from fx_explorer.tui.widgets.borders import move_border
 from fx_explorer.tui.widgets.one_line import OneLine
+from fx_explorer.tui.widgets.pane_border import move_border
 
 MIN_PANE_CELLS = 28
 """A narrower pane shows too little of a line to read, so some panes go behind tabs instead."""

@@ -32,8 +32,8 @@ from fx_explorer.model import (
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.session import SessionWriter
-from fx_explorer.torch_texts.names import STAGE_OF_EVENT
 from fx_explorer.torch_texts.reports import failed_stage
+from fx_explorer.torch_texts.torch_names import STAGE_OF_EVENT
 
 _CUT = "optimize_ddp_split_child"
 

@@ -24,7 +24,7 @@ from fx_explorer.analysis.graph_code.expressions import (
     call_of,
     member,
 )
-from fx_explorer.analysis.nodes import value_text
+from fx_explorer.analysis.node_text import value_text
 from fx_explorer.highlight import Lines, printable
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import file_name

@@ -26,7 +26,7 @@ from fx_explorer.analysis.words import counted, share
 from fx_explorer.drawing.flame_rows import EDGE, TICK_CELLS, row_of_blocks
 from fx_explorer.drawing.flame_svg import INK, FlamePicture, flame_picture_svg
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
-from fx_explorer.instruments.ledger.table import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
+from fx_explorer.instruments.ledger.ledger_rows import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import LedgerKind, LedgerStep
 from fx_explorer.session.file_names import in_file

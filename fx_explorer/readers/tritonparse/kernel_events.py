@@ -14,7 +14,7 @@ from typing import Any
 
 from fx_explorer.model import LEVELS, Kernel, KernelBuild, KernelLaunch, Level
 from fx_explorer.model.rows.kernels import NOT_KNOWN, Argument
-from fx_explorer.readers.torch_trace.compilations import Compilations
+from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Record
 from fx_explorer.readers.tritonparse.events import (

@@ -6,6 +6,7 @@ refused.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -181,15 +182,21 @@ ALSO_OF_SESSIONS = ("trust", "python", "timeout", "as_python", "gpu", "no_weight
 """What trials and builds of a saved session use, too, and what is refused with words of its own."""
 
 
+@functools.cache
+def _capture_options() -> tuple[argparse.Action, ...]:
+    """Return the options that say how to capture."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_capture_arguments(parser)
+    add_allow_argument(parser)
+    return tuple(parser._actions)
+
+
 def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = ()) -> None:
     """Raise UsageError for the first option given that says how to capture what is captured
     already, and for any of ``also``.
     """
-    parser = argparse.ArgumentParser(add_help=False)
-    add_capture_arguments(parser)
-    add_allow_argument(parser)
     given = getattr(arguments, "given", ())
-    for action in parser._actions:
+    for action in _capture_options():
         if action.dest not in given:
             continue
         if action.dest in ALSO_OF_SESSIONS and action.dest not in also:

@@ -176,12 +176,7 @@ def _truncated(chance: random.Random, session: Path) -> str:
 def _values(chance: random.Random, session: Path) -> str:
     """One column of one row, or of all of them."""
     with _changed(session) as db:
-        tables = [
-            name
-            for name in _tables_of(db)
-            if name not in ("meta", "text") and db.execute(f"SELECT 1 FROM {name}").fetchone()
-        ]
-        table = chance.choice(tables)
+        table = _table_with_rows(chance, db)
         columns = _columns_of(db, table)
         column = chance.choice(columns)
         value = chance.choice(VALUES) if chance.random() < 0.8 else _other_value(chance, db, table)
@@ -192,6 +187,19 @@ def _values(chance: random.Random, session: Path) -> str:
         with contextlib.suppress(sqlite3.IntegrityError):
             db.execute(f'UPDATE OR REPLACE {table} SET "{column}"=?{where}', (value,))
     return f"{table}.{column} = {str(value)[:30]!r}{where and ' in one row'}"
+
+
+def _table_with_rows(chance: random.Random, db: sqlite3.Connection) -> str:
+    """Return one of those that have rows, each as likely; to look into all takes longer than what
+    is done to one. Raises IndexError where none has any.
+    """
+    tables = [name for name in _tables_of(db) if name not in ("meta", "text")]
+    while True:
+        if not tables:
+            raise IndexError("no table has rows")
+        table = tables.pop(chance.randrange(len(tables)))
+        if db.execute(f"SELECT 1 FROM {table}").fetchone():
+            return table
 
 
 def _other_value(chance: random.Random, db: sqlite3.Connection, table: str) -> object:
@@ -307,6 +315,7 @@ def _columns_of(db: sqlite3.Connection, table: str) -> list[str]:
 def _changed(session: Path) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(sqlite3.connect(session, timeout=0)) as db, db:
         db.execute("PRAGMA synchronous=OFF")  # or each damage waits for the disk
+        db.execute("PRAGMA journal_mode=MEMORY")  # as above: no file beside it
         yield db
 
 

@@ -15,6 +15,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -107,7 +108,22 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
             )
 
 
+MOST_STATEMENTS, LONGEST_STATEMENT = 1_000, 2_000
+"""Statements whose answers are kept, and their characters: all sessions have the same."""
+
+
 def _is_plain(kind: object, name: object, sql: object) -> bool:
+    if isinstance(sql, str) and len(sql) <= LONGEST_STATEMENT:
+        return _is_known_plain(str(kind), str(name), sql) and isinstance(name, str)
+    return _is_plain_statement(kind, name, sql)
+
+
+@lru_cache(MOST_STATEMENTS)
+def _is_known_plain(kind: str, name: str, sql: str) -> bool:
+    return _is_plain_statement(kind, name, sql)
+
+
+def _is_plain_statement(kind: object, name: object, sql: object) -> bool:
     # The index that SQLite makes by itself for a key has no statement.
     if kind == "index" and sql is None:
         return isinstance(name, str) and name.startswith("sqlite_autoindex_")

@@ -86,7 +86,7 @@ def is_looked_at() -> bool:
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def with_listener(listener: Listener) -> Iterator[None]:
     """Tell ``listener`` what is published inside the block."""
     _listeners.append(listener)
     try:

@@ -53,7 +53,7 @@ HERE = TrialWorker()
 """The interpreter that fx-explorer itself runs in, with the limit of each kind of trial."""
 
 
-def say_nothing(*said: object) -> None:
+def ignore_message(*said: object) -> None:
     """Take what is said and drop it, for callers that do not want to hear."""
 
 
@@ -89,7 +89,7 @@ def straight_through(request: CaptureRequest, **changes: Any) -> CaptureRequest:
     return replace(plain, **changes)
 
 
-async def to_its_end(capture: Capture, tell: Told = say_nothing) -> Outcome:
+async def to_its_end(capture: Capture, tell: Told = ignore_message) -> Outcome:
     """Wait for a capture, and tell what the worker is doing meanwhile."""
     async for notice in capture.notices():
         if notice.kind == "worker":
@@ -152,7 +152,7 @@ def why_not_measured(request: CaptureRequest | None) -> str:
 
 
 async def measure_breaks(
-    request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE
+    request: CaptureRequest, tell: Told = ignore_message, worker: TrialWorker = HERE
 ) -> BreakTimes:
     """Measure how long the program spends at its breaks. ``request`` is what the session of the
     breaks was captured with. Raises UsageError when there is nothing to measure, or the program
@@ -165,7 +165,7 @@ async def measure_breaks(
     again = await recapture(
         measured,
         worker,
-        _found,
+        _read_break_times,
         attend=partial(to_its_end, tell=tell),
         limit_s=BREAK_TIMES_TIMEOUT_S,
     )
@@ -176,7 +176,7 @@ async def measure_breaks(
     return again.found
 
 
-def _found(reader: SessionReader) -> BreakTimes | None:
+def _read_break_times(reader: SessionReader) -> BreakTimes | None:
     calls = reader.rows(CallTime)
     causes = {hit.id: hit.cause for hit in reader.rows(GraphBreak)}
     if calls:

@@ -43,7 +43,7 @@ class Heard:
 
 def test_a_listener_hears_what_is_published_inside_its_block() -> None:
     heard = Heard()
-    with publishing.heard_by(heard):
+    with publishing.with_listener(heard):
         assert fx_explorer.is_looked_at()
         fx_explorer.publish("program", "text")
         fx_explorer.publish_run("entry", [])

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.cli import main
-from fx_explorer.client.trust import is_own, remember_own
+from fx_explorer.client.trust import is_own_session, remember_session
 from fx_explorer.session import SessionReader, SessionWriter
 from tests.analysis.kernel_ir.built_sessions import write_kernel
 from tests.analysis.kernel_ir.samples import sample
@@ -93,10 +93,10 @@ def test_what_only_reads_needs_no_trust(stranger: Path, capsys: pytest.CaptureFi
 
 
 def test_a_session_that_this_process_captures_is_ones_own(stranger: Path) -> None:
-    assert not is_own(stranger)
-    remember_own(stranger)
-    assert is_own(stranger)
+    assert not is_own_session(stranger)
+    remember_session(stranger)
+    assert is_own_session(stranger)
 
 
 def test_a_captured_session_is_ones_own(captured: object) -> None:
-    assert is_own(captured("mlp"))  # type: ignore[operator]
+    assert is_own_session(captured("mlp"))  # type: ignore[operator]

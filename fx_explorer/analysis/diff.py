@@ -177,7 +177,7 @@ def _rows(
             yield DiffRow("+", None, new)
 
 
-def difference_in_words(
+def describe_difference(
     rows: Sequence[DiffRow[model.Node]] | Sequence[DiffRow[str]], noun: str = "node"
 ) -> str:
     """Return ``3 nodes removed, 1 added`` or ``no difference``. A comparison that was cut off says
@@ -196,7 +196,7 @@ def difference_in_words(
     return sentence
 
 
-def graphs_in_words(reader: SessionReader, before: int, after: int) -> str:
+def describe_graphs(reader: SessionReader, before: int, after: int) -> str:
     """Say how the Dynamo graphs of two compilations (row ids) differ; empty when one of them has
     none.
     """

@@ -73,10 +73,10 @@ def source_here(reader: SessionReader, build: KernelBuild) -> Document | None:
     document = source_document(reader, build)
     if document is None or not build.source:
         return document
-    return replace(document, title=f"{document.title} · {options_apart(reader, build)}")
+    return replace(document, title=f"{document.title} · {distinguishing_options(reader, build)}")
 
 
-def options_apart(reader: SessionReader, build: KernelBuild) -> str:
+def distinguishing_options(reader: SessionReader, build: KernelBuild) -> str:
     """Return the options that tell a configuration from the others of its kernel; all options of a
     single one.
     """

@@ -73,14 +73,14 @@ def _other_variant(
     return OtherVariant(
         variant=variant,
         first=root_name(variant.name),
-        changes=tuple(variant_in_words(reader, variant)),
+        changes=tuple(describe_variant(reader, variant)),
         seconds=compile_seconds(reader, variant.id),
         kernels=tuple(kernel.name for kernel in kernels),
         graphs=tuple(graph.title for graph in graphs),
     )
 
 
-def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[str]:
+def describe_variant(reader: SessionReader, variant: model.Compilation) -> list[str]:
     """Say what makes a variant differ from the one it set out from: its changes, and the region
     that alone was lowered again.
     """
@@ -93,10 +93,10 @@ def variant_in_words(reader: SessionReader, variant: model.Compilation) -> list[
     if any(lowering.is_reused for lowering in lowered):
         alone = dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
         words += [f'only region "{name}"' for name in alone]
-    return words + changes_in_words(model.Changes.from_json(variant.changes or {}))
+    return words + describe_changes(model.Changes.from_json(variant.changes or {}))
 
 
-def changes_in_words(changes: model.Changes) -> list[str]:
+def describe_changes(changes: model.Changes) -> list[str]:
     """Return ``inductor.max_fusion_size = 8``, ``region "mlp"`` or
     ``pass_ of fold.py after the joint graph`` for each change.
     """
@@ -121,7 +121,7 @@ MOST_CELLS = 40
 """Longer words for what makes a variant differ are left to the outline."""
 
 
-def active_variant_in_words(reader: SessionReader, paused_in: str = "") -> str:
+def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:
     """Return ``variant 1: inductor.max_fusion_size = 8`` or ``original``; empty where there is one
     variant only. ``paused_in`` is the name of the one that waits, if one does.
 
@@ -148,7 +148,7 @@ def active_variant_in_words(reader: SessionReader, paused_in: str = "") -> str:
         text += f" of [{root_name(name)}]"
     if not number or not active:
         return text
-    changes = ", ".join(variant_in_words(reader, active[0]))
+    changes = ", ".join(describe_variant(reader, active[0]))
     return f"{text}: {changes}" if 0 < len(changes) <= MOST_CELLS else text
 
 
@@ -311,7 +311,7 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
 
 def _detail(reader: SessionReader, variant: model.Compilation) -> str:
     """Return what makes the variant differ, and the times that were measured of it."""
-    detail = ", ".join(variant_in_words(reader, variant))
+    detail = ", ".join(describe_variant(reader, variant))
     if not detail:
         detail = "as before" if variant.variant_of else "the first variant"
     times = [

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.own_kernels import is_users_kernel
 from fx_explorer.capture.recording.compilation_state import RecordedGraph
 from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_names
 
@@ -102,7 +102,7 @@ class EarlierGraph:
     @cached_property
     def _by_kernel_call(self) -> dict[Any, list[int]]:
         return self._grouped(
-            lambda node: node.kwargs["constant_args_idx"] if is_own_kernel(node) else None
+            lambda node: node.kwargs["constant_args_idx"] if is_users_kernel(node) else None
         )
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:

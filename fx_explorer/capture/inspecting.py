@@ -23,7 +23,7 @@ import torch
 
 from fx_explorer.capture.recording.graphs import is_region_call
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.versions import options_there, watching_selector
+from fx_explorer.capture.torch_compat.versions import known_options, watching_selector
 
 _BUILDERS = (
     "cpp",
@@ -342,7 +342,7 @@ def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None
     """
     from torch._inductor import config, select_algorithm
 
-    measuring = options_there(
+    measuring = known_options(
         config, "benchmark_fusion", "benchmark_epilogue_fusion", "benchmark_template_fusion"
     )
     stack.enter_context(configured(config, dict.fromkeys(measuring, False)))

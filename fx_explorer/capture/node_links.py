@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from fx_explorer.capture.earlier_graph import EarlierGraph, nested_pairs
-from fx_explorer.capture.own_kernels import is_own_kernel
+from fx_explorer.capture.own_kernels import is_users_kernel
 from fx_explorer.capture.recording.compilation_state import RecordedGraph, Segment
 from fx_explorer.capture.recording.graphs import CALLS
 from fx_explorer.capture.recording.state import Recording
@@ -97,7 +97,7 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
     """Return the rows of a node that a pass put in the place of others: it keeps (some of) their
     meta.
     """
-    if is_own_kernel(node):
+    if is_users_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     made_from = earlier.made_from(node)
     if made_from:
@@ -156,7 +156,7 @@ def _trace_back(
     if made_from:
         return made_from, "from_node"
     # That of an autograd.Function is in a graph of Dynamo's nested in the one that was traced.
-    if is_own_kernel(node):
+    if is_users_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     same_number = seq_parents.get(node.meta.get("seq_nr", -1), ())
     keys: tuple[How, ...] = ("source_fn_stack", "fwd_source_fn_stack")

@@ -44,7 +44,7 @@ class CopiedKernel:
     """Functions whose lines are not linked, and why."""
 
 
-def is_own_kernel(node: torch.fx.Node) -> bool:
+def is_users_kernel(node: torch.fx.Node) -> bool:
     """Return whether a node calls a kernel of the user's
     (torch/_higher_order_ops/triton_kernel_wrap.py).
     """
@@ -61,7 +61,7 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
     calling: set[torch.fx.Node] = set()
     for scheduler_node in scheduler_nodes:
         for inner in scheduler_node.get_nodes():
-            calls = [node for node in inner.node.origins if is_own_kernel(node)]
+            calls = [node for node in inner.node.origins if is_users_kernel(node)]
             if type(inner.node).__name__ == "UserDefinedTritonKernel":
                 calling.update(calls[:1])
             else:

@@ -25,7 +25,7 @@ from fx_explorer.client.descendants import in_words
 from fx_explorer.client.process import GRACE_S, WorkerProcess, next_line
 from fx_explorer.client.process_outcomes import EndedWorker, failure_of, outcome_of, with_problem
 from fx_explorer.client.session_files import files_of, place_session, session_file
-from fx_explorer.client.trust import remember_own, remember_request, whole_request
+from fx_explorer.client.trust import remember_request, remember_session, whole_request
 from fx_explorer.errors import SessionError, SessionWriteError
 from fx_explorer.model import CaptureRequest, Command, Notice, Outcome
 from fx_explorer.model.checked_json import checked
@@ -83,7 +83,7 @@ class Capture:
         self._on_output = on_output
         self._directory, self._lock = leftovers.new_directory()
         self.session_path = self._directory / "session.fxs"
-        remember_own(self.session_path)
+        remember_session(self.session_path)
         self.request = replace(request, session=str(self.session_path))
         remember_request(self.request)
         self.outcome: Outcome | None = None
@@ -360,7 +360,7 @@ class Capture:
             try:
                 place_session(self.session_path, self.output)
                 self.session_path = self.output.path
-                remember_own(self.session_path)
+                remember_session(self.session_path)
                 if problem:  # there was no room where the session was; here there is
                     self._write_end_elsewhere(outcome, remains)
                     problem = ""
@@ -369,7 +369,7 @@ class Capture:
                 problem = str(error)
                 self._is_kept = self.session_path.exists()
                 # The outcome says where it is, so the next start need not.
-                leftovers.note_told(self._directory)
+                leftovers.note_reported(self._directory)
         if problem:
             self.outcome = with_problem(outcome, problem)
 

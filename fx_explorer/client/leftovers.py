@@ -51,7 +51,7 @@ class Leftover:
         return self.directory / SESSION
 
     @property
-    def is_told(self) -> bool:
+    def was_reported(self) -> bool:
         return (self.directory / TOLD).exists()
 
     @property
@@ -75,7 +75,7 @@ def new_directory() -> tuple[Path, Lock]:
         ) from error
 
 
-def note_told(directory: Path) -> None:
+def note_reported(directory: Path) -> None:
     with contextlib.suppress(OSError):  # no room: it is told once more
         (directory / TOLD).touch()
 
@@ -106,9 +106,9 @@ def news() -> list[str]:
     """Return one line about all leftovers that were not told yet, which count as told from now on;
     empty when there is nothing new.
     """
-    new = [leftover for leftover in leftovers() if not leftover.is_told]
+    new = [leftover for leftover in leftovers() if not leftover.was_reported]
     for leftover in new:
-        note_told(leftover.directory)
+        note_reported(leftover.directory)
     if not new:
         return []
     if len(new) == 1:

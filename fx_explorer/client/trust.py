@@ -42,7 +42,7 @@ _requests: dict[str, CaptureRequest] = {}
 """Session as it was first called → its request, with what the session leaves out."""
 
 
-def remember_own(session: Path) -> None:
+def remember_session(session: Path) -> None:
     _captured.add(session.absolute())
 
 
@@ -71,7 +71,7 @@ def is_being_captured(session: Path) -> bool:
     return session.absolute() in _captured
 
 
-def is_own(session: Path) -> bool:
+def is_own_session(session: Path) -> bool:
     """Return whether this user captured the session on this machine. Raises SessionError for what
     is no session.
     """

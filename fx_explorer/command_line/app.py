@@ -113,7 +113,7 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 
     state = RanksState(ranks)
     while True:
-        app = made_app(
+        app = themed_app(
             arguments.target,
             arguments.theme,
             lambda config: _ranks_app(state, arguments.target, config),
@@ -131,10 +131,10 @@ def explore_ranks(arguments: argparse.Namespace) -> int:
 def _ranks_app(state: RanksState, where: str, config: Config) -> RanksApp:
     from fx_explorer.instruments.ranks.screen import RanksApp
 
-    return RanksApp(state, where, compared_in_words, config)
+    return RanksApp(state, where, describe_compared, config)
 
 
-def compared_in_words(left: Path, right: Path, names: tuple[str, str]) -> str:
+def describe_compared(left: Path, right: Path, names: tuple[str, str]) -> str:
     """Return what ``fx-explorer diff`` says of two sessions or logs."""
     from fx_explorer.instruments.diff.report import text_of_both
     from fx_explorer.instruments.ranks.reading import opened
@@ -307,7 +307,7 @@ def run_app(
     """Run an app on the terminal, and return the exit code. ``title`` is shown until it is there,
     and below it what ``begin`` says; ``theme`` is what the command line says.
     """
-    app = made_app(title, theme, make_app, begin)
+    app = themed_app(title, theme, make_app, begin)
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
@@ -324,7 +324,7 @@ def run_app(
     return app.return_code or 0
 
 
-def made_app(
+def themed_app(
     title: str,
     theme: str,
     make_app: Callable[[Config], AppT],

@@ -170,7 +170,7 @@ async def capture_first(
     finally:
         progress.end()
         if keep:
-            leftovers.note_told(capture.session_path.parent)
+            leftovers.note_reported(capture.session_path.parent)
             progress.tell(f"session kept in: {capture.session_path}")
         else:
             capture.discard()

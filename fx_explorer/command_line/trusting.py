@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own
+from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 
@@ -26,7 +26,7 @@ def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) 
     """Raise UsageError, which says what would happen, for a stranger's session without
     ``--trust``.
     """
-    if not arguments.trust and not is_own(session):
+    if not arguments.trust and not is_own_session(session):
         raise UsageError(
             f"{session} was not captured by you on this machine, so nothing of it is run unasked. "
             f"{consequence} If you trust whoever made it, add --trust."

@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted)]
         is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
         try:
-            _tell(reader, judged, arguments.github, junit)
+            _print_result(reader, judged, arguments.github, junit)
         except OSError:
             if not (reason := why_output_is_lost()):
                 raise
@@ -155,7 +155,7 @@ def _exit_code(reader: SessionReader) -> int:
     return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
 
 
-def _tell(
+def _print_result(
     reader: SessionReader, judged: Sequence[Check], for_github: bool, junit: OutputFile | None
 ) -> None:
     if junit:

@@ -399,7 +399,7 @@ def _checks(arguments: argparse.Namespace) -> list[DoctorCheck]:
 
 def _list_gpus(form: str) -> int:
 
-    text = gpus_as_json() if form == "json" else "\n".join(gpus_in_words()) + "\n"
+    text = gpus_as_json() if form == "json" else "\n".join(describe_gpus()) + "\n"
     sys.stdout.write(text)
     return 0
 
@@ -444,7 +444,7 @@ COLUMNS = (
 )
 
 
-def gpus_in_words() -> Iterator[str]:
+def describe_gpus() -> Iterator[str]:
     """Yield every number of every GPU, with its source."""
     for name in known_gpus():
         gpu = find_gpu(name)

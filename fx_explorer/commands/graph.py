@@ -11,7 +11,7 @@ from pathlib import Path
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, documents_of, front_end_documents
 from fx_explorer.analysis.graph_code.texts import COLUMNS, table_row
-from fx_explorer.analysis.graph_code.written import origin_in_words
+from fx_explorer.analysis.graph_code.written import describe_origin
 from fx_explorer.analysis.words import counted
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
@@ -74,7 +74,7 @@ def _answer(
     reader: SessionReader, arguments: argparse.Namespace, output: OutputFile | None
 ) -> None:
     from fx_explorer.analysis.graph_code.written import written_graph
-    from fx_explorer.client.trust import is_own
+    from fx_explorer.client.trust import is_own_session
 
     graphs = _graphs(reader)
     if not arguments.name:
@@ -83,14 +83,14 @@ def _answer(
         if not graphs:
             tell(_no_graph(reader))
         return
-    document = _the_one(reader, graphs, arguments.name)
+    document = _requested_graph(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)
     width = width_for(sys.stdout)
     if arguments.format == "table" and not output and width is not None:
         sys.stdout.write(graph_table_text(reader, graph, document.title, width))
         return
     text = written_graph(
-        reader, graph, document.title, arguments.format, is_own=is_own(reader.path)
+        reader, graph, document.title, arguments.format, is_own=is_own_session(reader.path)
     )
     if output:
         output.write_text(text, "backslashreplace")
@@ -135,7 +135,7 @@ def _listed(graphs: list[Document]) -> str:
     return "\n".join(str(_line(document)) for document in graphs)
 
 
-def _the_one(reader: SessionReader, graphs: list[Document], name: str) -> Document:
+def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -> Document:
     """Return the graph of this number, title or stage, or the only one with these words in its
     title. Raises UsageError.
     """
@@ -179,4 +179,4 @@ def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, widt
     """
     rows = [table_row(node) for node in reader.nodes(graph)]
     table = Table(COLUMNS, rows, elsewhere="-o FILE")
-    return text_of([f"# {origin_in_words(reader, graph, title)}", "", table], width)
+    return text_of([f"# {describe_origin(reader, graph, title)}", "", table], width)

@@ -8,7 +8,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from fx_explorer.client.leftovers import Leftover, leftovers, note_told, remove
+from fx_explorer.client.leftovers import Leftover, leftovers, note_reported, remove
 from fx_explorer.client.session_files import place_session, session_file
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(found: list[Leftover]) -> None:
     for number, leftover in enumerate(found, 1):
-        note_told(leftover.directory)
+        note_reported(leftover.directory)
         tell(Hanging(f"{number:>3}  ", printable(str(leftover))))
     if found:
         tell(

@@ -64,7 +64,7 @@ class RegionColours:
 
     def kind(self, name: str) -> str:
         if name not in self._kinds:
-            slot = _own(name)
+            slot = _colour_alone(name)
             while slot not in self._free:
                 slot = (slot + 1) % REGION_COLOURS
             self._free.discard(slot)
@@ -73,7 +73,7 @@ class RegionColours:
         return self._kinds[name]
 
 
-def _own(name: str) -> int:
+def _colour_alone(name: str) -> int:
     """Return the colour that a name has where it is alone. Segments, which are numbered, take
     turns.
     """

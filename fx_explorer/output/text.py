@@ -61,7 +61,7 @@ def text_table(table: Table, room: int | None) -> TextTable:
     before = " " * table.indent
     below = [table.note] if table.note else []
     if left_out:
-        below.append(_left_out_in_words(left_out, table.elsewhere))
+        below.append(_describe_left_out(left_out, table.elsewhere))
 
     def lines_of(row: Cells) -> list[str]:
         lines = [*_lines(row, widths, table.columns)]
@@ -91,7 +91,7 @@ def _without_room(
     return last
 
 
-def _left_out_in_words(titles: Sequence[str], elsewhere: str) -> str:
+def _describe_left_out(titles: Sequence[str], elsewhere: str) -> str:
     """Name the columns that were left out, and say where all are."""
     *first, last = (f"“{title}”" for title in titles)
     named = f"{', '.join(first)} and {last}" if first else last

@@ -24,7 +24,7 @@ from fx_explorer.analysis.words import counted, first_line, listed
 from fx_explorer.instruments.breaks.call_tree import distinct_fallbacks
 from fx_explorer.instruments.breaks.grouped import distinct_breaks
 from fx_explorer.instruments.recompiles.causes import causes, limit_hits
-from fx_explorer.overview.child_processes import children, finding_in_words
+from fx_explorer.overview.child_processes import children, describe_finding
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import check_count, raised_compilations
 
@@ -274,7 +274,7 @@ def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Ite
     findings = processes.left if kind == "left" else processes.of(kind)
     for finding in findings:
         times = f" ({counted(finding.count, 'time')})" if finding.count > 1 else ""
-        yield CheckFinding(finding.file, finding.line, finding_in_words(finding) + times)
+        yield CheckFinding(finding.file, finding.line, describe_finding(finding) + times)
 
 
 def _recompile_findings(reader: SessionReader) -> Iterator[CheckFinding]:

@@ -78,7 +78,7 @@ def children(reader: SessionReader) -> Children:
     return Children(seen, unseen, tuple(reader.rows(model.ChildFinding)))
 
 
-def finding_in_words(finding: model.ChildFinding) -> str:
+def describe_finding(finding: model.ChildFinding) -> str:
     """Return ``a Python builtin acts outside the graph, in a child process``."""
     return f"{PLAIN_REASONS.get(finding.cause) or first_line(finding.text)}, in a child process"
 

@@ -139,18 +139,18 @@ def front_end_facts(reader: SessionReader) -> Iterator[Fact]:
     dynamo = seen_by_dynamo(reader)
     for row in rows:
         if row.graph and dynamo:
-            yield _made(reader, row, dynamo)
+            yield _front_end_fact(reader, row, dynamo)
         else:
             yield _refused(reader, row)
 
 
-def _made(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
+def _front_end_fact(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Fact:
     from fx_explorer.instruments.front_ends.differences import (  # likewise
-        beside_dynamo,
+        compare_with_dynamo,
         differences,
     )
 
-    first, *rest = differences(beside_dynamo(reader, row, dynamo))
+    first, *rest = differences(compare_with_dynamo(reader, row, dynamo))
     place = Place(document_of(reader, "graph", row.graph))
     return Fact(
         "front_ends", "good", f"{model.FRONT_END_CALLS[row.name]}: {first}", "\n".join(rest), place

@@ -22,9 +22,9 @@ from fx_explorer.analysis.documents import (
     read_sources,
 )
 from fx_explorer.analysis.naming import function_of
-from fx_explorer.analysis.other_variants import variant_in_words
+from fx_explorer.analysis.other_variants import describe_variant
 from fx_explorer.analysis.words import counted, seconds
-from fx_explorer.instruments.kernels.counts import kind_in_words
+from fx_explorer.instruments.kernels.counts import describe_kind
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.graphs import calls_of_nested_graph
@@ -164,7 +164,7 @@ def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
     """
     number = variant.name.rpartition("~")[2]
     start = [f"from {model.GATE_WORDS[variant.variant_from]}"] if variant.variant_from else []
-    parts = [*variant_in_words(reader, variant), *start]
+    parts = [*describe_variant(reader, variant), *start]
     return f"variant {number}: {' · '.join(parts)}".removesuffix(": ")
 
 
@@ -251,7 +251,7 @@ def _heading(direction: str, count: int) -> OutlineEntry:
 
 def _kernel(kernel: model.Kernel, texts: dict[int, Document], depth: int) -> OutlineEntry:
     return OutlineEntry(
-        depth, kernel.name, kind_in_words(kernel), place=kernel_place(kernel, texts)
+        depth, kernel.name, describe_kind(kernel), place=kernel_place(kernel, texts)
     )
 
 

@@ -182,10 +182,10 @@ def _graphs(
         if reader.meta("outcome") is not None and not not_decoded(reader) and is_known:
             yield _no_graph(reader)
         return
-    yield _graphs_made(reader, figures, broken)
+    yield _graph_fact(reader, figures, broken)
 
 
-def _graphs_made(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Fact:
+def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[DistinctBreak]) -> Fact:
     """Return how many graphs the code became, and what divides them."""
     compilations = first_variants(reader)
     operations = counted(captured_operations(reader, graphs_in_use(reader)), "operation")
@@ -198,11 +198,11 @@ def _graphs_made(reader: SessionReader, figures: Totals, broken: Sequence[Distin
             f"The code became {graphs}. None of your lines breaks it: torch's "
             "DistributedDataParallel breaks around it."
         )
-        return Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+        return Fact("graphs", "good", text, _describe_names(compilations), view="graphs")
     if figures.graph_breaks:
         lines = counted(figures.graph_breaks, "line")
         text = f"The code became {graphs}: it breaks at {lines}, listed below.{_lost_rests(broken)}"
-        return Fact("graphs", "notice", text, _names_in_words(compilations), view="graphs")
+        return Fact("graphs", "notice", text, _describe_names(compilations), view="graphs")
     frames, after_reset = _frames_and_resets(compilations)
     reason = f"{counted(frames, 'function')} compiled"
     if figures.recompiles:
@@ -210,7 +210,7 @@ def _graphs_made(reader: SessionReader, figures: Totals, broken: Sequence[Distin
     if after_reset:
         reason += f", {counted(after_reset, 'time')} again after torch._dynamo.reset()"
     text = f"The code became {graphs} ({reason}), without a graph break."
-    return Fact("graphs", "good", text, _names_in_words(compilations), view="graphs")
+    return Fact("graphs", "good", text, _describe_names(compilations), view="graphs")
 
 
 def _frames_and_resets(compilations: Sequence[model.Compilation]) -> tuple[int, int]:
@@ -270,7 +270,7 @@ def _given_directly(compilations: Sequence[model.Compilation]) -> str:
     return f"The program itself gave {listed(given)}, without Dynamo"
 
 
-def _names_in_words(compilations: Sequence[model.Compilation]) -> str:
+def _describe_names(compilations: Sequence[model.Compilation]) -> str:
     """Return what torch's names of these compilations mean; empty where there is only one."""
     if len(compilations) < 2:
         return ""

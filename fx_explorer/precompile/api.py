@@ -166,7 +166,7 @@ class Precompile:
             # reported only then.
             with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
                 compiled = lowering.compiler(lowering.module, lowering.inputs)
-            ahead_of_time.guards_anew()
+            ahead_of_time.record_guards_again()
             rebuilt = captured.guards()
             recorded = ahead_of_time.recorded()
         return CompiledFunction(

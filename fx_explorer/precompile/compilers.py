@@ -13,7 +13,7 @@ import torch
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch.fx.passes.regional_inductor import regional_inductor
 
-from fx_explorer.capture.aot.regional import KEY, kept_apart
+from fx_explorer.capture.aot.regional import KEY, keep_regions_separate
 from fx_explorer.precompile.errors import CompilerError, PrecompileError, PrecompileWarning
 
 Compiler = Callable[..., Any]
@@ -106,7 +106,7 @@ class CheckedCompiler:
     def _compiled(self, gm: torch.fx.GraphModule, inputs: Sequence[object]) -> Any:
         if self._compiler is not regional_inductor:
             return self._compiler(gm, inputs)
-        with kept_apart(gm) as marked:
+        with keep_regions_separate(gm) as marked:
             self._marked += marked
             return self._compiler(gm, inputs)
 

@@ -97,7 +97,10 @@ def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPr
     for operation_print, other in zip(ours, theirs, strict=False):
         if operation_print != other:
             where = other.line or operation_print.line or "an operation"
-            becomes, was = _apart(other, operation_print), _apart(operation_print, other)
+            becomes, was = (
+                _distinguish(other, operation_print),
+                _distinguish(operation_print, other),
+            )
             return f"{where} becomes {becomes}, and was {was}"
     if len(ours) == len(theirs):
         return ""
@@ -301,7 +304,7 @@ def _line(stack: str) -> str:
     return f"{file}:{rest.partition(',')[0]}: `{code}`"
 
 
-def _apart(operation: OperationPrint, other: OperationPrint) -> str:
+def _distinguish(operation: OperationPrint, other: OperationPrint) -> str:
     """Say what distinguishes two operations: the call, or what comes out of the same call."""
     call, _, result = operation.text.partition(" -> ")
     other_call = other.text.partition(" -> ")[0]

@@ -17,7 +17,10 @@ from torch.fx.passes.regional_inductor import regional_inductor
 from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.inspecting import building
 from fx_explorer.capture.recording.state import aside, recordings
-from fx_explorer.capture.torch_compat.unseen_work import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.torch_compat.unseen_work import (
+    caches_as_before,
+    ignoring_older_cache_entries,
+)
 from fx_explorer.capture.torch_compat.versions import (
     MissingInTorch,
     dataclass_of,
@@ -106,7 +109,7 @@ def _artifacts(compiled_fn: CompiledFunction, guards: GuardsOfFile) -> Any:
     with captured.compiling("backend_compile"), torch._functorch.config.patch(_SERIALISABLE):
         # An entry of AOTAutograd's cache may be older than the classes that it names, so none is
         # used; built kernels are.
-        with nothing_found_in_caches():
+        with ignoring_older_cache_entries():
             compiled = _lowered(compiled_fn)
         if getattr(compiled, "serialize", None) is None:
             raise SaveError(

@@ -161,7 +161,7 @@ class States:
         return None
 
     def _mismatch(self, name: str, now: TorchState, why: str) -> Mismatch:
-        what = f"{torch_state.change_in_words(name, self._then, now)}, and {why}"
+        what = f"{torch_state.describe_change(name, self._then, now)}, and {why}"
         where = torch_state.how_to_capture(name, now)
         remedy = f"Capture and compile again {where}: Precompile.dynamo(model, *inputs)."
         return Mismatch(what, f"the model was compiled for another state of torch: {what}", remedy)

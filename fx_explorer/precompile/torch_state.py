@@ -79,7 +79,7 @@ def changes(then: TorchState, now: TorchState) -> tuple[str, ...]:
     return tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
 
 
-def change_in_words(name: str, then: TorchState, now: TorchState) -> str:
+def describe_change(name: str, then: TorchState, now: TorchState) -> str:
     """Say one change in words: ``the default dtype was torch.float32, and is torch.float64
     now``.
     """

@@ -133,7 +133,7 @@ class _Starts:
             return
         command = _words(words) or [_text(program)]
         why = _why_unseen(_text(program or command[0]), command, environment)
-        if why and not _is_compilers_own(sys._getframe(1)):
+        if why and not _is_of_compiler(sys._getframe(1)):
             note_unseen(self._directory, " ".join(without_secrets(command).words), why)
 
 
@@ -187,7 +187,7 @@ def _text(value: object) -> str:
     return os.fsdecode(value) if isinstance(value, str | bytes | os.PathLike) else str(value)
 
 
-def _is_compilers_own(frame: FrameType | None) -> bool:
+def _is_of_compiler(frame: FrameType | None) -> bool:
     """Return whether the first caller outside the standard library is the compiler."""
     standard = os.path.dirname(os.__file__)
     while frame is not None:

@@ -85,7 +85,7 @@ def _children(spec: Any) -> list[Any]:
 
 
 def _loaded(file: Path, archive: Pt2Archive) -> Any:
-    with _heard() as reasons:
+    with _collecting_load_errors() as reasons:
         try:
             return torch.export.load(file)
         except Exception as error:
@@ -94,7 +94,7 @@ def _loaded(file: Path, archive: Pt2Archive) -> Any:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[list[str]]:
+def _collecting_load_errors() -> Iterator[list[str]]:
     """Collect the errors that torch.export.load logs, and raises another in place of
     (torch/export/__init__.py).
     """

@@ -56,13 +56,13 @@ def guard_filter(name: object) -> GuardFilter:
     """
     known = known_filters()
     if not isinstance(name, str):
-        raise TargetError(f"{GUARD_FILTER}={name!r} is no name of a filter. {_there_are(known)}")
+        raise TargetError(f"{GUARD_FILTER}={name!r} is no name of a filter. {_list_filters(known)}")
     if name in known:
         return _checked(known[name], name)
     function = function_of_file(name, "guard filter")
     if function is None:
         raise TargetError(
-            f"there is no guard filter {name!r}{_near(name, known)} {_there_are(known)}"
+            f"there is no guard filter {name!r}{_near(name, known)} {_list_filters(known)}"
         )
     return _checked(function, name)
 
@@ -107,7 +107,7 @@ def _near(name: str, known: dict[str, GuardFilter]) -> str:
     return f"; did you mean {near[0]}?" if near else "."
 
 
-def _there_are(known: dict[str, GuardFilter]) -> str:
+def _list_filters(known: dict[str, GuardFilter]) -> str:
     return (
         f"torch {torch.__version__} has: {', '.join(sorted(known))}; one of yours is "
         "FILE.py:FUNCTION"

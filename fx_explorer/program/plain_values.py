@@ -19,16 +19,16 @@ _LONGEST = 10_000
 """Characters of a text. A digest stands for a longer one."""
 
 
-def own(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a copy on the CPU that nobody else can change; for an object of an unknown type, the
     name of its type.
     """
     if isinstance(value, torch.Tensor):
-        return own_tensor(value)
+        return copy_tensor(value)
     return atom(value) if isinstance(value, ATOMS) else f"a {type(value).__qualname__}"
 
 
-def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """Return a plain, dense copy of the tensor on the CPU."""
     copied = tensor.detach()
     if type(copied) is not torch.Tensor:
@@ -41,7 +41,7 @@ def own_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return copied.resolve_conj().resolve_neg().cpu()
 
 
-def own_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+def copy_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return plain, dense copies of what a tensor is made of, by what is to be added to its name:
     of a nested one its components, of a subclass that wraps others these, of any other one copy of
     the whole.
@@ -51,11 +51,11 @@ def own_parts(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
     elif is_traceable_wrapper_subclass(tensor):
         parts = {f".{name}": getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
     else:
-        return {"": own_tensor(tensor)}
+        return {"": copy_tensor(tensor)}
     return {
         f"{name}{rest}": copy
         for name, one in parts.items()
-        for rest, copy in own_parts(one).items()
+        for rest, copy in copy_parts(one).items()
     }
 
 

@@ -30,7 +30,7 @@ _RECOMPILED = re.compile(r"Recompiling function (?P<function>.*) in (?P<file>.*)
 _GUARD = re.compile(r"^[^\S\n]*- (?:\d+/\d+: )?(.*?)(?: {2,}#.*)?$", re.MULTILINE)
 
 
-def told_by_us(error: BaseException) -> BaseException:
+def target_error_of(error: BaseException) -> BaseException:
     """Return the TargetError that an error of torch's was made of, as of one that is raised while
     Dynamo asks a guard filter of the request; else the error itself.
     """

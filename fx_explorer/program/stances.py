@@ -108,14 +108,14 @@ def given_and_not_called(given: Mapping[str, CallSite]) -> str:
     """
     if not given:
         return ""
-    calls = [_call_in_words(name, place) for name, place in given.items()]
+    calls = [_describe_call(name, place) for name, place in given.items()]
     return (
         f"it gave {', '.join(calls)} to torch.compile, and nothing of it was compiled when it ran "
         "(torch.compile is lazy: it compiles when what it returns is called)"
     )
 
 
-def _call_in_words(name: str, place: CallSite) -> str:
+def _describe_call(name: str, place: CallSite) -> str:
     if not place.file:
         return name
     unused = result_never_called(place)

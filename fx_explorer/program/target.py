@@ -107,7 +107,7 @@ class OfferingModule:
         if self.place.object:
             return self.named()
         if "fx_explorer_target" in self.names:
-            return self.told("fx_explorer_target")
+            return self.offered_target("fx_explorer_target")
         for name in ("model", "get_model"):
             if name in self.names:
                 model = self.callable_of(name, self.names[name])
@@ -122,7 +122,7 @@ class OfferingModule:
         """Return the target of ``file.py:object``; the object may have dots."""
         name = self.place.object
         if name == "fx_explorer_target" and name in self.names:
-            return self.told(name)
+            return self.offered_target(name)
         first, *rest = name.split(".")
         try:
             found = functools.reduce(getattr, rest, self.names[first])
@@ -132,7 +132,7 @@ class OfferingModule:
             ) from None
         return self.complete(name, self.callable_of(name, found))
 
-    def told(self, name: str) -> Target:
+    def offered_target(self, name: str) -> Target:
         """Return the target of ``fx_explorer_target()``, which returns
         ``(callable, args, kwargs)``. kwargs, or both, may be left out.
         """

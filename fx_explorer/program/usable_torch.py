@@ -39,7 +39,7 @@ def import_torch() -> None:
         raise
     except BaseException as error:  # a broken torch raises anything, SystemExit included
         raise BrokenTorch(
-            f"torch cannot be imported by {sys.executable}: {_told(error)}. {ADVICE}"
+            f"torch cannot be imported by {sys.executable}: {_describe_error(error)}. {ADVICE}"
         ) from error
     if not hasattr(torch, "__version__"):
         raise BrokenTorch(
@@ -78,12 +78,12 @@ def importing_the_compiler() -> Iterator[None]:
     except (Exception, SystemExit) as error:
         version = getattr(sys.modules.get("torch"), "__version__", "of no version")
         raise BrokenTorch(
-            f"torch {version} of {place_of_torch()} cannot be recorded: {_told(error)}. "
+            f"torch {version} of {place_of_torch()} cannot be recorded: {_describe_error(error)}. "
             f"{SUPPORTED}. {ADVICE}"
         ) from error
 
 
-def locale_in_words() -> str:
+def describe_locale() -> str:
     """Return what an ASCII locale does to torch, as a sentence; empty for any other locale."""
     if not _is_ascii():
         return ""
@@ -125,7 +125,7 @@ def place_of_torch() -> str:
     return ", ".join(spec.submodule_search_locations or ()) if spec else "nowhere"
 
 
-def _told(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it called sys.exit({error.code!r})"
     return one_line(error)

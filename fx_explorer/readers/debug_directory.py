@@ -12,7 +12,7 @@ from fx_explorer import __version__
 from fx_explorer.errors import SessionError
 from fx_explorer.model import Outcome
 from fx_explorer.outside_file import read_outside
-from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_beside
+from fx_explorer.readers.debug_folders import GraphFolder, graph_folders, logs_in_parent
 from fx_explorer.readers.provenance_table import TITLE, in_words
 from fx_explorer.readers.torch_trace.compilation_records import Compilations
 from fx_explorer.readers.torch_trace.graph_records import GraphRecords
@@ -170,7 +170,7 @@ def _add_meta(
             "records": kinds.total(),
             "kinds": dict(kinds.most_common()),
             "unknown": {},
-            "beside": [str(log) for log in logs_beside(directory)][:3],
+            "beside": [str(log) for log in logs_in_parent(directory)][:3],
             "unread_graph_lines": unread_lines,
             "damaged_lines": [],
         },

@@ -68,7 +68,7 @@ def graph_folders(directory: Path) -> list[GraphFolder]:
     return sorted(folders, key=lambda folder: (folder.path.parent, folder.order))
 
 
-def logs_beside(directory: Path) -> list[Path]:
+def logs_in_parent(directory: Path) -> list[Path]:
     logs: set[Path] = set()
     for pattern in _LOGS:
         logs.update(log.resolve() for log in directory.glob(pattern))

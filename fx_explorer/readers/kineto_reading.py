@@ -257,11 +257,11 @@ class TraceText:
 
     def _unpacked(self) -> Iterator[bytes]:
         with open_outside(self._path) as file:
-            first = self._heard(file.read(PIECE))
+            first = self._counted(file.read(PIECE))
             if not first.startswith(GZIP):
                 while first:
                     yield first
-                    first = self._heard(file.read(PIECE))
+                    first = self._counted(file.read(PIECE))
                 return
             yield from self._members(first, file)
 
@@ -276,14 +276,14 @@ class TraceText:
                 return
             packed = unpack.unconsumed_tail
             if unpack.eof:
-                packed = unpack.unused_data or self._heard(file.read(PIECE // 4))
+                packed = unpack.unused_data or self._counted(file.read(PIECE // 4))
                 if not packed.startswith(GZIP):
                     return
                 unpack = zlib.decompressobj(wbits=31)
-            packed = packed or self._heard(file.read(PIECE // 4))
+            packed = packed or self._counted(file.read(PIECE // 4))
         self.problem = "the packed file ends early"
 
-    def _heard(self, packed: bytes) -> bytes:
+    def _counted(self, packed: bytes) -> bytes:
         self._digest.update(packed)
         self.packed_bytes += len(packed)
         return packed

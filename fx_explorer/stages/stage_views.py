@@ -147,7 +147,7 @@ class StageView:
         ]
         lines += [f"[{name}] nothing: {reason}" for name, reason in self.missing.items()]
         if self.stage == "dynamo":
-            lines += _breaks_in_words(self.graph_breaks)
+            lines += _describe_breaks(self.graph_breaks)
         return "\n".join(lines) or "Nothing was compiled."
 
 
@@ -156,7 +156,7 @@ def _size(document: Document) -> str:
     return counted(document.line_count, noun)
 
 
-def _breaks_in_words(breaks: Sequence[DistinctBreak]) -> list[str]:
+def _describe_breaks(breaks: Sequence[DistinctBreak]) -> list[str]:
     return [
         f"graph break at {graph_break.file}:{graph_break.line}: {graph_break.in_words}"
         for graph_break in breaks

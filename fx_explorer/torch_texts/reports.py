@@ -262,6 +262,6 @@ def failed_stage(traceback: str) -> Stage:
     return max(reached, key=STAGES.index)
 
 
-def own_error(error: str) -> str:
+def error_of_backend(error: str) -> str:
     """Return what a backend raised, without Dynamo's exception around it."""
     return _RAISED_BY_BACKEND.sub("", error, count=1)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.failures import survive, tells
+from fx_explorer.tui.failures import notifies_user, survive
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -86,7 +86,7 @@ class BackgroundTask(Generic[MadeT]):
         failed: Callable[[Exception], None],
     ) -> None:
         try:
-            made = await made_beside(session, make)
+            made = await make_in_thread(session, make)
             self._worker = None
             done(made)
         except Exception as error:  # noqa: BLE001 - told: one view that fails must not end the app
@@ -95,7 +95,7 @@ class BackgroundTask(Generic[MadeT]):
             failed(error)
 
     def _tell(self, error: Exception) -> None:
-        if tells(self._widget, error):
+        if notifies_user(self._widget, error):
             return
         if isinstance(error, FxExplorerError):
             self._widget.notify(
@@ -166,14 +166,16 @@ class Renewed(Generic[MadeT]):
         self._has_shown = False
 
 
-async def read_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> MadeT:
+async def read_in_thread(session: Path, make: Callable[[SessionReader], MadeT]) -> MadeT:
     """Return what ``make`` makes of a session in a thread, where that needs the session no more."""
-    made = await made_beside(session, make)
+    made = await make_in_thread(session, make)
     made.reader.close()
     return made.value
 
 
-async def made_beside(session: Path, make: Callable[[SessionReader], MadeT]) -> TaskResult[MadeT]:
+async def make_in_thread(
+    session: Path, make: Callable[[SessionReader], MadeT]
+) -> TaskResult[MadeT]:
     """Return what ``make`` makes of a session in a thread. Who is cancelled while waiting abandons
     it: the thread ends at its next question to the session.
     """

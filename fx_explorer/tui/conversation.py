@@ -27,7 +27,7 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.worker import WorkType
 
-from fx_explorer.tui.failures import survive, tells
+from fx_explorer.tui.failures import notifies_user, survive
 
 PATIENCE_S = 1.0
 """Longer than a dialog takes to open; short enough that a search in another thread does not freeze
@@ -95,7 +95,7 @@ def conversation(
                 try:
                     await method(asker, *args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - told, and printed at the end
-                    if not tells(
+                    if not notifies_user(
                         node, error
                     ):  # a session that cannot be read is no fault of fx-explorer's
                         survive(app, error, description)

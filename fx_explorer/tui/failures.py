@@ -40,7 +40,7 @@ class TellsUnreadable(MessagePump):
         try:
             await super()._dispatch_message(message)
         except Exception as error:
-            if not tells(self, error):
+            if not notifies_user(self, error):
                 raise
 
     def call_after_refresh(self, callback: Callback, *arguments: Any, **named: Any) -> bool:
@@ -57,14 +57,14 @@ class TellsUnreadable(MessagePump):
             try:
                 return callback(*arguments, **named)
             except Exception as error:
-                if not tells(self, error):
+                if not notifies_user(self, error):
                     raise
                 return None
 
         return guarded
 
 
-def tells(pump: MessagePump, error: BaseException) -> bool:
+def notifies_user(pump: MessagePump, error: BaseException) -> bool:
     """Return whether the session is why, and the user was told so."""
     tell = getattr(pump.app, "tell_unreadable", None)
     return bool(tell and tell(error))
@@ -78,7 +78,7 @@ def explained(widget: Widget) -> Iterator[None]:
     try:
         yield
     except FxExplorerError as error:
-        if not tells(widget, error):
+        if not notifies_user(widget, error):
             widget.notify(
                 printable(str(error)), title="the session cannot be read", severity="error"
             )

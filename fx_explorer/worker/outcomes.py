@@ -28,7 +28,7 @@ from fx_explorer.program.explaining import (
     whole_text,
     without_our_frames,
 )
-from fx_explorer.program.refusals import in_plain_words, told_by_us
+from fx_explorer.program.refusals import in_plain_words, target_error_of
 from fx_explorer.program.usable_torch import TorchEnded
 from fx_explorer.worker.progress import RequestProgress
 
@@ -66,11 +66,11 @@ class Outcomes:
 
     def note_fault(self, error: BaseException) -> None:
         """Note a fault of our own. The program continues."""
-        self._fault = self._told_fault(error)
+        self._fault = self._describe_fault(error)
 
     def of_fault(self, error: BaseException) -> Outcome:
         """Return the outcome for a fault of our own outside the user's program."""
-        text = self._told_fault(error)
+        text = self._describe_fault(error)
         if self.program:
             return replace(self.program, kind="incomplete", message=text)
         return Outcome("not_started", text, 4)
@@ -104,7 +104,7 @@ class Outcomes:
     def _of_error(self, error: BaseException) -> Outcome:
         """Return the outcome of a program that ended with an exception."""
         try:
-            raise told_by_us(error)
+            raise target_error_of(error)
         except process_ending.Cancelled:
             self.is_cancelled = True
             return Outcome("cancelled", f"cancelled while {self._progress.activity}")
@@ -172,7 +172,7 @@ class Outcomes:
             return False
         return ran_in_a_graph(error) and self._progress.writer.count(Compilation) > 0
 
-    def _told_fault(self, error: BaseException) -> str:
+    def _describe_fault(self, error: BaseException) -> str:
         """Describe a fault, and name the functions that the program has replaced: they may be its
         cause.
         """

@@ -13,7 +13,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.model import CONSOLE, FRONT_END_CALLS, Outcome
 from fx_explorer.program import children
 from fx_explorer.program.place import nothing_compiled
-from fx_explorer.program.usable_torch import importing_the_compiler, locale_in_words, place_of_torch
+from fx_explorer.program.usable_torch import describe_locale, importing_the_compiler, place_of_torch
 from fx_explorer.worker.progress import RequestProgress
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class RequestRecording:
             from fx_explorer.program.calling import use_backend
             from fx_explorer.program.stances import check_stance
 
-        if locale_in_words():
-            self._progress.note(locale_in_words())
+        if describe_locale():
+            self._progress.note(describe_locale())
         if hasattr(eval_frame, "skip_code"):
             children.keep_from_dynamo(eval_frame.skip_code)
         check_stance(request.stance_wanted)

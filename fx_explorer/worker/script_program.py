@@ -298,7 +298,7 @@ class VerifyingScript:
 
     def _add_uncompiled(self, comparing: WithTheOriginal, comparison: Comparison) -> None:
         from fx_explorer.instruments.fixes.measure.comparing import WITHOUT_COMPILING
-        from fx_explorer.instruments.fixes.measure.observing import told_of_lookups
+        from fx_explorer.instruments.fixes.measure.observing import describe_lookups
 
         run = self._uncompiled.run()
         if run.problem:
@@ -309,7 +309,7 @@ class VerifyingScript:
             comparison.differences.append(f"{run.failed}{WITHOUT_COMPILING}")
         else:
             comparison.add_run_without_compiling(comparing.compared(run.seen, is_uncompiled=True))
-            comparison.differences += told_of_lookups(
+            comparison.differences += describe_lookups(
                 comparing.original["lookups"], run.seen["lookups"]
             )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import difference_in_words, graph_diff, text_diff
+from fx_explorer.analysis.diff import describe_difference, graph_diff, text_diff
 from fx_explorer.analysis.lineage import documents_of_variant, kernels_of_variant
 from fx_explorer.analysis.other_variants import other_variants
 from fx_explorer.analysis.whole_session import totals
@@ -37,7 +37,7 @@ def test_graphs_that_differ_in_names_only_are_the_same() -> None:
     ]
     rows = graph_diff(BEFORE, renamed)
     assert {row.sign for row in rows} == {" "}
-    assert difference_in_words(rows) == "no difference"
+    assert describe_difference(rows) == "no difference"
 
 
 def test_an_operation_taken_for_another_and_what_depends_on_it_are_shown() -> None:
@@ -55,7 +55,7 @@ def test_texts_of_ten_thousand_lines_differ_in_one() -> None:
     after = [*before[:5_000], "    tmp = 0", *before[5_001:], "end"]
     rows = text_diff(before, after)
     assert [row.sign for row in rows if row.sign != " "] == ["~", "+"]
-    assert difference_in_words(rows, "line") == "1 line added, 1 changed"
+    assert describe_difference(rows, "line") == "1 line added, 1 changed"
 
 
 @pytest.fixture

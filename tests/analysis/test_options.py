@@ -32,7 +32,7 @@ from fx_explorer.instruments.options.trial import (
     OptionTrial,
     changed_request,
     compared,
-    ended_in_words,
+    describe_ended,
     figures_of,
     figures_to_compare_with,
 )
@@ -333,9 +333,9 @@ def test_a_program_that_did_not_get_as_far_as_compiling_has_no_options(
 
 def test_a_trial_that_fails_as_before_says_so() -> None:
     failed = Outcome("raised", "ValueError: no")
-    assert ended_in_words(failed, failed) == "raised: ValueError: no (as before)"
-    assert ended_in_words(failed, Outcome("finished")) == "raised: ValueError: no"
-    assert ended_in_words(Outcome("timed_out"), None) == "timed out"
+    assert describe_ended(failed, failed) == "raised: ValueError: no (as before)"
+    assert describe_ended(failed, Outcome("finished")) == "raised: ValueError: no"
+    assert describe_ended(Outcome("timed_out"), None) == "timed out"
 
 
 @pytest.mark.usefixtures("warm_workers")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import difference_in_words, graph_diff
+from fx_explorer.analysis.diff import describe_difference, graph_diff
 from fx_explorer.instruments.diff.kernel_pairs import kernel_pairs
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
 from fx_explorer.session import SessionReader
@@ -36,7 +36,7 @@ def test_nodes_of_another_size_are_changed_and_none_is_removed_or_added() -> Non
     rows = graph_diff(graph("4"), graph("6"))
     assert [row.sign for row in rows] == ["~"] * 4
     assert all(row.before and row.after and row.before.name == row.after.name for row in rows)
-    assert difference_in_words(rows) == "4 nodes changed"
+    assert describe_difference(rows) == "4 nodes changed"
 
 
 def test_a_node_more_is_found_among_nodes_of_another_size() -> None:

@@ -22,7 +22,7 @@ from fx_explorer.instruments.bench.measure.agreement import (
     RANDOM,
     WITHOUT_TF32,
     Reference,
-    could_say_more,
+    next_comparison,
 )
 from fx_explorer.instruments.bench.measure.calls import Results
 from fx_explorer.instruments.bench.view import bench_table
@@ -156,4 +156,4 @@ def test_what_another_comparison_can_say_is_known_beforehand(
         "error": error,
         "reference_error": 0.2,
     }
-    assert could_say_more(Reference([], without_tf32=without_tf32), agreed) == more
+    assert next_comparison(Reference([], without_tf32=without_tf32), agreed) == more

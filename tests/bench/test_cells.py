@@ -27,7 +27,7 @@ from fx_explorer.instruments.bench.measure.calls import (
     uncompiled,
     with_sizes,
 )
-from fx_explorer.instruments.bench.measure.path_while_compiling import told_that_it_is_compiled
+from fx_explorer.instruments.bench.measure.path_while_compiling import answering_as_compiled
 from fx_explorer.model import InputDim, InputSize
 from fx_explorer.program.calling import is_compiled
 from fx_explorer.program.inputs import Arguments
@@ -518,7 +518,7 @@ def test_whoever_asks_is_answered_as_dynamo_does_and_named_inside_the_block_only
     ask: Callable[[], bool],
 ) -> None:
     assert not ask()
-    with told_that_it_is_compiled() as lines:
+    with answering_as_compiled() as lines:
         assert ask()
     assert not ask()
     assert sys.getprofile() is None

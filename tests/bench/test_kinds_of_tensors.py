@@ -19,7 +19,7 @@ from fx_explorer.instruments.bench.measure.agreement import (
 )
 from fx_explorer.instruments.bench.measure.calls import OTHER_SCALE, Caller, NetworkState, observed
 from fx_explorer.program.inputs import Arguments
-from fx_explorer.program.plain_values import own_parts
+from fx_explorer.program.plain_values import copy_parts
 from fx_explorer.program.target import Target
 
 pytestmark = pytest.mark.filterwarnings(
@@ -67,7 +67,7 @@ def caller_of(make: Callable[[], torch.Tensor], scale: float = 1.0) -> Caller:
 
 def made_otherwise(tensor: torch.Tensor) -> torch.Tensor:
     """Return another one of the same kind: its last part is zeros."""
-    parts = list(own_parts(tensor).values())
+    parts = list(copy_parts(tensor).values())
     if isinstance(tensor, TwoTensor):
         return TwoTensor(tensor.a, tensor.b * 0)
     if tensor.is_nested:

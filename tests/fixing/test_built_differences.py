@@ -165,7 +165,7 @@ def test_bytecode_that_an_import_writes_is_not_the_programs_doing(
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     found: list[str] = []
     program = tmp_path / "program.py"
-    with OutsideEffects().heard(found):
+    with OutsideEffects().recorded(found):
         exec(compile("import imported_by_it", str(program), "exec"), {})
     sys.modules.pop("imported_by_it")
     assert os.listdir(tmp_path / "__pycache__"), "there is nothing to be heard"

@@ -137,7 +137,7 @@ def test_a_try_of_other_statements_says_nothing_while_no_input_raises_inside(
 
 def test_a_descriptor_may_be_opened_which_has_no_name() -> None:
     found: list[str] = []
-    with OutsideEffects().heard(found), open(os.open(os.devnull, os.O_RDONLY)) as file:
+    with OutsideEffects().recorded(found), open(os.open(os.devnull, os.O_RDONLY)) as file:
         file.read()
     assert found == [f"reads {os.devnull}"]
 

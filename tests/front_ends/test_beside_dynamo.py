@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Place, document_of, documents
 from fx_explorer.analysis.links.linked import linked_places
 from fx_explorer.cli import main
-from fx_explorer.instruments.front_ends.differences import beside_dynamo, differences
+from fx_explorer.instruments.front_ends.differences import compare_with_dynamo, differences
 from fx_explorer.overview.outline import outline
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
@@ -49,7 +49,7 @@ def convnet(captured: Captured) -> Path:
 def sentences(session: Path) -> dict[str, list[str]]:
     with SessionReader(session) as reader:
         return {
-            row.name: differences(beside_dynamo(reader, row))
+            row.name: differences(compare_with_dynamo(reader, row))
             for row in reader.rows(model.FrontEnd)
             if row.graph
         }

@@ -18,8 +18,8 @@ from torch._inductor import cudagraph_trees as trees
 from fx_explorer.capture.inductor.cuda_graphs import (
     OTHER_PATH,
     CudaGraphRuns,
+    describe_runs,
     in_short,
-    runs_in_words,
 )
 
 MISFIT = """static input data pointer changed.
@@ -164,7 +164,7 @@ def test_a_graph_of_which_a_part_is_replayed_is_not_called_outside_as_a_whole() 
     call = CudaGraphRuns()
     call.replayed["[0/0] inference"] += 1
     call.recorded["[2/0] forward"] += 1
-    told = runs_in_words(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
+    told = describe_runs(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
     assert "Outside of CUDA graphs: [1/0] forward" in told
     around = "Outside of CUDA graphs, in the generated code around the parts that are in them: [0/0] inference, [2/0] forward"
     assert around in told
@@ -173,18 +173,18 @@ def test_a_graph_of_which_a_part_is_replayed_is_not_called_outside_as_a_whole() 
 def test_what_is_replayed_what_is_outside_and_what_was_recorded_again_is_said() -> None:
     built = CudaGraphRuns(Counter({"[0/0] forward": 2}), why_again={"[0/0] forward": [OTHER_PATH]})
     call = CudaGraphRuns(replayed=Counter({"[0/0] forward": 1}))
-    replayed, outside, again = runs_in_words(built, call, {"[1/0] forward"})
+    replayed, outside, again = describe_runs(built, call, {"[1/0] forward"})
     assert replayed.startswith("Replayed as CUDA graphs: [0/0] forward;")
     assert outside == "Outside of CUDA graphs: [1/0] forward"
     assert again.startswith("[0/0] forward was recorded 2 times")
-    (in_every_call,) = runs_in_words(
+    (in_every_call,) = describe_runs(
         CudaGraphRuns(), CudaGraphRuns(Counter({"[0/0] forward": 1})), set()
     )
     assert in_every_call.startswith("Recorded as CUDA graphs in every call")
 
 
 def test_without_cuda_graphs_nothing_is_said() -> None:
-    assert runs_in_words(CudaGraphRuns(), CudaGraphRuns(), {"[0/0] forward"}) == []
+    assert describe_runs(CudaGraphRuns(), CudaGraphRuns(), {"[0/0] forward"}) == []
 
 
 def test_a_reason_without_a_line_is_told_as_it_is() -> None:

@@ -27,11 +27,11 @@ from fx_explorer.instruments.ledger.figures import (
 )
 from fx_explorer.instruments.ledger.flame_chart import (
     COLOURS,
+    describe_unaccounted,
     flame,
     flame_svg,
     flame_text,
     in_ascii,
-    unaccounted_in_words,
 )
 from fx_explorer.model.rows.measured import LedgerKind
 from tests.ledger.test_ledger_rows import CALL, US, A, entry, figures
@@ -158,9 +158,9 @@ def test_what_is_not_accounted_for_ends_the_call_and_steps_beyond_it_are_told() 
     short, long = figures(entry("kernel", 60)), figures(entry("kernel", 120))
     assert flame(short).duration_s == 100 * US
     assert flame(short).children[-1].kind == "rest"
-    assert unaccounted_in_words(short) == "40 µs of the call are not accounted for."
+    assert describe_unaccounted(short) == "40 µs of the call are not accounted for."
     assert flame(long).duration_s == pytest.approx(120 * US)
-    assert unaccounted_in_words(long) == "The steps add up to 20 µs more than a call."
+    assert describe_unaccounted(long) == "The steps add up to 20 µs more than a call."
 
 
 def test_steps_too_narrow_for_a_cell_are_one_block_that_says_how_many() -> None:

@@ -22,7 +22,7 @@ from fx_explorer.instruments.ledger.guard_counts import GuardCounts, guard_count
 from fx_explorer.model import FilterAnswer, Guard, GuardCheck
 from fx_explorer.program.calling import use_backend
 from fx_explorer.program.file_functions import guard_filter, with_guard_filter
-from fx_explorer.program.refusals import told_by_us
+from fx_explorer.program.refusals import target_error_of
 from fx_explorer.report.json_report import json_report
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import filtered
@@ -272,7 +272,7 @@ def test_a_filter_that_does_not_answer_is_told_in_a_sentence(
     torch._dynamo.reset()
     with pytest.raises(Exception) as raised:  # noqa: PT011 - torch makes an error of its own of it
         torch.compile(lambda x: x * 2, backend="eager", options=options)(x())
-    found = told_by_us(raised.value)
+    found = target_error_of(raised.value)
     assert isinstance(found, TargetError)
     assert told in str(found)
 

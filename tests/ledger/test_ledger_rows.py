@@ -19,12 +19,12 @@ from fx_explorer.instruments.ledger.figures import (
 )
 from fx_explorer.instruments.ledger.guard_counts import FilterEffect, GuardCounts
 from fx_explorer.instruments.ledger.ledger_rows import (
-    branch_in_words,
+    describe_branch,
     kind_rows,
     line_rows,
     step_name,
 )
-from fx_explorer.instruments.ledger.remedies import remedies, remedies_to_try, saved_in_words
+from fx_explorer.instruments.ledger.remedies import describe_saved, remedies, remedies_to_try
 from fx_explorer.instruments.ledger.report import FORMATS, ledger_text
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.model import (
@@ -366,15 +366,15 @@ def test_a_branch_of_cond_has_the_users_word_and_no_throughput() -> None:
     found = figures(call)
     assert step_name(found, call) == "around the true branch of torch.cond"
     assert rate(found, call) is None
-    assert branch_in_words("while_loop_body_graph_3") == "the body of while_loop"
-    assert branch_in_words("subgraph_0") == "subgraph_0"
+    assert describe_branch("while_loop_body_graph_3") == "the body of while_loop"
+    assert describe_branch("subgraph_0") == "subgraph_0"
 
 
 def test_a_remedy_saves_something_only_where_it_is_more_than_two_processes_differ_by() -> None:
     def told(after_us: float) -> str:
         rounds = range(1, 9)
         before = dict.fromkeys(rounds, 100 * US)
-        return saved_in_words(before, dict.fromkeys(rounds, after_us * US), "wall")
+        return describe_saved(before, dict.fromkeys(rounds, after_us * US), "wall")
 
     assert told(97).startswith("no measurable difference")
     assert told(90) == "saves 10 µs of 100 µs (6 µs to 14 µs)"

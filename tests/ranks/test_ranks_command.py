@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fx_explorer import cli
-from fx_explorer.command_line.app import compared_in_words
+from fx_explorer.command_line.app import describe_compared
 from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ranks.compared import FEW_BYTES, SameProcess, engine
@@ -145,7 +145,7 @@ def test_two_ranks_compared_are_what_diff_says_of_their_logs(
 ) -> None:
     logs = [DIVERGING / f"rank_{rank}.log.gz" for rank in (0, 1)]
     assert cli.main(["diff", *map(str, logs)]) == 0
-    said = compared_in_words(logs[0], logs[1], (str(logs[0]), str(logs[1])))
+    said = describe_compared(logs[0], logs[1], (str(logs[0]), str(logs[1])))
     assert capsys.readouterr().out.split() == said.split()
 
 

@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.analysis.diff import (
     CUT_IN_WORDS,
     MOST_LINES,
-    difference_in_words,
+    describe_difference,
     graph_diff,
     text_diff,
 )
@@ -178,7 +178,7 @@ def test_texts_that_difflib_takes_hours_for_are_compared_in_part() -> None:
     rows = text_diff(before, after)
     assert [row.before for row in rows if row.before is not None] == before
     assert [row.after for row in rows if row.after is not None] == after
-    assert difference_in_words(rows, "line").endswith(CUT_IN_WORDS)
+    assert describe_difference(rows, "line").endswith(CUT_IN_WORDS)
 
 
 def test_graphs_that_are_compared_in_part_say_so(
@@ -186,9 +186,9 @@ def test_graphs_that_are_compared_in_part_say_so(
 ) -> None:
     with SessionReader(path) as reader:
         one, other = (reader.nodes(graph) for graph in reader.rows(model.Graph)[:2])
-    assert CUT_IN_WORDS not in difference_in_words(graph_diff(one, other))
+    assert CUT_IN_WORDS not in describe_difference(graph_diff(one, other))
     monkeypatch.setattr("fx_explorer.model.bounded_matching.MOST_STEPS", 1)
-    assert CUT_IN_WORDS in difference_in_words(graph_diff(one, other))
+    assert CUT_IN_WORDS in describe_difference(graph_diff(one, other))
 
 
 def test_a_text_that_is_too_long_to_compare_says_so() -> None:
@@ -197,10 +197,10 @@ def test_a_text_that_is_too_long_to_compare_says_so() -> None:
     assert last.sign == "~"
     assert "… 7 more lines are not compared one by one" in str(last.before)
     assert (
-        difference_in_words(text_diff(long, [*long[:-1], "other"]), "line")
+        describe_difference(text_diff(long, [*long[:-1], "other"]), "line")
         == f"1 line changed; {CUT_IN_WORDS}"
     )
-    assert difference_in_words(text_diff(long, long), "line") == "no difference"
+    assert describe_difference(text_diff(long, long), "line") == "no difference"
 
 
 def test_a_kernel_without_a_name_has_its_code(path: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.client.session_files import copy_session, session_file
-from fx_explorer.client.trust import remember_own
+from fx_explorer.client.trust import remember_session
 from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.ownership import MARK, is_captured_here, mark_as_captured_here, secret_path
 from fx_explorer.session.writer import finish_session
@@ -147,7 +147,7 @@ def test_what_is_saved_while_it_is_captured_is_the_users_own_for_another_process
 ) -> None:
     session = write(tmp_path / "s.fxs", mark="growing")
     copy_session(session, session_file(tmp_path / "strangers.fxs"))
-    remember_own(session)
+    remember_session(session)
     saved = save_session(session, tmp_path / "saved.fxs")
     # Another process remembers nothing: the mark in the file counts.
     assert is_own(saved)

@@ -17,7 +17,7 @@ from fx_explorer.drawing.view_table import ViewTable
 from fx_explorer.errors import SessionError
 from fx_explorer.instruments.kernels.view import kernels_table
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.background_tasks import made_beside
+from fx_explorer.tui.background_tasks import make_in_thread
 from fx_explorer.tui.content import long_work
 from fx_explorer.tui.content.tables import TABLES
 from tests.sessions import Hand, write_training_step
@@ -194,7 +194,7 @@ async def test_a_thread_that_nobody_waits_for_ends_at_its_next_question(hand: Ha
         finally:
             has_ended.set()
 
-    waiting = asyncio.create_task(made_beside(hand.path, ask_forever))
+    waiting = asyncio.create_task(make_in_thread(hand.path, ask_forever))
     assert await asyncio.to_thread(has_begun.wait, LONG_S)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

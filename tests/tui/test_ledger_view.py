@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fx_explorer.client.trust import remember_own
+from fx_explorer.client.trust import remember_session
 from fx_explorer.errors import UsageError
 from fx_explorer.instruments.ledger.trial import Ledger
 from fx_explorer.model import CaptureRequest, LedgerOperator, LedgerStep, Outcome
@@ -43,7 +43,7 @@ def session_of(tmp_path: Path, ledger: Ledger | None = None, *, as_script: bool 
             writer.add(ledger.call)
             writer.add_all(ledger.steps)
             writer.add_all(ledger.operators)
-    remember_own(path)
+    remember_session(path)
     return path
 
 

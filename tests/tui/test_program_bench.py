@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fx_explorer.client.trust import remember_own
+from fx_explorer.client.trust import remember_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.instruments.bench.plan import BenchPlan
 from fx_explorer.model import BenchCell, BenchRound, CaptureRequest, Outcome
@@ -36,7 +36,7 @@ def session_of(
         writer.set_meta("target", {"name": "net.py", "kind": kind})
         writer.set_meta("outcome", Outcome("finished").to_json())
         add(writer, *cells)
-    remember_own(path)
+    remember_session(path)
     return path
 
 

@@ -231,7 +231,7 @@ def test_what_was_saved_before_a_new_look_counts_no_more(tmp_path: Path) -> None
     file.write_text("a")
     watch = FileWatch([file])
     file.write_text("ab")
-    watch.look_anew()
+    watch.forget_changes()
     assert [watch.has_changed() for _ in range(3)] == [False] * 3
 
 

@@ -9,7 +9,7 @@ import torch
 
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.instruments.kernels.kernel_times import measure_kernel
-from fx_explorer.instruments.kernels.measure.kernel_alone import made, with_options
+from fx_explorer.instruments.kernels.measure.kernel_alone import make_values, with_options
 from fx_explorer.instruments.kernels.measure.kernel_bench import measured, usual_launch
 from fx_explorer.instruments.kernels.measure.kernel_timing import (
     MAX_RUNS,
@@ -85,7 +85,7 @@ def test_the_launch_that_there_were_most_of_is_measured(session: Path) -> None:
 
 
 def test_arguments_have_the_strides_of_the_launch() -> None:
-    first, second, size = made(ARGUMENTS, "cpu")
+    first, second, size = make_values(ARGUMENTS, "cpu")
     assert (first.shape, first.stride(), first.dtype) == ((4, 8), (8, 1), torch.float32)
     assert second.stride() == (1, 4)
     assert size == 32
@@ -95,14 +95,14 @@ def test_arguments_have_the_strides_of_the_launch() -> None:
 
 
 def test_indices_are_zero_and_so_within_any_table() -> None:
-    [indices] = made(({**FLOATS, "name": "in_ptr0", "dtype": "int64"},), "cpu")
+    [indices] = make_values(({**FLOATS, "name": "in_ptr0", "dtype": "int64"},), "cpu")
     assert indices.dtype == torch.int64
     assert not indices.any()
 
 
 def test_an_argument_that_cannot_be_made_up_is_named() -> None:
     with pytest.raises(UsageError, match="its argument desc is a TensorDescriptor"):
-        made(({"name": "desc", "type": "TensorDescriptor"},), "cpu")
+        make_values(({"name": "desc", "type": "TensorDescriptor"},), "cpu")
 
 
 class Config:

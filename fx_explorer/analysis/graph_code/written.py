@@ -46,7 +46,7 @@ def written_graph(
     """Return the text of the file. ``title`` is what the graph is called; ``is_own`` whether this
     user captured it.
     """
-    origin = origin_in_words(reader, graph, title)
+    origin = describe_origin(reader, graph, title)
     if form == "script":
         head = [f"{origin}."]
         if not is_own:
@@ -55,7 +55,7 @@ def written_graph(
     return f"# {origin}\n\n{graph_text(reader, form, graph.id).text}"
 
 
-def origin_in_words(reader: SessionReader, graph: model.Graph, title: str) -> str:
+def describe_origin(reader: SessionReader, graph: model.Graph, title: str) -> str:
     """Say which graph of what it is, and who wrote it."""
     owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
     of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""

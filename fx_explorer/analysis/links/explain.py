@@ -21,9 +21,9 @@ from fx_explorer.analysis.links.selection import (
     callers,
     copies,
     line_nodes_at,
+    lines_of_users_kernel,
     nodes_at,
-    own_lines_at,
-    source_of_own,
+    place_of_users_kernel,
 )
 from fx_explorer.model.rows.graph import How
 from fx_explorer.session import SessionReader
@@ -94,7 +94,7 @@ def explain(reader: SessionReader, place: Place, limit: int = 100) -> list[Expla
             + explanations
             + _to_source(reader, nodes)
         )
-    own_lines = own_lines_at(reader, place)
+    own_lines = lines_of_users_kernel(reader, place)
     if place.document.kind == "source" and own_lines:
         calls: list[tuple[int, How]] = [(node, "origins") for node in callers(reader, own_lines)]
         return _to_copies(reader, own_lines[:limit]) + _to_nodes(reader, "became", calls)
@@ -116,7 +116,7 @@ def _to_copies(reader: SessionReader, lines: list[model.LineSource]) -> list[Exp
 
 
 def _to_written(reader: SessionReader, lines: list[model.LineSource]) -> list[Explanation]:
-    written = source_of_own(reader, lines)
+    written = place_of_users_kernel(reader, lines)
     if not written:
         return []
     return [_copied("source", written, f"{written.document.title}:{written.line + 1}")]

@@ -14,7 +14,7 @@ from functools import cached_property
 from fx_explorer import model
 from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.graph_code.texts import GraphForm, graph_text
-from fx_explorer.analysis.links.selection import definition, nodes_at, own_lines_at
+from fx_explorer.analysis.links.selection import definition, lines_of_users_kernel, nodes_at
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.queries.graphs import nodes_of_stage, nodes_on_line, nodes_on_same_lines
@@ -89,7 +89,7 @@ class Selection:
         """Return the selected line of a Triton kernel of the user's, in the user's file and in the
         kernels.
         """
-        return own_lines_at(self.reader, self.place)
+        return lines_of_users_kernel(self.reader, self.place)
 
     @cached_property
     def relatives(self) -> frozenset[int]:

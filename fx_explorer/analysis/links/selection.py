@@ -28,7 +28,7 @@ from fx_explorer.session.queries.kernels import kernels_of
 from fx_explorer.session.queries.links import calls_on_line, descendants, kernel_around
 
 
-def own_lines_at(reader: SessionReader, place: Place) -> list[model.LineSource]:
+def lines_of_users_kernel(reader: SessionReader, place: Place) -> list[model.LineSource]:
     """Return where a line of the user's file was copied to, or where a line of a kernel was copied
     from, also when the kernel stands in output code. Empty anywhere else.
     """
@@ -55,7 +55,7 @@ def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[in
     return sorted(nodes)
 
 
-def source_of_own(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
+def place_of_users_kernel(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
     """Return where the first of these lines is written."""
     first = next(iter(lines), None)
     if first is None:
@@ -67,7 +67,7 @@ def definition(reader: SessionReader, artifact: int) -> Place | None:
     """Return where a kernel of the user's is written: its ``def``. None for a kernel that torch
     made.
     """
-    return source_of_own(
+    return place_of_users_kernel(
         reader, reader.rows(model.LineSource, artifact=artifact, how="copied", limit=1)
     )
 
@@ -98,7 +98,7 @@ def nodes_at(reader: SessionReader, place: Place) -> list[int]:
         return [node.id] if node else []
     if document.kind == "source":
         nodes = nodes_at_source(reader, document.id, place.line + 1)
-        return nodes or callers(reader, own_lines_at(reader, place))
+        return nodes or callers(reader, lines_of_users_kernel(reader, place))
     computed = {row.node for row in line_nodes_at(reader, document.id, place.line + 1)}
     return sorted(computed | set(_nodes_of_bytecode(reader, place)))
 

@@ -68,13 +68,13 @@ def lowering_work(reader: SessionReader, point: StagePoint) -> StageWork:
                 into.setdefault(node, set()).add(heads[document.id, line])
     what = "no step"
     if steps:
-        kinds = Counter(kind_in_words(step.kind) for step in steps)
+        kinds = Counter(describe_kind(step.kind) for step in steps)
         amounts = [counted(number, kind) for kind, number in kinds.most_common()]
         what = f"{counted(len(steps), 'step')} ({listed(amounts, 5)})"
     return _gathered(reader, point, into, len(steps), what)
 
 
-def kind_in_words(kind: str) -> str:
+def describe_kind(kind: str) -> str:
     """Return what a scheduler node is: ``pointwise loop``, ``library call``, ``other step``."""
     if "." in kind:
         return "library call"

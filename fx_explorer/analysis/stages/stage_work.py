@@ -74,7 +74,7 @@ class _Documents:
             self._published[key] = stage.name
         self._of_backend = [document for document in every if document.stage == "backend"]
 
-    def made(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
+    def graphs_after(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
         """Return the graphs as a stage left them."""
         return _of(self._made, stage, direction)
 
@@ -136,13 +136,15 @@ def _of(
 
 def _before_lowering(documents: _Documents) -> Iterator[Stage]:
     """Yield the stages from Dynamo to the partition that left a graph."""
-    dynamo, given_by_dynamo = documents.made("dynamo"), documents.given("dynamo")
-    pre_grad = documents.made("pre_grad")
+    dynamo, given_by_dynamo = documents.graphs_after("dynamo"), documents.given("dynamo")
+    pre_grad = documents.graphs_after("pre_grad")
     traced = documents.given("pre_grad") or given_by_dynamo
-    joint, given = _joint(documents.made("joint")), _joint(documents.given("joint"))
-    passed = tuple(document for document in documents.made("joint") if is_after_passes(document))
-    inference = documents.made("forward", "inference")
-    parts = (*documents.made("forward", "forward"), *documents.made("backward"))
+    joint, given = _joint(documents.graphs_after("joint")), _joint(documents.given("joint"))
+    passed = tuple(
+        document for document in documents.graphs_after("joint") if is_after_passes(document)
+    )
+    inference = documents.graphs_after("forward", "inference")
+    parts = (*documents.graphs_after("forward", "forward"), *documents.graphs_after("backward"))
     if dynamo:
         yield "dynamo", (), dynamo
     if given_by_dynamo and pre_grad:
@@ -171,7 +173,7 @@ def _given_to_backend(documents: _Documents, direction: model.Direction) -> Docs
 
 def _lowering(documents: _Documents, direction: model.Direction) -> Iterator[Stage]:
     given = _received(documents, direction)
-    passed = documents.made("post_grad", direction)
+    passed = documents.graphs_after("post_grad", direction)
     if not passed:
         return
     if given:

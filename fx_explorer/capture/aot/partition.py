@@ -319,7 +319,7 @@ def nested_region_hooks(recording: Recording) -> Iterator[None]:
             )
         )
         if hasattr(graph_compile, "_get_partition_fn"):
-            make = functools.partial(_own_partitioner, recording)
+            make = functools.partial(_watching_partitioner, recording)
             stack.enter_context(patched(graph_compile, "_get_partition_fn", make))
         elif release() >= REGIONS_HAVE_PARTITIONERS:
             recording.unavailable(
@@ -337,7 +337,7 @@ def _in_regions(recording: Recording, original: Callable[..., Any]) -> Callable[
     return run_joint_graph_passes_on_hops
 
 
-def _own_partitioner(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
+def _watching_partitioner(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _get_partition_fn(*args: Any, **kwargs: Any) -> tuple[bool, Callable[..., Parts]]:
         is_own, partition = original(*args, **kwargs)

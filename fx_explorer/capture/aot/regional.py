@@ -36,7 +36,7 @@ from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.recording.stages import REGIONAL
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import regions_kept_apart
+from fx_explorer.capture.torch_compat.versions import separate_regions
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Link, RegionLowering
 
@@ -127,7 +127,7 @@ def _compile_regions(
     from torch.fx.passes.regional_inductor import regional_inductor
 
     present = set(_names(module))
-    with torch._inductor.config.patch(configs), kept_apart(module):
+    with torch._inductor.config.patch(configs), keep_regions_separate(module):
         compiled: torch.fx.GraphModule = regional_inductor(module, *inputs)
     with recording.noting("regions that were not compiled", "output_code"):
         recording.writer.add_all(
@@ -156,7 +156,7 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
         subgraph = _subgraph_name(module)
         if not subgraph:
             return _run_eagerly(original(module, *args, **kwargs), eager)
-        made = _made_or_reused(
+        made = _compiled_or_reused(
             recording, module, subgraph, lambda: original(module, *args, **kwargs)
         )
         return _run_eagerly(made, eager)
@@ -182,7 +182,7 @@ def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
     return [results]
 
 
-def _made_or_reused(
+def _compiled_or_reused(
     recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]
 ) -> Any:
     """Return what Inductor makes of the region, or has made of it before."""
@@ -193,11 +193,11 @@ def _made_or_reused(
             recording.writer.add(replace(row, is_reused=True))
 
     return recording.boundary.region(
-        row, module, lambda: _made(recording, module, row, make), again
+        row, module, lambda: _compile_region(recording, module, row, make), again
     )
 
 
-def _made(
+def _compile_region(
     recording: Recording, module: torch.fx.GraphModule, row: RegionLowering, make: Callable[[], Any]
 ) -> Any:
     with contextlib.ExitStack() as stack:
@@ -338,7 +338,7 @@ def region_name(node: torch.fx.Node) -> str | None:
 
 
 @contextlib.contextmanager
-def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
+def keep_regions_separate(gm: torch.fx.GraphModule) -> Iterator[int]:
     """Keep regions of ``gm`` with different names or configs apart for ``regional_inductor`` inside
     the block, and let it compile each with its own configs. Yields how many nodes are marked.
 
@@ -357,7 +357,7 @@ def kept_apart(gm: torch.fx.GraphModule) -> Iterator[int]:
         "_compile_inductor_marked_regions",
     )
     with contextlib.ExitStack() as stack:
-        stack.enter_context(regions_kept_apart())
+        stack.enter_context(separate_regions())
         if hasattr(module, name):
             stack.enter_context(patched(module, name, _as_written))
         try:
@@ -393,7 +393,7 @@ def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
 
 
 def written_value(value: object) -> object:
-    """Return the annotation as the user wrote it, also inside ``kept_apart``."""
+    """Return the annotation as the user wrote it, also inside ``keep_regions_separate``."""
     region = value.get("inductor_region") if isinstance(value, dict) else None
     return region.as_written if isinstance(region, _SeparateRegion) else value
 

@@ -65,11 +65,11 @@ class Problems:
             raise
         # A backend's own code may raise anything; the session reports it.
         except BaseException as error:  # noqa: BLE001
-            self.add(f"{what} raised {error_in_words(error)}")
+            self.add(f"{what} raised {describe_error(error)}")
             return otherwise
 
 
-def error_in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return ``ValueError: no`` for any error, whatever its ``__str__`` does."""
     try:
         return one_line(f"{type(error).__name__}: {error}").rstrip(": ")

@@ -52,7 +52,7 @@ def publish_hook(recording: Recording) -> Iterator[None]:
     """Record what is published inside the block. In code that Dynamo traces, publishing is left
     out.
     """
-    with publishing.heard_by(_Listener(recording)), _left_out_of_traces():
+    with publishing.with_listener(_Listener(recording)), _left_out_of_traces():
         yield
 
 

@@ -34,7 +34,10 @@ from fx_explorer.capture.recording.function_names import forward_of_call, qualif
 from fx_explorer.capture.recording.given_directly import Compiler, given_directly, nobody_steps
 from fx_explorer.capture.recording.state import Recording, recordings
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.unseen_work import caches_as_before, nothing_found_in_caches
+from fx_explorer.capture.torch_compat.unseen_work import (
+    caches_as_before,
+    ignoring_older_cache_entries,
+)
 from fx_explorer.model import Compilation, Failure, Metric
 from fx_explorer.model.rows.observation import GUARDS_IN_FILE
 
@@ -129,7 +132,7 @@ def _loading_a_file(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _for_a_file() -> Iterator[None]:
-    with building(), caches_as_before(), nothing_found_in_caches():
+    with building(), caches_as_before(), ignoring_older_cache_entries():
         yield
 
 
@@ -171,7 +174,7 @@ def phase(backend: str = "", lowering: LoweringRequest | None = None) -> Iterato
         yield
 
 
-def guards_anew() -> None:
+def record_guards_again() -> None:
     """Record the guards again, in place of what was recorded. Lowering has added to them, so all of
     them are built again.
     """

@@ -183,7 +183,7 @@ def in_short(reason: str) -> str:
     return f"{what} ({file}:{line})"
 
 
-def runs_in_words(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
+def describe_runs(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
     """Say which graphs of a call are replayed, which are not, and what was recorded more than once.
     ``build`` is what was recorded until the program was warm, ``call`` what was in one call,
     ``outside`` the graphs whose generated code runs in a call.

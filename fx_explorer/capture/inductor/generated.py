@@ -189,7 +189,7 @@ def _install(recording: KernelRecording, stack: contextlib.ExitStack) -> None:
     hook(
         PythonWrapperCodegen,
         "define_user_defined_triton_kernel",
-        lambda original: _define_own_kernel(recording, original),
+        lambda original: _define_users_kernel(recording, original),
         "lines of your own Triton kernels",
     )
     hook(
@@ -264,7 +264,7 @@ def _define_kernel(recording: KernelRecording, original: Callable[..., Any]) -> 
     return define_kernel
 
 
-def _define_own_kernel(
+def _define_users_kernel(
     recording: KernelRecording, original: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Note a kernel of the user's when ``define_user_defined_triton_kernel(kernel, …) -> (name,
@@ -277,7 +277,7 @@ def _define_own_kernel(
         result = original(wrapper, kernel, *args, **kwargs)
         if recording.current:
             with recording.noting("a kernel of your own"):
-                recording.current.define_own(result[0], kernel)
+                recording.current.define_users_kernel(result[0], kernel)
         return result
 
     return define_user_defined_triton_kernel

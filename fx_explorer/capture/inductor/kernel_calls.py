@@ -38,7 +38,12 @@ from fx_explorer.capture.inductor.kernel_text import (
     runs_of,
     without_kernel,
 )
-from fx_explorer.capture.own_kernels import CopiedKernel, calling_nodes, copied_lines, is_own_kernel
+from fx_explorer.capture.own_kernels import (
+    CopiedKernel,
+    calling_nodes,
+    copied_lines,
+    is_users_kernel,
+)
 from fx_explorer.capture.torch_flops import flops_of
 
 _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "MultiOutputLine")
@@ -106,7 +111,7 @@ class LoweringInProgress:
         self._defined[kernel] = list(node_schedule), line_nodes, source
         self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
 
-    def define_own(self, kernel: str, function: object) -> None:
+    def define_users_kernel(self, kernel: str, function: object) -> None:
         self._own[kernel] = function
 
     def call(self, kernel: str) -> CallInProgress:
@@ -136,7 +141,7 @@ class LoweringInProgress:
         """
         if kernel in self._own:
             return calling_nodes(scheduler_nodes)
-        return {node for node in origins(scheduler_nodes) if not is_own_kernel(node)}
+        return {node for node in origins(scheduler_nodes) if not is_users_kernel(node)}
 
     def _current_nodes(self) -> list[Any]:
         if self._extern:

@@ -37,7 +37,7 @@ from fx_explorer.capture.recording.noting import patched_in_programs
 from fx_explorer.capture.recording.sources import CallSite, caller, is_torch_itself
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.patching import patched
-from fx_explorer.capture.torch_compat.versions import compile_parameters, options_there
+from fx_explorer.capture.torch_compat.versions import compile_parameters, known_options
 from fx_explorer.model import CONSOLE, STANCE, OptionInForce, SetBy, SettingGroup
 
 _RECORDED = tuple(name.removeprefix("compile.") for name in CONSOLE if name.startswith("compile."))
@@ -217,7 +217,7 @@ class _Configs:
         self._recording = recording
         self._names: list[tuple[SettingGroup, str]] = []
         for group, module in MODULES.items():
-            self._names += [(group, name) for name in options_there(module, *_named(group))]
+            self._names += [(group, name) for name in known_options(module, *_named(group))]
         self._values: dict[str, str] = {}
 
     @property

@@ -210,7 +210,7 @@ class DynamicShapes:
             yield
 
 
-def check_anew(gate: Gate, changes: Changes) -> None:
+def check_changes(gate: Gate, changes: Changes) -> None:
     """Raise UsageError for what cannot be changed together with what is dynamic."""
     if gate != "dynamo":
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")

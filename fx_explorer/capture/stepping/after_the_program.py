@@ -54,7 +54,7 @@ from fx_explorer.capture.stepping.through_the_gates import (
     set_for_all,
 )
 from fx_explorer.capture.stepping.variant import CapturedSegment, Settings, Variant, shared_keys
-from fx_explorer.capture.torch_compat.versions import name_of, options_there
+from fx_explorer.capture.torch_compat.versions import known_options, name_of
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GATES, Changes, Command, Failure, Guard, Measured, Measurement, Notice
 
@@ -408,7 +408,7 @@ def _built(
     from torch._inductor import config as inductor_config
 
     at_once = dict.fromkeys(
-        options_there(functorch_config, "force_non_lazy_backward_lowering"), True
+        known_options(functorch_config, "force_non_lazy_backward_lowering"), True
     )
     compiler = compiler_for(built_with, kept.compiler)
     # The patches come after ``_rebuilding``, which puts options back as they were. compile_threads

@@ -152,7 +152,7 @@ def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
     """Say for each region marked in ``module`` whether it is one piece, or why it falls apart."""
     if not marks:
         return []
-    return regions_in_words(module, marks)
+    return describe_regions(module, marks)
 
 
 def passed(path: str, module: GraphModule) -> GraphModule:
@@ -234,7 +234,7 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
     return RegionCut(names, _why_split(pieces, order) if len(pieces) > 1 else "")
 
 
-def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
+def describe_regions(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
     """Report the pieces that the region of each mark is cut into, after all marks were applied. A
     later mark takes nodes away from an earlier one.
     """
@@ -243,10 +243,10 @@ def regions_in_words(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
         name = region_name(node)
         if name is not None and name in nodes:
             nodes[name].append(node)
-    return [cut_in_words(name, cut(gm, of_region)) for name, of_region in nodes.items()]
+    return [describe_cut(name, cut(gm, of_region)) for name, of_region in nodes.items()]
 
 
-def cut_in_words(region: str, made: RegionCut) -> str:
+def describe_cut(region: str, made: RegionCut) -> str:
     """Return ``region "mlp" is one piece of 5 nodes``, or into how many pieces it falls and why."""
     total = sum(map(len, made.pieces))
     if not total:

@@ -425,7 +425,7 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
             if recording.here.direction:
                 return collect(*inputs)
             return recording.boundary.pass_through(
-                ("metadata", ""), lambda: collect(*inputs), _own_copy
+                ("metadata", ""), lambda: collect(*inputs), _copy_containers
             )
 
         return collect_or_recall
@@ -461,17 +461,17 @@ Traced = tuple[GraphModule, tuple[Any, ...], Any]
 
 def _copied(traced: Traced) -> Traced:
     module, rest, metadata = traced
-    return snapshot(module), tuple(map(_own_copy, rest)), _own_copy(metadata)
+    return snapshot(module), tuple(map(_copy_containers, rest)), _copy_containers(metadata)
 
 
-def _own_copy(value: Any) -> Any:
+def _copy_containers(value: Any) -> Any:
     """Copy containers and keep tensors the same: later stages append to the lists, and set
     attributes of the metadata.
     """
     if isinstance(value, list):
-        return [_own_copy(item) for item in value]
+        return [_copy_containers(item) for item in value]
     if isinstance(value, tuple) and type(value) is tuple:
-        return tuple(map(_own_copy, value))
+        return tuple(map(_copy_containers, value))
     if hasattr(value, "__dataclass_fields__") and hasattr(value, "__dict__"):
         copied = copy.copy(value)
         for name, attribute in vars(copied).items():

@@ -454,7 +454,7 @@ def check_new_variant(
     if settings.SETTING in command.changes.settings:
         if kept is not stepper.in_dynamo:
             raise UsageError(settings.THROUGH)
-        settings.check_anew(gate, command.changes)
+        settings.check_changes(gate, command.changes)
     marked(snapshot(kept.dynamo), (*origin.changes.marks, *command.changes.marks))
 
 

@@ -48,7 +48,7 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 
 from fx_explorer.capture.torch_compat.patching import configured, patched
-from fx_explorer.capture.torch_compat.versions import options_there
+from fx_explorer.capture.torch_compat.versions import known_options
 from fx_explorer.stack_room import room_behind
 
 CACHES_OFF: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
@@ -104,7 +104,7 @@ def is_cached() -> bool:
     return any(getattr(config, name, False) for config, name in switches)
 
 
-def nothing_found_in_caches() -> contextlib.AbstractContextManager[None]:
+def ignoring_older_cache_entries() -> contextlib.AbstractContextManager[None]:
     """Cache what is compiled inside the block, but use no entry that is older. Kernels that are
     built already are used.
     """
@@ -220,7 +220,7 @@ def collected_rarely(_: object) -> Iterator[None]:
         )
         # torch collects the young after each function that it compiles.
         stack.enter_context(
-            configured(config, dict.fromkeys(options_there(config, "run_gc_after_compile"), False))
+            configured(config, dict.fromkeys(known_options(config, "run_gc_after_compile"), False))
         )
         # Not by registering callbacks, which torch._dynamo.reset() forgets.
         stack.enter_context(

@@ -53,7 +53,7 @@ def dataclass_of(module: str, name: str, /, **values: object) -> Any:
     return wanted(**{key: value for key, value in values.items() if key in known})
 
 
-def options_there(config: Any, *names: str) -> list[str]:
+def known_options(config: Any, *names: str) -> list[str]:
     """Return those of ``names`` that are options of this release. A deprecated one is left out: to
     read or set it warns the user.
     """
@@ -123,7 +123,7 @@ def every_guard_checked() -> Iterator[None]:
     """
     config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
-    options = dict.fromkeys(options_there(config, *names), False)
+    options = dict.fromkeys(known_options(config, *names), False)
     in_force = config.patch(options) if options else contextlib.nullcontext()
     with in_force:
         yield
@@ -175,7 +175,7 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def regions_kept_apart() -> Iterator[None]:
+def separate_regions() -> Iterator[None]:
     """Let ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
     does by itself from 2.12 on.
 

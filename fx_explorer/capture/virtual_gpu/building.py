@@ -31,8 +31,8 @@ from fx_explorer.capture.inductor.built_texts import (
 )
 from fx_explorer.capture.virtual_gpu.cache_directories import (
     cache_home,
-    keep_apart,
-    made,
+    hide_real_gpu,
+    private_directory,
     refuse_untrusted,
 )
 from fx_explorer.capture.virtual_gpu.triton_kernel import CannotBuild, TritonKernel, why
@@ -91,7 +91,7 @@ def disassembled(cubin: bytes) -> str:
     """
     kept = cache_home() / "virtual_gpu" / "sass" / f"{_key(cubin)}.sass"
     with contextlib.suppress(OSError, WorkerError):  # not there, or not ours: it is made again
-        made(kept.parent)
+        private_directory(kept.parent)
         refuse_untrusted(kept)
         return kept.read_text()
     with _as_file(cubin) as path:
@@ -112,7 +112,7 @@ def _key(cubin: bytes) -> str:
 
 def _keep(path: Path, text: str) -> None:
     """Keep the text. Two processes at once do no harm: each writes a file of its own."""
-    made(path.parent)
+    private_directory(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="writing_") as apart:
         (Path(apart) / path.name).write_text(text)
         (Path(apart) / path.name).replace(path)
@@ -188,7 +188,7 @@ class Toolchain:
         WorkerError where the cache cannot be written.
         """
         self.gpu = gpu
-        keep_apart(gpu)
+        hide_real_gpu(gpu)
         from fx_explorer.capture.virtual_gpu.device_queries import Emulation
         from fx_explorer.capture.virtual_gpu.torch_cuda import answer
         from fx_explorer.capture.virtual_gpu.triton_driver import use_driver

@@ -40,12 +40,12 @@ def cache_home() -> Path:
     return base / "fx-explorer"
 
 
-def made(directory: Path) -> Path:
+def private_directory(directory: Path) -> Path:
     """Make ``directory`` in our cache so that it is ours alone, and return it. Raises WorkerError
     when that fails.
     """
     try:
-        made_private(directory, cache_home())
+        make_private(directory, cache_home())
     except OSError as error:
         raise cannot_write(directory, error) from error
     return directory
@@ -78,15 +78,15 @@ def _is_compilers(error: OSError) -> bool:
     return bool(frames) and any(package in Path(frames[-1].filename).parts for package in COMPILERS)
 
 
-def keep_apart(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None:
+def hide_real_gpu(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None:
     """Hide a real GPU from torch, which has not been imported yet, and give both compilers caches
     that are ours.
     """
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         environ[name] = ""
-    home = made(cache_home() / "virtual_gpu" / gpu.name)
-    environ["TORCHINDUCTOR_CACHE_DIR"] = str(made(home / "inductor"))
-    environ["TRITON_CACHE_DIR"] = str(made(home / "triton"))
+    home = private_directory(cache_home() / "virtual_gpu" / gpu.name)
+    environ["TORCHINDUCTOR_CACHE_DIR"] = str(private_directory(home / "inductor"))
+    environ["TRITON_CACHE_DIR"] = str(private_directory(home / "triton"))
 
 
 # Trust in the cache: what is loaded from it is code, so nobody else may have written it.
@@ -95,7 +95,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ALL_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def made_private(directory: Path, root: Path) -> None:
+def make_private(directory: Path, root: Path) -> None:
     """Make ``directory`` and those above it, down from ``root``, so that nobody else can write to
     them.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fx_explorer.capture.torch_compat.installed import is_installed, version_of
 from fx_explorer.capture.virtual_gpu import shim
-from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart
+from fx_explorer.capture.virtual_gpu.cache_directories import hide_real_gpu
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import Gpu
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def before_torch(gpu: Gpu) -> None:
     """Prepare what must be there when torch is imported. Raises WorkerError."""
     need_triton()
-    keep_apart(gpu)
+    hide_real_gpu(gpu)
     shim.load()
 
 

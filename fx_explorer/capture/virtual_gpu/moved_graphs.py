@@ -201,7 +201,7 @@ class _GraphMover:
         new.meta = copy.copy(old.meta)
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
-        new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _device_there)
+        new.args, new.kwargs = torch.fx.node.map_aggregate((new.args, new.kwargs), _gpu_device)
         # Autocast for the CPU would leave operations on the GPU as they are.
         if getattr(new.target, "__name__", "") == "_enter_autocast" and new.args[0] == "cpu":
             new.args = ("cuda", *new.args[1:])
@@ -220,13 +220,13 @@ class _GraphMover:
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor as it would be on the GPU, without content."""
         if id(tensor) not in self._moved:
-            on_gpu = self._made(tensor)
+            on_gpu = self._make_tensor(tensor)
             if isinstance(tensor, torch.nn.Parameter):
                 on_gpu = torch.nn.Parameter(on_gpu, tensor.requires_grad)
             self._moved[id(tensor)] = (on_gpu, tensor)
         return self._moved[id(tensor)][0]
 
-    def _made(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _make_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if is_traceable_wrapper_subclass(tensor):  # nested or quantised: tensors in a wrapping
             names, context = tensor.__tensor_flatten__()
             inner = {name: self.tensor(getattr(tensor, name)) for name in names}
@@ -268,7 +268,7 @@ def _saving(options: dict[str, object]) -> dict[str, object]:
     return {**options, "OUTPUT_LOGSUMEXP": True}
 
 
-def _device_there(argument: Any) -> Any:
+def _gpu_device(argument: Any) -> Any:
     if isinstance(argument, torch.device) and argument.type == "cpu":
         return GPU_DEVICE
     return argument

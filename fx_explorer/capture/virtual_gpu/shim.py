@@ -18,7 +18,7 @@ from pathlib import Path
 from fx_explorer.capture.virtual_gpu.cache_directories import (
     cache_home,
     cannot_write,
-    made,
+    private_directory,
     refuse_untrusted,
 )
 from fx_explorer.errors import WorkerError
@@ -149,7 +149,7 @@ def built(torch: Path, cxx: Compiler) -> Path:
     Raises WorkerError for one that somebody else could have put there.
     """
     library = place(torch, cxx)
-    made(library.parent)
+    private_directory(library.parent)
     # A link that leads nowhere is looked at as well.
     if os.path.lexists(library):
         refuse_untrusted(library)

@@ -304,7 +304,7 @@ def operator_table(rows: Sequence[OperatorRow]) -> list[Cells]:
             f"{row.amount.count:,}",
             _share(row.amount.flops, flops, row.amount.without_flops, row.amount.count),
             _share(row.amount.size_bytes, size_bytes, row.amount.without_bytes, row.amount.count),
-            supported_in_words(row),
+            describe_supported(row),
             f"{row.in_segments:,}" if row.in_segments else "",
             listed(row.reasons, 2),
         )
@@ -321,7 +321,7 @@ def _share(part: int, whole: int, without: int, count: int) -> str:
     return f"{careful_share(part, whole)}{'+' if without else ''}"
 
 
-def supported_in_words(row: OperatorRow) -> str:
+def describe_supported(row: OperatorRow) -> str:
     """Return ``yes``, ``no``, ``unknown``, or how many of the calls are supported."""
     whole = {row.supported: "yes", row.falls_back: "no", row.unknown: "unknown"}
     return whole.get(row.amount.count) or f"{row.supported:,} of {row.amount.count:,}"
@@ -337,7 +337,7 @@ def part_table(graph: GraphSupport) -> list[Cells]:
             careful_share(part.amount.flops, whole.flops) if part.amount.flops else "",
             border_words(part.takes.computed, part.takes.given),
             border_words(part.gives.crossings),
-            made_of(part),
+            list_operators(part),
         )
         for part in graph.parts
     ]
@@ -370,7 +370,7 @@ def _sizes(crossings: Sequence[Crossing]) -> str:
     return f"{about}{size(known)}"
 
 
-def made_of(part: ShownPart) -> str:
+def list_operators(part: ShownPart) -> str:
     """Return ``3 × aten.addmm, aten.relu``: the operators, the most frequent first."""
     counts = Counter(operation(each.node) for each in part.nodes)
     return listed(

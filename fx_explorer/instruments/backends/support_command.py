@@ -56,12 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     """
     told: list[bool] = []
     code = answer_from(
-        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+        arguments,
+        lambda reader: told.append(_print_support(reader, arguments)),
+        session_output(arguments),
     )
     return code or (0 if told and told[0] else 2)
 
 
-def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
+def _print_support(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     """Print the support; say on stderr why there is none, and return False."""
     from fx_explorer.instruments.backends.amounts import reports_to_show, summaries_of
     from fx_explorer.instruments.backends.report import FORMATS, support_text

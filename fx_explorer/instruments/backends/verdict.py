@@ -133,7 +133,7 @@ def _segments(summary: Summary) -> list[str]:
     return [f"{where}: {_shares(inside, summary.whole)}.{runs_the_rest}"]
 
 
-def _own_shares(part: Amount, whole: Amount) -> str:
+def _nonzero_shares(part: Amount, whole: Amount) -> str:
     """Do as ``_shares`` without what is nothing."""
     if part.flops:
         return _shares(part, whole)
@@ -148,7 +148,7 @@ def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
     if not refused:
         return []
     named = [
-        f"{row.operator} ({counted(row.falls_back, 'call')}, {_own_shares(row.amount, whole)})"
+        f"{row.operator} ({counted(row.falls_back, 'call')}, {_nonzero_shares(row.amount, whole)})"
         for row in refused
     ]
     return [f"Of what is not supported, {listed(named)} cost{'s' if len(named) == 1 else ''} most."]
@@ -209,7 +209,12 @@ def split_words(graph: GraphSupport) -> list[str]:
     for split in graph.splits:
         groups[operation(split.node), split.reason, support[split.node.id]].append(split)
     parts = [_split(*key, splits) for key, splits in groups.items()]
-    return [*parts, *map(_out_of_turn, graph.out_of_turn), *_left_out(graph), *_apart(graph)]
+    return [
+        *parts,
+        *map(_out_of_turn, graph.out_of_turn),
+        *_left_out(graph),
+        *_why_not_merged(graph),
+    ]
 
 
 def _out_of_turn(turn: OutOfTurn) -> str:
@@ -270,7 +275,7 @@ def _left_out(graph: GraphSupport) -> list[str]:
     return [f"{counted(len(alone), 'operator')} {are} in no segment ({named}): {why}."]
 
 
-def _apart(graph: GraphSupport) -> list[str]:
+def _why_not_merged(graph: GraphSupport) -> list[str]:
     if graph.report.merges_independent or len(graph.segments) < 2:
         return []
     return [

@@ -167,14 +167,14 @@ def _figures(
     part = 1.0 if of_cell.has_enough_quiet or of_cell.is_quiet else of_cell.undisturbed_part
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
-    speed_up = speed_up and speed_up.anew(cell.clock, processes=2)
+    speed_up = speed_up and speed_up.measured_again(cell.clock, processes=2)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "differs"
     return CellFigures(
         cell=cell,
         call_s=median(times) if times else None,
         iqr_s=interquartile_range(times),
         rounds=len(times),
-        interval=interval and interval.reaching_down(part).anew(cell.clock),
+        interval=interval and interval.reaching_down(part).measured_again(cell.clock),
         speed_up=speed_up,
         rough_speed_up=None if speed_up else _rough_speed_up(cell, of_cell, uncompiled),
         pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
@@ -210,7 +210,7 @@ def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> I
     found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
     if len(found) < 2 or not cell.is_compiled:
         return None
-    seen = Interval(median(found), min(found), max(found)).anew(cell.clock, processes=2)
+    seen = Interval(median(found), min(found), max(found)).measured_again(cell.clock, processes=2)
     return seen.reaching(_undisturbed_part(of_cell, uncompiled))
 
 

@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     if is_session(arguments.target):
         _check_saved(arguments)
         with SessionReader(arguments.target) as reader:
-            return _tell(reader, arguments, svg)
+            return _print_bench(reader, arguments, svg)
     return asyncio.run(_measure(arguments, svg))
 
 
@@ -133,7 +133,9 @@ def _check_saved(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
 
 
-def _tell(reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None) -> int:
+def _print_bench(
+    reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
+) -> int:
     """Print what the session's bench found. Raises UsageError when it has none."""
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
@@ -188,7 +190,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
                 f"session: {place.path} (tell it again with: fx-explorer bench {place.path})"
             )
         with SessionReader(place.path if place else session) as reader:
-            failed = _tell(reader, arguments, svg)
+            failed = _print_bench(reader, arguments, svg)
             ended, raised = _of_uncompiled(reader)
         if raised and not stopped_by:
             narration.tell(raised)

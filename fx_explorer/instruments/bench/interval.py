@@ -53,7 +53,7 @@ class Interval:
         """
         return Interval(self.middle, self.low * part, self.high / part)
 
-    def anew(self, clock: BenchClock, processes: int = 1) -> Interval:
+    def measured_again(self, clock: BenchClock, processes: int = 1) -> Interval:
         """Return the interval of the same figure where it is measured again: a time needs one
         process, a ratio two.
         """

@@ -38,7 +38,7 @@ def verdict(figures: BenchFigures) -> list[str]:
     wrong = list(
         filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
     )
-    beside = _beside(figures, compiled)
+    beside = _other_sentences(figures, compiled)
     rough = list(_rough(figures))
     budget = list(_spent(figures))
     if not any(cell.speed_up for cell in figures.cells):
@@ -296,7 +296,7 @@ def _overlap(cell: CellFigures, other: CellFigures) -> bool:
 # what is to be known beside the speed
 
 
-def _beside(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
+def _other_sentences(figures: BenchFigures, compiled: Sequence[str]) -> Iterator[str]:
     for name in compiled:
         yield from _results(name, figures.of_contender(name))
         yield from _cuts(name, figures.of_contender(name))

@@ -49,7 +49,7 @@ class FunctionCall:
 
     @property
     def is_resume(self) -> bool:
-        return _own_name(self.function).startswith(_RESUME)
+        return _short_name(self.function).startswith(_RESUME)
 
     @property
     def runs_in_eager(self) -> bool:
@@ -169,7 +169,7 @@ def _caller(
             row
             for row in earlier
             if row.file == frame.file
-            and _own_name(row.function) == frame.function
+            and _short_name(row.function) == frame.function
             and row.line <= frame.line
         ]
         if callers:
@@ -178,7 +178,7 @@ def _caller(
     return None, 0
 
 
-def _own_name(function: str) -> str:
+def _short_name(function: str) -> str:
     return function.rpartition(".")[2]
 
 

@@ -133,7 +133,7 @@ class BreakInWrapper:
         )
 
 
-def wrappers_own(
+def break_in_wrapper(
     reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
 ) -> BreakInWrapper | None:
     """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
@@ -301,8 +301,8 @@ class _Known:
         chain = self._books.chain(first)
         stack = (*self._callers(first), *chain)
         elsewhere = (
-            wrappers_own(self._reader, first, chain)
-            or torchs_own(self._reader, first, chain)
+            break_in_wrapper(self._reader, first, chain)
+            or break_in_torch(self._reader, first, chain)
             or in_library(first.file, stack, self._libraries)
         )
         return DistinctBreak(
@@ -429,7 +429,7 @@ class BreakInTorch:
         )
 
 
-def torchs_own(
+def break_in_torch(
     reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
 ) -> BreakInTorch | None:
     """Tell whether torch's own code breaks. None for a break in the user's code, or in that of

@@ -137,7 +137,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
 )
 
 
-def bypass_in_words(reason: str) -> str:
+def describe_bypass(reason: str) -> str:
     """Return torch's reason in plain words; what is not known here as torch says it."""
     for pattern, words in _REASONS:
         match = pattern.match(bounded(reason))

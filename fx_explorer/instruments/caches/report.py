@@ -11,8 +11,8 @@ from fx_explorer.instruments.caches.figures import (
     CacheAnswer,
     KeyPair,
     WarmStart,
-    bypass_in_words,
     cache_answers,
+    describe_bypass,
     key_pairs,
     warm_start,
 )
@@ -69,7 +69,7 @@ def _answer(cache_answer: CacheAnswer) -> Json:
         "cache": record.cache,
         "outcome": record.outcome,
         "key": record.key or None,
-        "reason": bypass_in_words(record.reason) if record.outcome == "bypass" else None,
+        "reason": describe_bypass(record.reason) if record.outcome == "bypass" else None,
         "torch_says": record.reason or None,
         "saved_s": record.saved_s,
     }
@@ -101,7 +101,7 @@ def done_sentence(warm: WarmStart) -> str:
 def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
     """Say why a cache was not asked, each reason once."""
     bypasses = (answer.record for answer in answers if answer.record.outcome == "bypass")
-    reasons = Counter((record.cache, bypass_in_words(record.reason)) for record in bypasses)
+    reasons = Counter((record.cache, describe_bypass(record.reason)) for record in bypasses)
     return [
         f"{CACHE_NAMES[cache]} was not asked{f', {count} times' if count > 1 else ''}: {reason}."
         for (cache, reason), count in reasons.items()

@@ -195,7 +195,7 @@ _WORDS: dict[str, str] = {
 _PASS, _ATTEMPT = "pass.", "compile_attempt_"
 
 
-def phase_in_words(name: str) -> str:
+def describe_phase(name: str) -> str:
     """Return ``lowering`` for ``GraphLowering.run``; torch's own name for one that has no words."""
     if name.startswith(_PASS):
         return f"pass {name.removeprefix(_PASS)}"
@@ -388,7 +388,7 @@ class _Tree:
             end_s = span.start_s + max(0.0, span.duration_s)
             end_s = min(end_s, around.end_s) if around else end_s
             node = _Node(
-                phase_in_words(span.name),
+                describe_phase(span.name),
                 _kind(span, around),
                 max(0.0, end_s - span.start_s),
                 span,

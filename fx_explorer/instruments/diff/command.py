@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fx_explorer.analysis.diff import difference_in_words
+from fx_explorer.analysis.diff import describe_difference
 from fx_explorer.command_line.build_first import add_kernels_argument, with_kernel_builds
 from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import (
@@ -179,7 +179,7 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
         rows = code_diff(left, right, pair)
         yield (
             f"[{pair.compilation}] {pair.direction} {pair.name}: "
-            f"{difference_in_words(rows, 'line')}"
+            f"{describe_difference(rows, 'line')}"
         )
         for row in rows:
             if row.before is not None and row.sign != "+":

@@ -219,7 +219,7 @@ def paired(
     free = _FreeKernels(right)
     partners: dict[int, int] = {}
     # The surest pairs first: who has a partner is not asked again.
-    for candidates in (free.computing_the_same, free.sharing_half, free.of_one_name):
+    for candidates in (free.computing_the_same, free.sharing_half, free.take_same_name):
         for position, use in enumerate(left):
             if position not in partners:
                 found = candidates(use)
@@ -267,7 +267,7 @@ class _FreeKernels:
         ]
         return min(enough, key=lambda i: (-common[i], i), default=None)
 
-    def of_one_name(self, use: KernelUse) -> int | None:
+    def take_same_name(self, use: KernelUse) -> int | None:
         nodes = {*use.nodes}
         return min(
             self._by_name.first(use.kernel.name),

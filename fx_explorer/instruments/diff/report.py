@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from fx_explorer import model
 from fx_explorer.analysis.compared_figure import DIFFERS, Figure
-from fx_explorer.analysis.diff import CUT_IN_WORDS, difference_in_words, graph_diff, text_diff
+from fx_explorer.analysis.diff import CUT_IN_WORDS, describe_difference, graph_diff, text_diff
 from fx_explorer.analysis.documents import lines_of, rows_of
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.published import ShownStage, published_stages
@@ -31,10 +31,14 @@ from fx_explorer.instruments.diff.kernel_pairs import (
     kernel_pairs,
     pair_counts,
 )
-from fx_explorer.instruments.diff.two_sessions import COMPILE_TIME, breaks_of_one, figures_of_both
+from fx_explorer.instruments.diff.two_sessions import (
+    COMPILE_TIME,
+    breaks_of_reader_alone,
+    figures_of_both,
+)
 from fx_explorer.instruments.kernels.candidates import Candidate, candidates, estimate
 from fx_explorer.instruments.kernels.counts import KernelUse
-from fx_explorer.instruments.kernels.gpu_limits import bound_in_words, microseconds
+from fx_explorer.instruments.kernels.gpu_limits import describe_bound, microseconds
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -83,7 +87,7 @@ def _figures(
 
 def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
     for name, reader, other in ((names[0], left, right), (names[1], right, left)):
-        for graph_break in breaks_of_one(reader, other):
+        for graph_break in breaks_of_reader_alone(reader, other):
             place = in_file(graph_break.file, graph_break.line)
             yield f"only {name} breaks at {place}: {graph_break.in_words}"
 
@@ -167,8 +171,8 @@ def _resources(
             yield "      " + "  ·  ".join(words or "not known" for words in said)
         for configuration_pair in configuration_pairs(left, right, pair):
             yield (
-                f"      {configuration_pair.name}: {resources_in_words(configuration_pair.left)}  ·  "
-                f"{resources_in_words(configuration_pair.right)}"
+                f"      {configuration_pair.name}: {describe_resources(configuration_pair.left)}  ·  "
+                f"{describe_resources(configuration_pair.right)}"
             )
 
 
@@ -190,8 +194,12 @@ def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[
         "right": names[1],
         "figures": [_figure(figure) for figure in figures_of_both(left, right)],
         "graph_breaks": {
-            "only_left": [_break(graph_break) for graph_break in breaks_of_one(left, right)],
-            "only_right": [_break(graph_break) for graph_break in breaks_of_one(right, left)],
+            "only_left": [
+                _break(graph_break) for graph_break in breaks_of_reader_alone(left, right)
+            ],
+            "only_right": [
+                _break(graph_break) for graph_break in breaks_of_reader_alone(right, left)
+            ],
         },
         "caches": [key_pair(pair) for pair in key_pairs(left, right)],
         "published": [_stage(pair) for pair in stage_pairs(left, right)],
@@ -305,7 +313,7 @@ def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
     roofline = estimate(reader, kernel, gpu)
     if roofline.bound == "unknown":
         return ""
-    return f"{microseconds(roofline.estimated_s)}, {bound_in_words(roofline)}"
+    return f"{microseconds(roofline.estimated_s)}, {describe_bound(roofline)}"
 
 
 def configuration_pairs(
@@ -334,7 +342,7 @@ def _by_options(
     }
 
 
-def resources_in_words(candidate: Candidate | None) -> str:
+def describe_resources(candidate: Candidate | None) -> str:
     """Return ``27 registers, 100 % occupied``, with spills and shared memory where there are
     any.
     """
@@ -409,10 +417,10 @@ def _difference(
     if stage.document.kind != other.document.kind:
         return f"a {_kind(stage)} in the first, a {_kind(other)} in the second"
     if stage.document.kind == "graph":
-        return difference_in_words(
+        return describe_difference(
             graph_diff(rows_of(left, stage.document), rows_of(right, other.document))
         )
-    return difference_in_words(
+    return describe_difference(
         text_diff(lines_of(left, stage.document), lines_of(right, other.document)), "line"
     )
 

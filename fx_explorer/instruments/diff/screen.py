@@ -18,7 +18,7 @@ from textual.content import Content
 
 from fx_explorer import model
 from fx_explorer.analysis.compared_figure import Figure, Verdict, count_figure
-from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.analysis.documents import Document
 from fx_explorer.analysis.lineage import root_name
 from fx_explorer.analysis.naming import plain_function
@@ -257,7 +257,7 @@ class CompareScreen(DifferenceScreen):
             return "shared"
         if pair.left is None or pair.right is None:
             return f"only [{self._variants[0 if pair.left else 1].name}] has it"
-        return difference_in_words(rows, "node" if pair.is_graph else "line")
+        return describe_difference(rows, "node" if pair.is_graph else "line")
 
     def _figure_words(self, line: int) -> str:
         """Return a figure in full, because a row has no room for long lists of names."""

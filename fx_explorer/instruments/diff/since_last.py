@@ -16,7 +16,7 @@ from typing import Literal
 
 from fx_explorer import model
 from fx_explorer.analysis.compared_figure import MINUS, Figure, Verdict, text_figure
-from fx_explorer.analysis.diff import DiffRow, Sign, difference_in_words, text_diff
+from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference, text_diff
 from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, first_line, listed, seconds, size, tensor
@@ -33,7 +33,7 @@ from fx_explorer.instruments.diff.kernel_pairs import (
 from fx_explorer.instruments.diff.two_sessions import (
     COMPILE_TIME,
     KEPT,
-    breaks_of_one,
+    breaks_of_reader_alone,
     figures_of_both,
     paired_breaks,
 )
@@ -171,7 +171,7 @@ def _heading(
 
 
 def _lines(source: ChangedSource) -> str:
-    return difference_in_words(
+    return describe_difference(
         text_diff(source.before.splitlines(), source.after.splitlines()), "line"
     )
 
@@ -195,12 +195,14 @@ def _dynamo_lines(
     before: SessionReader, after: SessionReader, figures: Mapping[str, Figure], extent: Extent
 ) -> Iterator[Fact]:
     breaks, recompiles = figures["graph breaks"], figures["recompiles"]
-    gone, new = breaks_of_one(before, after), breaks_of_one(after, before)
+    gone, new = breaks_of_reader_alone(before, after), breaks_of_reader_alone(after, before)
     if breaks.differs or gone or new:
-        yield _line("Graph breaks", breaks, "breaks", _told(map(_break, gone), map(_break, new)))
+        yield _line(
+            "Graph breaks", breaks, "breaks", _gone_and_new(map(_break, gone), map(_break, new))
+        )
     causes_before, causes_now = _causes(before), _causes(after)
     if recompiles.differs or causes_before.keys() != causes_now.keys():
-        text = _told(_only(causes_before, causes_now), _only(causes_now, causes_before))
+        text = _gone_and_new(_only(causes_before, causes_now), _only(causes_now, causes_before))
         yield _line("Recompiles", recompiles, "recompiles", text)
     if figures["graphs"].differs:
         yield _line("Graphs", figures["graphs"], "graphs")
@@ -251,7 +253,7 @@ def _arrow(figure: Figure) -> str:
     return f"{figure.left} → {figure.right}"
 
 
-def _told(gone: Iterable[str], new: Iterable[str]) -> str:
+def _gone_and_new(gone: Iterable[str], new: Iterable[str]) -> str:
     """Return ``gone: model.py:5 print(x); new: …``."""
     sides = (("gone", listed(gone)), ("new", listed(new)))
     return "; ".join(f"{word}: {words}" for word, words in sides if words)
@@ -404,7 +406,7 @@ def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
 def source_row(source: ChangedSource) -> Row:
     """Return the row of a file that has another text."""
     before, after = source.before.splitlines(), source.after.splitlines()
-    changed = difference_in_words(text_diff(before, after), "line")
+    changed = describe_difference(text_diff(before, after), "line")
     return Row(
         "source",
         Figure(f"→ {file_name(source.path)}", counted(len(before), "line"), changed, "", "other"),

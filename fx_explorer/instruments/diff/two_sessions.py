@@ -245,7 +245,7 @@ MOST_VERSIONS = 8
 """Most versions that are listed one by one; all are in the sums."""
 
 
-def breaks_of_one(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
+def breaks_of_reader_alone(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:
     """Return graph breaks of ``reader`` that ``other`` does not have."""
     return [
         graph_break

@@ -25,7 +25,7 @@ from fx_explorer.instruments.dynamic.trial import (
     Way,
     advice,
     cells,
-    outcome_in_words,
+    describe_outcome,
     verdict,
 )
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
@@ -203,7 +203,7 @@ def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list
     """Return the text about the way under the cursor; once the trials have ended, also a conclusion
     from all of them.
     """
-    here = [f"{trial.way}: {outcome_in_words(trial)}" for trial in trials if trial.way == way]
+    here = [f"{trial.way}: {describe_outcome(trial)}" for trial in trials if trial.way == way]
     if is_running:
         return here
     return [

@@ -29,7 +29,7 @@ from fx_explorer.instruments.recompiles.reach import out_of_reach
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest, Command, Outcome
 from fx_explorer.output.table import Column
 from fx_explorer.session import SessionReader
-from fx_explorer.trials import HERE, TrialWorker, recapture, say_nothing, straight_through
+from fx_explorer.trials import HERE, TrialWorker, ignore_message, recapture, straight_through
 
 A_SCRIPT = (
     "Dynamic shapes are tried on a function or module with inputs. This is a script, which "
@@ -71,7 +71,10 @@ class DynamicTrial:
 
 
 async def try_dynamic(
-    request: CaptureRequest, others: str = "", tell: Told = say_nothing, worker: TrialWorker = HERE
+    request: CaptureRequest,
+    others: str = "",
+    tell: Told = ignore_message,
+    worker: TrialWorker = HERE,
 ) -> AsyncIterator[DynamicTrial]:
     """Try one way after the other, and yield each trial when it is done.
 
@@ -109,7 +112,7 @@ async def _try(
         said = await _asked(capture, others, lambda activity: tell(way, activity))
         return await capture.cancel()
 
-    again = await recapture(request, worker, _found, attend=ask)
+    again = await recapture(request, worker, _read_result, attend=ask)
     figures, answers, free_sizes = again.found
     rejected = next((answer for answer in answers if answer.answer == "rejected"), None)
     taken = any(answer.answer == "accepted" for answer in answers)
@@ -142,7 +145,7 @@ def _is_script(session: Path) -> bool:
         return reader.is_of_a_script()
 
 
-def _found(
+def _read_result(
     reader: SessionReader,
 ) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
     """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
@@ -250,7 +253,7 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
     they are the way and, in the last place, the reason.
     """
     if not trial.is_whole:
-        return (trial.way, *[""] * (len(COLUMNS) - 2), outcome_in_words(trial))
+        return (trial.way, *[""] * (len(COLUMNS) - 2), describe_outcome(trial))
     session_figures = trial.figures
     if session_figures.recompiles:
         compiled = f"{session_figures.compiled} ({session_figures.recompiles} again)"
@@ -268,11 +271,11 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
         compiled,
         *map(str, numbers),
         f"{session_figures.compile_s:.1f}",
-        outcome_in_words(trial),
+        describe_outcome(trial),
     )
 
 
-def outcome_in_words(trial: DynamicTrial) -> str:
+def describe_outcome(trial: DynamicTrial) -> str:
     """Say what becomes of the other inputs and why; or how the program ended."""
     if not trial.is_whole:
         return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
@@ -298,7 +301,7 @@ def verdict(trials: Sequence[DynamicTrial]) -> str:
     """Say in a few sentences what the trials showed that were made so far."""
     parts = [_best(trials)] if trials else []
     parts += [
-        f"{trial.way} did not come to its end: {outcome_in_words(trial)}."
+        f"{trial.way} did not come to its end: {describe_outcome(trial)}."
         for trial in trials
         if not trial.is_whole
     ]

@@ -113,7 +113,7 @@ async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespa
         tell(f"       {TOO_FEW}")
         return
     tell(f"       {printable(whole.fix.why)}")
-    tell(f"       {told(await trial(session_fixes, whole.fix, arguments))}")
+    tell(f"       {describe_trial(await trial(session_fixes, whole.fix, arguments))}")
     tell("       write them: --apply all")
 
 
@@ -126,7 +126,7 @@ async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namesp
     breaks = [fixes for _, fixes, _ in session_fixes.breaks]
     while fix := next_to_try(breaks, session_fixes.trials):
         tell(printable(f"{fix.title} (line {fix.line})"))
-        tell(f"       {told(await trial(session_fixes, fix, arguments))}")
+        tell(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
     whole = _together(session_fixes)
     good = [one for one in session_fixes.trials if one.is_good]
     if whole is None and len(good) == 1:
@@ -205,7 +205,7 @@ def _changes_the_same(fix: Fix, other: Fix) -> bool:
     return (fix.effect, fix.untried, fix.unseen) == (other.effect, other.untried, other.unseen)
 
 
-def told(trial: Trial) -> str:
+def describe_trial(trial: Trial) -> str:
     seconds = ""
     if trial.after:
         seconds = f"; compiling {trial.before.compile_s:.2f} s → {trial.after.compile_s:.2f} s"
@@ -220,7 +220,7 @@ async def apply(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
         return 1
     sys.stdout.write(printable_text(fix.diff))
     tried = await trial(session_fixes, fix, arguments)
-    tell(told(tried))
+    tell(describe_trial(tried))
     return written(fix, tried)
 
 
@@ -388,7 +388,7 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
             number += 1
             tell(Hanging(f"  {number:>3}  ", printable(fix.title)))
             if arguments.trying or arguments.together:
-                tell(f"       {told(await trial(session_fixes, fix, arguments))}")
+                tell(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
             if fix.risk:
                 tell(f"       {printable(fix.risk)}")
         if not fixes:

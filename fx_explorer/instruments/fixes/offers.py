@@ -244,7 +244,7 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
         else:
             taken.append(fix)
     if len(taken) > 1:
-        return Together(_one(taken, texts, left_out), tuple(taken), tuple(left_out))
+        return Together(_merged_fix(taken, texts, left_out), tuple(taken), tuple(left_out))
     return None
 
 
@@ -269,7 +269,9 @@ def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
     return ""
 
 
-def _one(taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]) -> Fix:
+def _merged_fix(
+    taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]
+) -> Fix:
     what = "; ".join(
         f"{fix.title} (line {fix.line})"
         for fix in sorted(taken, key=lambda fix: (fix.path, fix.line))

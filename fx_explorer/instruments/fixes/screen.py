@@ -90,7 +90,7 @@ def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
     return (fix.title, (f"{sign} {trial.verdict}", kind))
 
 
-def told(fix: Fix, trial: Trial | None) -> list[Told]:
+def describe_fix(fix: Fix, trial: Trial | None) -> list[Told]:
     lines = [(fix.why, "text"), (f"▲ {fix.risk}" if fix.risk else "", "warning")]
     if trial is not None:
         sign, kind = SIGNS[trial.verdict]
@@ -295,7 +295,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         self._show_words()
 
     def _show_words(self) -> None:
-        lines = told(self._fix, self._trial_of(self._fix))
+        lines = describe_fix(self._fix, self._trial_of(self._fix))
         words = (
             Content.styled(printable_text(text), _COLOURS.get(kind, "$text-error"))
             for text, kind in lines
@@ -386,7 +386,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
                 await (
                     self._try_whole()
                     if is_whole(self._fixes[row])
-                    else self._try_one(self._fixes[row])
+                    else self._try_fix_now(self._fixes[row])
                 )
             return True
         except FxExplorerError as error:
@@ -398,7 +398,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
                 self._show_state()
                 self._diff.show(shown(self._fix))
 
-    async def _try_one(self, fix: Fix) -> None:
+    async def _try_fix_now(self, fix: Fix) -> None:
         assert self._offer.request is not None
         self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
 
@@ -409,11 +409,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         breaks = await asyncio.to_thread(all_proposals, self._offer.session)
         while fix := next_to_try(breaks, self._trials):
             self.notify(f"Trying first: {fix.title} (line {fix.line})")
-            await self._try_one(fix)
+            await self._try_fix_now(fix)
             self._show_state()
         whole = together(breaks, self._trials)
         if whole:
-            await self._try_one(whole.fix)
+            await self._try_fix_now(whole.fix)
         else:
             self.notify(
                 "Fewer than two fixes are good and go with each other: nothing to do together.",

@@ -98,7 +98,7 @@ async def try_fix(
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change or fix.refuted:
         return Trial(fix, "refused", change or fix.refuted, before, None, None, 0.0)
-    changed = await recapture(request_to_try(request, fix), worker, _found)
+    changed = await recapture(request_to_try(request, fix), worker, _read_result)
     after, verification, failures = changed.found
     verification = with_what_a_fix_hides(verification, fix)
     verdict, reason = judge(
@@ -110,7 +110,7 @@ async def try_fix(
     )
 
 
-def _found(
+def _read_result(
     reader: SessionReader,
 ) -> tuple[SessionFigures, Verification | None, Sequence[model.Failure]]:
     verifications = [
@@ -207,10 +207,10 @@ def judge(
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
-    if _said(verification):
+    if _describe_output(verification):
         return (
             "prints differ",
-            f"{fewer}; results are equal, but {_said(verification)}{_left_out(verification)}",
+            f"{fewer}; results are equal, but {_describe_output(verification)}{_left_out(verification)}",
         )
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
@@ -333,7 +333,7 @@ def _printed(verification: Verification) -> str:
     return ""
 
 
-def _said(verification: Verification) -> str:
+def _describe_output(verification: Verification) -> str:
     """Say how what is printed or the texts of exceptions differ; empty when they do not."""
     messages = verification.other_messages
     return _printed(verification) or (f"an exception differs: {messages[0]}" if messages else "")

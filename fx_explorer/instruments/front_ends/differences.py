@@ -53,7 +53,7 @@ class FrontEndDifference:
         return self.row.name != "symbolic_trace"
 
 
-def beside_dynamo(
+def compare_with_dynamo(
     reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None
 ) -> FrontEndDifference:
     """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known

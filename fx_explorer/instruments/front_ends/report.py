@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fx_explorer import model
 from fx_explorer.instruments.front_ends.answers import LineOfBoth, Seen, refusal, seen_by_dynamo
-from fx_explorer.instruments.front_ends.differences import beside_dynamo, differences
+from fx_explorer.instruments.front_ends.differences import compare_with_dynamo, differences
 from fx_explorer.session import SessionReader
 
 Json = dict[str, object]
@@ -23,7 +23,7 @@ def front_ends(reader: SessionReader) -> list[Json]:
 
 def _front_end(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json:
     told = refusal(row)
-    both = beside_dynamo(reader, row, dynamo) if row.graph else None
+    both = compare_with_dynamo(reader, row, dynamo) if row.graph else None
     return {
         "name": row.name,
         "function": model.FRONT_END_CALLS[row.name],

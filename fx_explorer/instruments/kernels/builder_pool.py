@@ -24,7 +24,7 @@ from itertools import count
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess, next_line
-from fx_explorer.client.trust import is_own
+from fx_explorer.client.trust import is_own_session
 from fx_explorer.errors import WorkerError
 from fx_explorer.model import (
     NVDISASM_OPTIONS,
@@ -161,7 +161,7 @@ class BuilderPool:
         async with self._builder() as builder:
             try:
                 request = replace(
-                    request, is_own=await asyncio.to_thread(is_own, Path(request.session))
+                    request, is_own=await asyncio.to_thread(is_own_session, Path(request.session))
                 )
                 return await builder.ask(request)
             except BuilderDiedError as error:

@@ -79,10 +79,10 @@ def builds(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Kernel
 
 
 def candidates(reader: SessionReader, kernel: model.Kernel, gpu: Gpu) -> list[Candidate]:
-    return beside_each_other(reader, builds(reader, kernel, gpu), gpu)
+    return make_candidates(reader, builds(reader, kernel, gpu), gpu)
 
 
-def beside_each_other(
+def make_candidates(
     reader: SessionReader, rows: Iterable[KernelBuild], gpu: Gpu | None
 ) -> list[Candidate]:
     """Make candidates of rows. Without a data sheet of the GPU there is no occupancy."""

@@ -36,7 +36,7 @@ from fx_explorer.instruments.kernels.gpu_limits import (
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
 from fx_explorer.instruments.kernels.launched import (
     NOT_IN_LOG,
-    configuration_in_words,
+    describe_configuration,
     may_be_tuned,
     measured_choices,
     real_candidates,
@@ -134,7 +134,7 @@ def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> s
 
 def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
     """Say what a log knows of how a kernel was chosen."""
-    options = configuration_in_words(reader, kernel)
+    options = describe_configuration(reader, kernel)
     built = f"It was built with {options}. " if options else ""
     return f"{built}{NOT_IN_LOG}"
 

@@ -30,9 +30,9 @@ from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_lib
 from fx_explorer.instruments.kernels.gpu_limits import NO_SASS_ON_AMD, measured_card
 from fx_explorer.instruments.kernels.kernel_times import (
     TIMEOUT_S,
+    describe_speed,
     kernel_speed,
     measure_kernel,
-    speed_in_words,
 )
 from fx_explorer.instruments.kernels.launched import real_builds, was_launched
 from fx_explorer.model import LEVELS, Gpu, Kernel, KernelBuild
@@ -115,7 +115,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         check_trust(reader.path, arguments, MEASURES)
         with ExitStack() as stack:
             lines = bench_lines(
-                to_write(reader, stack).path, _the_one(reader, arguments.name), arguments
+                to_write(reader, stack).path, _named_kernel(reader, arguments.name), arguments
             )
             sys.stdout.write(text_of(lines, width_for(sys.stdout)))
         return
@@ -128,7 +128,7 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
         kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
         sys.stdout.write(kernels_text(reader, kernels, gpu, width_for(sys.stdout)))
         return
-    kernel = _the_one(reader, arguments.name)
+    kernel = _named_kernel(reader, arguments.name)
     check_trust(reader.path, arguments, COMPILES)
     with ExitStack() as stack:
         sys.stdout.write(_text(to_write(reader, stack), kernel, gpu, arguments))
@@ -156,7 +156,7 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
         return "\n".join(
             launched_kernel_text(reader, kernel, width_for(sys.stdout)) for kernel in kernels
         )
-    kernel = _the_one(reader, arguments.name)
+    kernel = _named_kernel(reader, arguments.name)
     rows = real_builds(reader, kernel)
     if not rows:
         raise UsageError(f"{kernel.name} was not launched while this session was captured")
@@ -185,7 +185,7 @@ def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, l
     return without_encoding(found, text_of_level(reader, row, found))
 
 
-def _the_one(reader: SessionReader, name: str) -> model.Kernel:
+def _named_kernel(reader: SessionReader, name: str) -> model.Kernel:
     """Return the kernel with this name; the first of several with one name (in two compilations).
     Raises UsageError for a part of several names.
     """
@@ -268,4 +268,4 @@ def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) ->
     with SessionReader(session) as reader:
         speed = kernel_speed(reader, kernel)
     assert speed is not None
-    return list(speed_in_words(speed, measured_card(reader, speed.time.device)))
+    return list(describe_speed(speed, measured_card(reader, speed.time.device)))

@@ -59,14 +59,14 @@ _CONTROL_IN_WORDS = {
 }
 
 
-def kind_in_words(kernel: model.Kernel) -> str:
+def describe_kind(kernel: model.Kernel) -> str:
     """Return ``library call``, ``conditional``, ``loop``, or the language of generated code."""
     if kernel.runs:
         return _CONTROL_IN_WORDS.get(kernel.name, "call of a graph")
     return "library call" if kernel.language == "extern" else kernel.language
 
 
-def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+def describe_run(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return what a conditional, a loop or a region runs: the names of each graph's kernels."""
     labels = {
         graph.name: graph.label
@@ -79,7 +79,7 @@ def run_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
         names = [other.name for other in inside if other.subgraph == name]
         parts.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
     joint = " or " if kernel.name == "torch.cond" else " and "
-    return f"A {kind_in_words(kernel)}: it runs {joint.join(parts)}."
+    return f"A {describe_kind(kernel)}: it runs {joint.join(parts)}."
 
 
 def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[KernelUse]:
@@ -127,7 +127,7 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
             kernel.name for kernel in members if kernel.language == "extern" and not kernel.runs
         )
         calls = sum(library.values())
-        control = tuple(kind_in_words(kernel) for kernel in members if kernel.runs)
+        control = tuple(describe_kind(kernel) for kernel in members if kernel.runs)
         # Nested graphs share code that is generated alike: it is in the output code once.
         generated = {
             (kernel.compilation, kernel.name) for kernel in members if kernel.language != "extern"

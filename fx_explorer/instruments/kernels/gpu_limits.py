@@ -156,7 +156,7 @@ def number_kind(assembly: str) -> str:
     return next((kind for pattern, kind in _MATRIX_TYPES if pattern.search(assembly)), "fp32")
 
 
-def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
+def describe_roofline(gpu: Gpu, found: Roofline) -> str:
     """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
     if not found.is_known:
         return found.notes[0]
@@ -176,7 +176,7 @@ def roofline_in_words(gpu: Gpu, found: Roofline) -> str:
     )
 
 
-def bound_in_words(found: Roofline) -> str:
+def describe_bound(found: Roofline) -> str:
     """Return ``bound by memory``, or that the kernel is too short for either. Not for an unknown
     bound.
     """
@@ -290,7 +290,7 @@ def _rounded(number: int, granularity: int) -> int:
     return -(-number // granularity) * granularity
 
 
-def occupancy_in_words(found: Occupancy) -> str:
+def describe_occupancy(found: Occupancy) -> str:
     """Return ``50 %: 16 blocks of 2 warps on a multiprocessor, limited by registers``."""
     if not found.blocks:
         what = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)

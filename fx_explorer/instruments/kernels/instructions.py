@@ -280,7 +280,7 @@ def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
     )
 
 
-def mix_in_words(instruction_mix: InstructionMix) -> str:
+def describe_mix(instruction_mix: InstructionMix) -> str:
     """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
     does not have spills yet.
     """

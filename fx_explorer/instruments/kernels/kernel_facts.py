@@ -13,11 +13,11 @@ from fx_explorer.instruments.kernels.candidates import estimate, instruction_mix
 from fx_explorer.instruments.kernels.gpu_limits import (
     UNKNOWN_RUN_TIME,
     Roofline,
-    bound_in_words,
+    describe_bound,
+    describe_occupancy,
     microseconds,
-    occupancy_in_words,
 )
-from fx_explorer.instruments.kernels.instructions import COUNTED_ONCE, InstructionMix, mix_in_words
+from fx_explorer.instruments.kernels.instructions import COUNTED_ONCE, InstructionMix, describe_mix
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
 
@@ -82,7 +82,7 @@ def in_short(
 
 
 def _bound_in_short(roofline: Roofline) -> str:
-    return "" if roofline.bound == "unknown" else f", {bound_in_words(roofline)}"
+    return "" if roofline.bound == "unknown" else f", {describe_bound(roofline)}"
 
 
 def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iterator[KernelFact]:
@@ -110,7 +110,7 @@ def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iter
 
 def _bound(roofline: Roofline) -> str:
     return (
-        f". {roofline.notes[1]}" if roofline.bound == "unknown" else f"; {bound_in_words(roofline)}"
+        f". {roofline.notes[1]}" if roofline.bound == "unknown" else f"; {describe_bound(roofline)}"
     )
 
 
@@ -140,7 +140,7 @@ def _resources(gpu: Gpu, build: KernelBuild) -> Iterator[KernelFact]:
     if room:
         yield KernelFact(
             "occupancy",
-            occupancy_in_words(room),
+            describe_occupancy(room),
             "computed from registers, shared memory and warps",
         )
 
@@ -152,7 +152,7 @@ def _spills(build: KernelBuild) -> str:
 
 
 def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
-    yield KernelFact("instructions", mix_in_words(found), COUNTED_ONCE)
+    yield KernelFact("instructions", describe_mix(found), COUNTED_ONCE)
     kinds = [
         f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()
     ]

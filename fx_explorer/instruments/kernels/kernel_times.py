@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fx_explorer.client.process import WorkerProcess, next_line
-from fx_explorer.client.trust import is_own
+from fx_explorer.client.trust import is_own_session
 from fx_explorer.errors import UsageError, WorkerError
 from fx_explorer.instruments.kernels.gpu_limits import microseconds, number_kind, roofline
 from fx_explorer.model import (
@@ -49,7 +49,7 @@ async def measure_kernel(
     the process died, SessionWriteError.
     """
     asked = BenchRequest(
-        str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own(session)
+        str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own_session(session)
     )
     answers, printed = _Answers(tell), _Printed()
     process = WorkerProcess(python, job="instruments.kernels.measure.kernel_bench")
@@ -189,7 +189,7 @@ def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
     return number_kind(reader.text(reader.get(Artifact, assembly).text)) if assembly else "fp32"
 
 
-def speed_in_words(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
+def describe_speed(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
     """Return one sentence per fact. ``gpu`` is the data sheet of the card it ran on, for the
     estimate.
     """

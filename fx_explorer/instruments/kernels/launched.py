@@ -15,7 +15,7 @@ from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import counted
-from fx_explorer.instruments.kernels.candidates import Candidate, beside_each_other, may_be_template
+from fx_explorer.instruments.kernels.candidates import Candidate, make_candidates, may_be_template
 from fx_explorer.instruments.kernels.gpu_limits import card
 from fx_explorer.model import KernelBuild, KernelLaunch
 from fx_explorer.session import SessionReader
@@ -39,7 +39,7 @@ def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candidate]:
     """Return those builds with occupancy, for a card whose limits are known."""
     rows = real_builds(reader, kernel)
-    return beside_each_other(reader, rows, card(reader)) if rows else []
+    return make_candidates(reader, rows, card(reader)) if rows else []
 
 
 def was_launched(reader: SessionReader) -> bool:
@@ -49,7 +49,7 @@ def was_launched(reader: SessionReader) -> bool:
     )
 
 
-def launches_in_words(reader: SessionReader, kernel: model.Kernel) -> list[str]:
+def describe_launches(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     """Write one line per size, the most frequent first, and why there are no times when there are
     none.
     """
@@ -128,7 +128,7 @@ def _added_up(rows: Iterable[model.ProfileTime]) -> dict[int, ProfiledKernel]:
     return found
 
 
-def profile_in_words(reader: SessionReader) -> str:
+def describe_profile(reader: SessionReader) -> str:
     """Say in one sentence which profile the times of kernels are from; empty without one."""
     profile = last_profile(reader)
     if profile is None:
@@ -219,7 +219,7 @@ def may_be_tuned(kernel: model.Kernel) -> bool:
     return is_template or (kernel.language == "extern" and may_be_template(kernel))
 
 
-def configuration_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+def describe_configuration(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return which configuration a Triton kernel of a log was built for: ``XBLOCK 1, num_warps 4``;
     empty where the log does not say.
     """
@@ -233,11 +233,11 @@ def configuration_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
             continue  # a record that is cut off, which the session counts
         info = found.get(kernel.name) if isinstance(found, dict) else None
         if isinstance(info, dict):
-            return _options_in_words(info.get("only_config") or info.get("best_config"))
+            return _describe_options(info.get("only_config") or info.get("best_config"))
     return ""
 
 
-def _options_in_words(options: object) -> str:
+def _describe_options(options: object) -> str:
     pairs = list(options.items()) if isinstance(options, dict) else options
     if not isinstance(pairs, list):
         return ""

@@ -365,7 +365,7 @@ def control_text(control: Control) -> str:
     return f"B{waits}:R{read}:W{write}:{'Y' if control.yields else '-'}:S{control.stall:02}"
 
 
-def control_in_words(control: Control) -> list[str]:
+def describe_control(control: Control) -> list[str]:
     """Say what the control word asks for, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
     if barriers:

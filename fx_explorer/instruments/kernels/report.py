@@ -19,10 +19,10 @@ from fx_explorer.analysis.whole_session import is_tritonparse
 from fx_explorer.analysis.words import compile_error, counted, listed, size
 from fx_explorer.instruments.kernels.candidates import (
     Candidate,
-    beside_each_other,
     candidates,
     estimate,
     instruction_mix,
+    make_candidates,
     shared_options,
     what_is_not_known,
 )
@@ -33,13 +33,13 @@ from fx_explorer.instruments.kernels.gpu_limits import (
     Limit,
     Occupancy,
     card,
+    describe_roofline,
     microseconds,
     not_described,
-    roofline_in_words,
 )
-from fx_explorer.instruments.kernels.instructions import mix_in_words
-from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
-from fx_explorer.instruments.kernels.launched import launches_in_words, real_builds
+from fx_explorer.instruments.kernels.instructions import describe_mix
+from fx_explorer.instruments.kernels.kernel_times import describe_speed, kernel_speed
+from fx_explorer.instruments.kernels.launched import describe_launches, real_builds
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.output.table import IN_A_FILE, Cells, Column, Narrowing, Table
@@ -107,10 +107,10 @@ def kernel_text(
     builds = [candidate.build for candidate in found]
     built = next((build for build in builds if build.has_resources), None)
     blocks: list[Block] = [named(reader, kernel)]
-    blocks += [roofline_in_words(gpu, estimate(reader, kernel, gpu, built))]
+    blocks += [describe_roofline(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
-        blocks.append(f"configuration {built.position}: {mix_in_words(counts)}")
-    blocks += [*shared_in_words(builds), "", table(configurations(found)), ""]
+        blocks.append(f"configuration {built.position}: {describe_mix(counts)}")
+    blocks += [*describe_shared(builds), "", table(configurations(found)), ""]
     blocks += [
         f"configuration {build.position}: {compile_error(build.error)}"
         for build in builds
@@ -127,7 +127,7 @@ def named(reader: SessionReader, kernel: model.Kernel) -> str:
     return kernel.name
 
 
-def shared_in_words(builds: Sequence[KernelBuild]) -> list[str]:
+def describe_shared(builds: Sequence[KernelBuild]) -> list[str]:
     shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
     if shared:
         return [
@@ -251,20 +251,20 @@ def launched_kernel_text(
     blocks: list[Block] = [named(reader, kernel)]
     blocks += [f"built and run{who} on {picked.gpu}{toolchain}"]
     if gpu:
-        blocks.append(roofline_in_words(gpu, estimate(reader, kernel, gpu, picked)))
+        blocks.append(describe_roofline(gpu, estimate(reader, kernel, gpu, picked)))
     if sentence := not_described(reader):
         blocks.append(sentence)
     if counts := instruction_mix(reader, picked):
-        blocks.append(f"configuration {picked.position}: {mix_in_words(counts)}")
+        blocks.append(f"configuration {picked.position}: {describe_mix(counts)}")
     blocks += [
-        *shared_in_words(rows),
+        *describe_shared(rows),
         "",
         table(_with_times(reader, rows, gpu)),
         "",
-        *launches_in_words(reader, kernel),
+        *describe_launches(reader, kernel),
     ]
     if speed := kernel_speed(reader, kernel):
-        blocks += ["", *speed_in_words(speed, gpu)]
+        blocks += ["", *describe_speed(speed, gpu)]
     return text_of(blocks, width)
 
 
@@ -272,7 +272,7 @@ def _with_times(
     reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
 ) -> list[list[str]]:
     """Return the table of configurations with what the autotuner found."""
-    candidates = beside_each_other(reader, rows, gpu)
+    candidates = make_candidates(reader, rows, gpu)
     heading, *lines = configurations(candidates)
     times = [
         [microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""]

@@ -286,7 +286,7 @@ class RooflinePlot:
     """Line and column of each point that is drawn, in the order of ``KernelRoofline.drawn``."""
 
 
-def rate_in_words(rate: float) -> str:
+def describe_rate(rate: float) -> str:
     """Return ``67 T``, ``3.35 T`` or ``12.6 G``: a number a second, with its unit to follow."""
     scale, prefix = next(
         ((scale, prefix) for scale, prefix in _PREFIXES if rate >= scale), (1.0, "")
@@ -347,7 +347,7 @@ def roofline_plot(kernel_roofline: KernelRoofline, width: int, height: int) -> R
     plotext.ylim(axes.bottom, axes.top)
     across, up = range(axes.left, axes.right + 1), range(axes.bottom, axes.top + 1)
     plotext.xticks(across, [_power(power) for power in across])
-    plotext.yticks(up, [rate_in_words(10.0**power) for power in up])
+    plotext.yticks(up, [describe_rate(10.0**power) for power in up])
     plotext.xlabel(X_WORDS)
     plotext.plot_size(width, height)
     lines = str(plotext.uncolorize(plotext.build())).splitlines()
@@ -408,7 +408,7 @@ def roofline_svg(kernel_roofline: KernelRoofline) -> str:
         for kind in kernel_roofline.kinds:
             corners = _roof_corners(kernel_roofline.roof, kind, axes_shown)
             if corners and kernel_roofline.roof:
-                label = f"{kind}: {rate_in_words(kernel_roofline.roof.flops_per_s[kind])}FLOP/s"
+                label = f"{kind}: {describe_rate(kernel_roofline.roof.flops_per_s[kind])}FLOP/s"
                 axes.plot(
                     [10**x for x, _ in corners],
                     [10**y for _, y in corners],

@@ -26,8 +26,8 @@ from fx_explorer.instruments.kernels.roofline_picture import (
     KernelRoofline,
     Roof,
     RooflinePlot,
+    describe_rate,
     kernel_roofline,
-    rate_in_words,
     roofline_plot,
     roofline_svg,
     why_no_roof,
@@ -75,7 +75,7 @@ def _notice(reader: SessionReader, found: KernelRoofline) -> str:
     if not found.points:
         return ""
     drawn, parts = found.drawn, []
-    parts.append(_roof_in_words(found.roof, found.kinds) if found.roof else why_no_roof(reader))
+    parts.append(_describe_roof(found.roof, found.kinds) if found.roof else why_no_roof(reader))
     if drawn and not all(point.is_measured for point in drawn):
         parts.append(AT_MOST)
     parts += [
@@ -87,16 +87,16 @@ def _notice(reader: SessionReader, found: KernelRoofline) -> str:
     return " ".join(parts)
 
 
-def _roof_in_words(roof: Roof, kinds: Sequence[str]) -> str:
+def _describe_roof(roof: Roof, kinds: Sequence[str]) -> str:
     """Return ``NVIDIA H100 SXM 80 GB (its data sheet): 3.35 TB/s, 67 TFLOP/s of fp32.``"""
     peaks = [
-        f"{rate_in_words(roof.flops_per_s[kind])}FLOP/s of {kind}"
+        f"{describe_rate(roof.flops_per_s[kind])}FLOP/s of {kind}"
         for kind in kinds
         if kind in roof.flops_per_s
     ]
     return (
         f"{roof.title} ({roof.origin}): "
-        f"{', '.join([f'{rate_in_words(roof.bytes_per_s)}B/s', *peaks])}."
+        f"{', '.join([f'{describe_rate(roof.bytes_per_s)}B/s', *peaks])}."
     )
 
 
@@ -132,7 +132,7 @@ class _Rows(Sequence[TableRow]):
             "reaches": _reached(point) if is_drawn else "",
             "of the roof": _share(point.of_roof) if point.of_roof else "",
             "bound by": _bound(point, self._found.roof),
-            "memory": f"{rate_in_words(point.bytes_per_s)}B/s" if point.bytes_per_s else "",
+            "memory": f"{describe_rate(point.bytes_per_s)}B/s" if point.bytes_per_s else "",
             "time": f"{'' if point.is_measured else '≥ '}{microseconds(point.time_s)}"
             if point.time_s
             else "",
@@ -157,7 +157,7 @@ class _Rows(Sequence[TableRow]):
 
 
 def _reached(point: KernelPoint) -> str:
-    return f"{'' if point.is_measured else '≤ '}{rate_in_words(point.flops_per_s)}FLOP/s"
+    return f"{'' if point.is_measured else '≤ '}{describe_rate(point.flops_per_s)}FLOP/s"
 
 
 def _share(part: float) -> str:
@@ -176,7 +176,7 @@ def _detail(point: KernelPoint, roof: Roof | None) -> str:
     parts += [f"It moves {size(point.size_bytes)}."] if point.size_bytes > 0 else []
     parts += (
         [
-            f"It does {rate_in_words(point.flops)}FLOP with {point.kind}: {point.intensity:.3g} a byte."
+            f"It does {describe_rate(point.flops)}FLOP with {point.kind}: {point.intensity:.3g} a byte."
         ]
         if point.flops > 0
         else []
@@ -186,7 +186,7 @@ def _detail(point: KernelPoint, roof: Roof | None) -> str:
     if point.missing:
         parts.append(f"It is not drawn: {point.missing}.")
     elif roof and point.most_flops_per_s:
-        most = f"{rate_in_words(point.most_flops_per_s)}FLOP/s"
+        most = f"{describe_rate(point.most_flops_per_s)}FLOP/s"
         ridge = f"from {roof.ridge(point.kind):,.3g} operations a byte on, arithmetic is the bound"
         parts.append(f"The roof above it is {most}, by {_bound(point, roof)}; {ridge}.")
         parts += [f"It reaches {_share(point.of_roof)} of it."] if point.of_roof else [AT_MOST]

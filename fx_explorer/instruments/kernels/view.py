@@ -22,11 +22,11 @@ from fx_explorer.instruments.kernels.costs import KernelCost, TimeKind, kernel_c
 from fx_explorer.instruments.kernels.counts import (
     KernelUse,
     built_kernels,
-    kind_in_words,
-    run_in_words,
+    describe_kind,
+    describe_run,
 )
 from fx_explorer.instruments.kernels.gpu_limits import microseconds
-from fx_explorer.instruments.kernels.launched import profile_in_words
+from fx_explorer.instruments.kernels.launched import describe_profile
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import launch_counts
 
@@ -149,7 +149,7 @@ class _Shown(Sequence[TableRow]):
         """Say what the times are, where they are not all estimates."""
         kinds = time_kinds(self._costs)
         if "in a profile" in kinds:
-            return profile_in_words(self._reader)
+            return describe_profile(self._reader)
         if "in a call" in kinds:
             if "estimated" in kinds:
                 rest = "; others (≥) are the least that the data sheet allows"
@@ -187,7 +187,7 @@ class _Shown(Sequence[TableRow]):
         cells += [bar(self._weight(cost), self._most, BAR_CELLS)] if self._most else []
         cells += [f"{self._launches.get(kernel.id, 0):,}"] if self._launches else []
         cells += [
-            kind_in_words(kernel).removesuffix(" call"),
+            describe_kind(kernel).removesuffix(" call"),
             f"{len(use.nodes):,}",
             f"{use.calls:,}",
             f"{use.line_count:,}" if use.line_count else "",
@@ -226,7 +226,7 @@ def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:
             where = f"line {kernel.first_line} of the output code"
         else:
             where = "the output code"
-        what = run_in_words(reader, kernel) if kernel.runs else _library(reader)
+        what = describe_run(reader, kernel) if kernel.runs else _library(reader)
         return Detail(f"{what} Enter goes to {where}, which makes the call.")
     artifact = reader.get(model.Artifact, kernel.artifact)
     return Detail(reader.text(artifact.text), artifact.language)
@@ -244,7 +244,7 @@ def _notice(reader: SessionReader, uses: list[KernelUse], gpu: model.Gpu | None,
     generated = [use for use in uses if use.kernel.language != "extern"]
     if not uses:
         return ""
-    control = Counter(kind_in_words(use.kernel) for use in uses if use.kernel.runs)
+    control = Counter(describe_kind(use.kernel) for use in uses if use.kernel.runs)
     libraries = len(uses) - len(generated) - control.total()
     counts = [counted(len(generated), "generated kernel"), counted(libraries, "library call")]
     words = f"{', '.join([*counts, *(counted(number, kind) for kind, number in control.items())])}."

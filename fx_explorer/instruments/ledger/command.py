@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = (
         answer_from(
             arguments,
-            lambda reader: found.append(_tell(reader, arguments, svg)),
+            lambda reader: found.append(_print_ledger(reader, arguments, svg)),
             session_output(arguments),
         )
         or 0
@@ -165,7 +165,7 @@ def _why_none(reader: SessionReader) -> str:
     )
 
 
-def _tell(
+def _print_ledger(
     reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
 ) -> list[Remedy] | None:
     """Print the ledger, draw it where that is asked for, and return what may help; None where there

@@ -64,7 +64,7 @@ def flame(figures: LedgerFigures) -> FlameFrame:
     )
 
 
-def unaccounted_in_words(figures: LedgerFigures) -> str:
+def describe_unaccounted(figures: LedgerFigures) -> str:
     """Say how the steps differ from the call; empty where they do not."""
     rest_s = figures.unaccounted_s
     if abs(rest_s) <= LEAST_S:
@@ -239,10 +239,10 @@ def flame_svg(figures: LedgerFigures) -> str:
     return flame_picture_svg(
         FlamePicture(
             root,
-            titles=[verdict(figures)[0], unaccounted_in_words(figures)],
+            titles=[verdict(figures)[0], describe_unaccounted(figures)],
             about=lambda frame: _about(figures, frame),
             colours=COLOURS,
-            legend={kind: kind_in_words(figures, kind) for kind in kinds_in(root)},
+            legend={kind: describe_kind(figures, kind) for kind in kinds_in(root)},
         )
     )
 
@@ -255,7 +255,7 @@ def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
             f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after "
             f"{run_time(frame.began_s)}"
         ),
-        kind_in_words(figures, frame.kind)
+        describe_kind(figures, frame.kind)
         + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
     ]
     if frame.line:
@@ -285,7 +285,7 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
     lines.append(Text(_axis(root.duration_s, width)))
     if has_colours:
         lines += _legend(figures, root, width)
-    lines += map(Text, textwrap.wrap(unaccounted_in_words(figures), width))
+    lines += map(Text, textwrap.wrap(describe_unaccounted(figures), width))
     for line in lines:
         line.rstrip()
         line.truncate(width, overflow="ellipsis")
@@ -327,7 +327,7 @@ def _axis(whole_s: float, width: int) -> str:
 def _legend(figures: LedgerFigures, root: FlameFrame, width: int) -> Iterator[Text]:
     line = Text()
     for kind in kinds_in(root):
-        words = f" {kind_in_words(figures, kind)}"
+        words = f" {describe_kind(figures, kind)}"
         if line and line.cell_len + 3 + len(words) > width:
             yield line
             line = Text()
@@ -382,5 +382,5 @@ def kinds_in(root: FlameFrame) -> list[str]:
     return [kind for kind in COLOURS if kind in found]
 
 
-def kind_in_words(figures: LedgerFigures, kind: str) -> str:
+def describe_kind(figures: LedgerFigures, kind: str) -> str:
     return _HOLDS_STEPS.get(kind) or figures.in_words(kind)  # type: ignore[arg-type]

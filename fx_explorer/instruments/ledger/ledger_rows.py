@@ -46,7 +46,7 @@ Cells = tuple[str, ...]
 def kind_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each kind of step, the longest first, and what is not accounted for."""
     call_s = figures.call.call_s
-    rows = [(figures.in_words(kind), took_s) for kind, took_s in kinds_told(figures)]
+    rows = [(figures.in_words(kind), took_s) for kind, took_s in shown_kinds(figures)]
     rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
     return [
         *((name, _time(took_s), _share(took_s, call_s)) for name, took_s in rows),
@@ -54,7 +54,7 @@ def kind_rows(figures: LedgerFigures) -> list[Cells]:
     ]
 
 
-def kinds_told(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
+def shown_kinds(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
     """Return the kinds of steps that have rows, each with its seconds."""
     return [(kind, took_s) for kind, took_s in figures.by_kind if took_s > LEAST_S]
 
@@ -88,7 +88,7 @@ def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
         _time(step.device_s) if step.device_s > 0 else "",
         _share(step.host_s, call_s),
         reached.in_words if reached else "",
-        lines_in_words(entry),
+        describe_lines(entry),
     )
 
 
@@ -107,7 +107,7 @@ def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
     if entry.step.name and kind == "launch":
         return f"starting {entry.step.name}"
     if entry.step.name and kind == "wrapper":
-        return f"around {branch_in_words(entry.step.name)}"
+        return f"around {describe_branch(entry.step.name)}"
     return entry.step.name or figures.in_words(kind)
 
 
@@ -121,7 +121,7 @@ _BRANCHES = {
 }
 
 
-def branch_in_words(name: str) -> str:
+def describe_branch(name: str) -> str:
     """Return what a graph inside of a graph is to the user, by torch's name for it."""
     match = _BRANCH.match(name)
     return _BRANCHES[match["which"]] if match else name
@@ -132,7 +132,7 @@ def graph_of(step: LedgerStep) -> str:
     return f"graph [{step.compilation}] {step.direction}" if step.line and step.compilation else ""
 
 
-def lines_in_words(entry: LedgerEntry) -> str:
+def describe_lines(entry: LedgerEntry) -> str:
     """Return the line that a step is of, and how many others."""
     if not entry.lines:
         return ""
@@ -183,12 +183,12 @@ class ToldGap:
     """Steps, each with its seconds in the gap."""
 
 
-def gaps_told(figures: LedgerFigures) -> list[ToldGap]:
+def shown_gaps(figures: LedgerFigures) -> list[ToldGap]:
     """Return the gaps of a call, the longest first."""
-    return [_told(figures, gap) for gap in sorted(figures.gaps, key=lambda gap: -gap.seconds)]
+    return [_shown_gap(figures, gap) for gap in sorted(figures.gaps, key=lambda gap: -gap.seconds)]
 
 
-def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
+def _shown_gap(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
     entries = figures.entries
     steps = [
         (entries[at], took_s)
@@ -200,7 +200,7 @@ def _told(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
 
 def gap_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each gap, in the order of GAP_COLUMNS."""
-    return [_row(figures, gap, gap.gap.seconds) for gap in gaps_told(figures)]
+    return [_row(figures, gap, gap.gap.seconds) for gap in shown_gaps(figures)]
 
 
 def _row(figures: LedgerFigures, gap: ToldGap, took_s: float) -> Cells:
@@ -208,7 +208,7 @@ def _row(figures: LedgerFigures, gap: ToldGap, took_s: float) -> Cells:
         place_of(gap.gap),
         run_time(took_s),
         share(took_s, figures.call.call_s),
-        meanwhile(figures, gap),
+        host_steps_in_gap(figures, gap),
     )
 
 
@@ -220,7 +220,7 @@ def place_of(gap: LedgerGap) -> str:
     return f"between {before} and {after}" if after else f"after {before}"
 
 
-def meanwhile(figures: LedgerFigures, gap: ToldGap) -> str:
+def host_steps_in_gap(figures: LedgerFigures, gap: ToldGap) -> str:
     """Say what the host does in a gap: its steps of the same name together, the longest first."""
     sums: dict[str, float] = {}
     for entry, took_s in gap.meanwhile:
@@ -232,9 +232,9 @@ def meanwhile(figures: LedgerFigures, gap: ToldGap) -> str:
 
 def longest_gap(figures: LedgerFigures) -> str:
     """Return a sentence on the longest gap; empty where none is long."""
-    told = gaps_told(figures)
+    told = shown_gaps(figures)
     if not told or told[0].gap.seconds < SOME * figures.call.call_s:
         return ""
     gap = told[0]
-    doing = f"; meanwhile on the host: {meanwhile(figures, gap)}" if gap.meanwhile else ""
+    doing = f"; meanwhile on the host: {host_steps_in_gap(figures, gap)}" if gap.meanwhile else ""
     return f"It waits longest {place_of(gap.gap)}: {run_time(gap.gap.seconds)}{doing}."

@@ -146,7 +146,7 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
     if request and request.mode and request.backend != "inductor":
         return  # torch takes no options beside a mode, and only Inductor's modes are known as options
     for effect in figures.guards.filters:
-        why = f"it {drops_in_words(effect)}"
+        why = f"it {describe_drops(effect)}"
         options: dict[str, object] = {GUARD_FILTER: effect.name}
         yield Remedy(
             effect.name,
@@ -158,14 +158,14 @@ def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
         )
 
 
-def drops_in_words(effect: FilterEffect) -> str:
+def describe_drops(effect: FilterEffect) -> str:
     """Return ``drops 12 of 49 guards (12 checks, all in C++)``."""
-    checks = checks_in_words(effect.in_cpp, effect.in_python)
+    checks = describe_checks(effect.in_cpp, effect.in_python)
     like = f", as {' and '.join(effect.like)} does" if effect.like else ""
     return f"drops {effect.dropped:,} of {counted(effect.guards, 'guard')} ({checks}{like})"
 
 
-def checks_in_words(in_cpp: int, in_python: int) -> str:
+def describe_checks(in_cpp: int, in_python: int) -> str:
     """Return ``22 checks, 20 in C++ and 2 in Python``."""
     text = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
     return f"{counted(in_cpp + in_python, 'check')}, {text}"
@@ -287,24 +287,24 @@ def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> 
         (remedy, cells[name], rounds[name]) for name, remedy in remedies.items() if rounds.get(name)
     ]
     return [
-        f"{remedy.name}: {'; '.join(_told(remedy, cell, before, after))}."
+        f"{remedy.name}: {'; '.join(_describe_tried(remedy, cell, before, after))}."
         for remedy, cell, after in known
     ]
 
 
-def _told(
+def _describe_tried(
     remedy: Remedy, cell: BenchCell, before: Mapping[int, float], after: Mapping[int, float]
 ) -> Iterator[str]:
     if cell.agreement == "differs":
         yield "gives other results"
     else:
-        yield saved_in_words(before, after, cell.clock)
+        yield describe_saved(before, after, cell.clock)
     yield remedy.why
     if remedy.risk:
         yield f"what it risks: {remedy.risk}"
 
 
-def saved_in_words(
+def describe_saved(
     before: Mapping[int, float], after: Mapping[int, float], clock: BenchClock
 ) -> str:
     """Return ``saves 3.1 µs of 20.1 µs (2.9 µs to 3.4 µs)``, given seconds of a call by round. Both
@@ -319,14 +319,14 @@ def saved_in_words(
     if saved.low <= 0 <= saved.high:
         return f"no measurable difference ({_span(saved)})"
     verb = "saves" if saved.low > 0 else "costs"
-    ends = _apart(saved)
+    ends = _absolute_range(saved)
     return (
         f"{verb} {run_time(abs(saved.middle))} of {run_time(median(before[i] for i in both))} "
         f"({ends})"
     )
 
 
-def _apart(saved: Interval) -> str:
+def _absolute_range(saved: Interval) -> str:
     low, high = sorted((abs(saved.low), abs(saved.high)))
     return f"{run_time(low)} to {run_time(high)}"
 

@@ -25,13 +25,13 @@ from fx_explorer.instruments.ledger.ledger_rows import (
     Cells,
     ToldGap,
     gap_rows,
-    gaps_told,
     kind_rows,
     line_rows,
+    shown_gaps,
     step_name,
     step_table,
 )
-from fx_explorer.instruments.ledger.remedies import checks_in_words, remedies
+from fx_explorer.instruments.ledger.remedies import describe_checks, remedies
 from fx_explorer.instruments.ledger.verdict import verdict
 from fx_explorer.output.formats import csv_of_objects, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Table
@@ -102,7 +102,7 @@ def ledger_object(figures: LedgerFigures) -> dict[str, object]:
         "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
         "by_line": [_line(line) for line in found.lines],
         "steps": [_step(figures, entry) for entry in figures.entries],
-        "gaps": [_gap(figures, gap) for gap in gaps_told(figures)],
+        "gaps": [_gap(figures, gap) for gap in shown_gaps(figures)],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
         "ceilings": {kind: row.rate for kind, row in figures.ceilings.items()},
         "guards": {
@@ -208,7 +208,7 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
             else ""
         )
         yield (
-            f"Guards: {checks_in_words(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
+            f"Guards: {describe_checks(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
             "app lists them."
         )
     for filtered in guards.dropped:

@@ -23,8 +23,8 @@ from fx_explorer.trials import (
     HERE,
     Told,
     TrialWorker,
+    ignore_message,
     recapture,
-    say_nothing,
     straight_through,
     to_its_end,
     why_not_measured,
@@ -49,7 +49,7 @@ class Ledger:
 
 
 async def account_for_call(
-    request: CaptureRequest, tell: Told = say_nothing, worker: TrialWorker = HERE
+    request: CaptureRequest, tell: Told = ignore_message, worker: TrialWorker = HERE
 ) -> Ledger:
     """Account for a call. ``request`` is what the session was captured with. Raises UsageError when
     there is nothing to call, or the program does not come through.

@@ -18,7 +18,7 @@ from fx_explorer.instruments.ledger.figures import (
     of_unknown_lines_s,
 )
 from fx_explorer.instruments.ledger.ledger_rows import longest_gap
-from fx_explorer.instruments.ledger.remedies import SOME, checks_in_words, remedies
+from fx_explorer.instruments.ledger.remedies import SOME, describe_checks, remedies
 from fx_explorer.model import LedgerCall, LedgerKind
 from fx_explorer.session.file_names import in_file
 
@@ -121,7 +121,7 @@ def _guards(figures: LedgerFigures) -> Iterator[str]:
     if guards_s <= SOME * call.call_s:
         return
     if figures.guards.whole:
-        checks = checks_in_words(figures.guards.in_cpp, figures.guards.in_python)
+        checks = describe_checks(figures.guards.in_cpp, figures.guards.in_python)
         yield f"Guards take {run_time(guards_s)} ({share(guards_s, call.call_s)}): {checks}."
     if call.unguarded_s > 0:
         yield _unguarded(call)

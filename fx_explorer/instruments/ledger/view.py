@@ -25,10 +25,10 @@ from fx_explorer.instruments.ledger.figures import (
 )
 from fx_explorer.instruments.ledger.flame_chart import flame
 from fx_explorer.instruments.ledger.ledger_rows import (
+    describe_lines,
     graph_of,
     kind_rows,
-    kinds_told,
-    lines_in_words,
+    shown_kinds,
     step_name,
 )
 from fx_explorer.instruments.ledger.verdict import verdict
@@ -107,7 +107,7 @@ class _Rows:
         text = "\n".join(verdict(self._figures))
         sums = [
             (took_s, self._positions(lambda entry: entry.step.kind == kind))  # noqa: B023
-            for kind, took_s in kinds_told(self._figures)
+            for kind, took_s in shown_kinds(self._figures)
         ]
         sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
@@ -175,7 +175,7 @@ class _Rows:
             _bar(entry.began_s, step.host_s, self._call_s),
             run_time(step.device_s) if step.device_s > 0 else "",
             reached.in_words if reached else "",
-            lines_in_words(entry),
+            describe_lines(entry),
         )
         place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
         # Only the steps are added up: kinds and lines are the same time once more.

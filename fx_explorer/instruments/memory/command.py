@@ -108,12 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
     ended = answer_from(
-        arguments, lambda reader: known.append(_tell(reader, arguments.format, arguments.optimizer))
+        arguments,
+        lambda reader: known.append(_print_memory(reader, arguments.format, arguments.optimizer)),
     )
     return ended or int(not all(known))
 
 
-def _tell(reader: SessionReader, format_: str, optimizer: str) -> bool:
+def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
     from fx_explorer.instruments.memory.report import FORMATS, memory_report, memory_text
 
     report = memory_report(reader, optimizer)

@@ -321,7 +321,7 @@ class _Frame:
         if function in _ALIASES or _is_in_place(call.func):
             return self._viewed(call)
         if own := self._replay.wrapper.functions.get(function):
-            return self._run_own(own, call)
+            return self._run_function(own, call)
         return self._library(call, name)
 
     def _viewed(self, call: ast.Call) -> Value:
@@ -333,7 +333,7 @@ class _Frame:
             return own
         return self._value(call.args[0]) if call.args else NOTHING
 
-    def _run_own(self, function: ast.FunctionDef, call: ast.Call) -> Value:
+    def _run_function(self, function: ast.FunctionDef, call: ast.Call) -> Value:
         given = self._value(call.args[-1]) if call.args else NOTHING
         self._replay.hold(
             given

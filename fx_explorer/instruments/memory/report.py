@@ -19,9 +19,9 @@ from fx_explorer.instruments.memory.saved_values import (
     SavedValue,
     choices,
     computed_total,
+    describe_saved,
     kept_bytes,
     recomputed,
-    saved_in_words,
     saved_values,
     user_names,
     why,
@@ -115,7 +115,7 @@ def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
         source_paths(reader),
         recomputed(reader),
         optimizer,
-        saved_in_words(reader),
+        describe_saved(reader),
         computed,
     )
 

@@ -165,7 +165,7 @@ BIGGEST = 3
 """Saved values that a sentence names."""
 
 
-def saved_in_words(reader: SessionReader) -> str:
+def describe_saved(reader: SessionReader) -> str:
     """Return what the forward saves for the backward as one sentence, with the biggest of what it
     computes; empty where no graph tells.
     """

@@ -343,10 +343,10 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
         measured, plain = size(first.measured.peak_bytes), size(trials.uncompiled.peak_bytes)
         yield f"Measured beyond its begin: {measured} compiled, {plain} uncompiled."
     for trial in trials.trials[1:]:
-        yield _beside(first, trial)
+        yield _compare_trials(first, trial)
 
 
-def _beside(first: BudgetTrial, trial: BudgetTrial) -> str:
+def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
     """Say what another budget does to memory and time."""
     if not trial.predicted["is_known"]:
         return f"Of {trial.name} nothing can be predicted."

@@ -92,7 +92,7 @@ def verdict(
         return _not_predicted(memory, list(filter(None, [saved, recomputed])))
     parts = [
         _peak(used, paths),
-        _made_up(used),
+        _parts_of_peak(used),
         *_saved(memory, used),
         *_unread(memory),
         *_assumptions(memory, used),
@@ -204,7 +204,7 @@ def where(node: model.Node | None, paths: dict[int, str]) -> str:
     return in_file(paths[node.file], node.line) + (f" ({node.module})" if node.module else "")
 
 
-def _made_up(used: Usage) -> str:
+def _parts_of_peak(used: Usage) -> str:
     peak = used.peak
     kinds = sorted(peak.by_kind, key=lambda kind: -peak.by_kind[kind])
     parts = [

@@ -23,9 +23,9 @@ from fx_explorer.instruments.memory.saved_values import (
     SavedValue,
     choices,
     computed_total,
+    describe_saved,
     kept_bytes,
     recomputed,
-    saved_in_words,
     saved_paths,
     saved_total,
     saved_values,
@@ -303,7 +303,7 @@ NOTHING_YET = "Nothing so far: it is known when output code has been written."
 def step_memory_table(reader: SessionReader) -> ViewTable:
     memory, paths = session_memory(reader), source_paths(reader)
     used = usage(memory.step)
-    sentences = verdict(memory, used, paths, saved=saved_in_words(reader))
+    sentences = verdict(memory, used, paths, saved=describe_saved(reader))
     is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
     return ViewTable(
         shows="What a step holds in memory, kernel after kernel.",

@@ -24,8 +24,8 @@ from fx_explorer.highlight import printable
 from fx_explorer.instruments.modules.report import (
     INDENT,
     ModuleList,
+    describe_figure,
     differences,
-    figure_in_words,
     shown_figures,
 )
 from fx_explorer.instruments.modules.tree import ModuleFigures, ModuleRow
@@ -88,12 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell the tree. Returns the exit code of the capture; 1 where there is no module."""
     told: list[bool] = []
     code = answer_from(
-        arguments, lambda reader: told.append(_tell(reader, arguments)), session_output(arguments)
+        arguments,
+        lambda reader: told.append(_print_modules(reader, arguments)),
+        session_output(arguments),
     )
     return code or int(not all(told))
 
 
-def _tell(reader: SessionReader, arguments: argparse.Namespace) -> bool:
+def _print_modules(reader: SessionReader, arguments: argparse.Namespace) -> bool:
     from fx_explorer.instruments.modules.report import FORMATS, module_list
     from fx_explorer.output.terminal import width_for
 
@@ -169,7 +171,7 @@ def _cells(
 ) -> list[Text]:
     cells: list[Text] = []
     for _, name in shown:
-        cells.append(Text(figure_in_words(figures, name)))
+        cells.append(Text(describe_figure(figures, name)))
         if name == with_bar:
             if figures is listed.whole:
                 drawn = ""
@@ -193,4 +195,4 @@ def _fitting(listed: ModuleList, with_bar: str, width: int) -> list[tuple[str, s
 def _cells_of(listed: ModuleList, heading: str, name: str) -> int:
     """Return the cells that a figure takes in the widest row."""
     rows = [listed.whole, *(row.figures for row in listed.rows)]
-    return max(len(heading), *(len(figure_in_words(row, name)) for row in rows))
+    return max(len(heading), *(len(describe_figure(row, name)) for row in rows))

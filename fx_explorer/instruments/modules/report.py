@@ -18,8 +18,8 @@ from fx_explorer.instruments.modules.tree import (
     ModuleFigures,
     ModuleRow,
     ModuleTree,
+    describe_times,
     module_tree,
-    times_in_words,
 )
 from fx_explorer.output.formats import csv_text, json_text, markdown_list, markdown_table
 from fx_explorer.output.table import Cells, Column, Table
@@ -83,7 +83,7 @@ def module_list(
 
 def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
     if any(tree.time_kinds):
-        times = times_in_words(tree, has_gpu=session_gpu(reader) is not None)
+        times = describe_times(tree, has_gpu=session_gpu(reader) is not None)
     else:
         times = NO_TIMES
     return [f"{counted(tree.module_count, 'module')}. {times} {SHARED_OUT}"]
@@ -157,7 +157,7 @@ def shown_figures(listed: ModuleList) -> list[tuple[str, str]]:
     ]
 
 
-def figure_in_words(figures: ModuleFigures, name: str) -> str:
+def describe_figure(figures: ModuleFigures, name: str) -> str:
     """Write one figure as the app does; empty for nothing."""
     value = getattr(figures, name)
     if not value:
@@ -199,7 +199,7 @@ def _table(listed: ModuleList, indent: str) -> Table:
 
 
 def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str]:
-    return [figure_in_words(figures, name) for _, name in shown]
+    return [describe_figure(figures, name) for _, name in shown]
 
 
 def differences(listed: ModuleList) -> list[str]:

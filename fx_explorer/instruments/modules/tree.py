@@ -276,7 +276,7 @@ def explained(row: ModuleRow) -> list[str]:
     ]
 
 
-def times_in_words(tree: ModuleTree, *, has_gpu: bool) -> str:
+def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
     """Say how the times of kernels are known."""
     kinds = tree.time_kinds - {""}
     if not kinds:

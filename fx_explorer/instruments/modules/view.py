@@ -19,9 +19,9 @@ from fx_explorer.instruments.modules.tree import (
     ModuleFigures,
     ModuleRow,
     ModuleTree,
+    describe_times,
     explained,
     module_tree,
-    times_in_words,
 )
 from fx_explorer.session import SessionReader
 
@@ -199,5 +199,5 @@ def _notice(reader: SessionReader, tree: ModuleTree) -> str:
     shared = "Compile time is shared out by operations (≈)."
     return (
         f"{counted(tree.module_count, 'module')}. "
-        f"{times_in_words(tree, has_gpu=session_gpu(reader) is not None)} {shared}"
+        f"{describe_times(tree, has_gpu=session_gpu(reader) is not None)} {shared}"
     )

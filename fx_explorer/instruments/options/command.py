@@ -91,13 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _known(arguments)
     sessions: list[SessionOptions] = []
     arguments.all_settings = bool(arguments.name)
-    ended = answer_from(arguments, lambda reader: sessions.append(_found(reader))) or 0
+    ended = answer_from(arguments, lambda reader: sessions.append(_read_options(reader))) or 0
     for options in sessions:
         if arguments.trying:
             return asyncio.run(_try(options, arguments))
         if not options.options:
             tell(NO_LIST, sys.stderr)
-        _tell(_chosen(options.options, arguments.name), arguments)
+        _print_options(_chosen(options.options, arguments.name), arguments)
     return ended
 
 
@@ -115,7 +115,7 @@ def _known(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _found(reader: SessionReader) -> SessionOptions:
+def _read_options(reader: SessionReader) -> SessionOptions:
     from fx_explorer.instruments.options.explained_options import all_options
     from fx_explorer.instruments.options.trial import figures_to_compare_with
 
@@ -169,7 +169,7 @@ def _check_name(name: str, known: list[str], remark: str) -> None:
         )
 
 
-def _tell(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
+def _print_options(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
     from fx_explorer.instruments.options.report import compile_option, option_text, options_text
 
     if arguments.format == "json":
@@ -192,9 +192,9 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
     """Try the values. Returns 1 when the changed program did not come to its end."""
     from fx_explorer.instruments.options.report import figures_text
     from fx_explorer.instruments.options.trial import (
-        ended_in_words,
+        describe_ended,
+        describe_settings,
         figures_of,
-        settings_in_words,
         try_options,
     )
     from fx_explorer.trials import TrialWorker
@@ -221,8 +221,8 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
             )
         )
     else:
-        tell(printable(settings_in_words(settings)))
+        tell(printable(describe_settings(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
-            tell(f"  {printable(ended_in_words(trial.outcome, options.ending))}")
+            tell(f"  {printable(describe_ended(trial.outcome, options.ending))}")
         sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")

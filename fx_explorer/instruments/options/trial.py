@@ -98,7 +98,7 @@ def figures_of(trial: OptionTrial) -> list[Figure]:
     return [replace(figure, verdict="other") if figure.differs else figure for figure in figures]
 
 
-def ended_in_words(after: Outcome, before: Outcome | None) -> str:
+def describe_ended(after: Outcome, before: Outcome | None) -> str:
     """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
     ended, None when that is not known.
     """
@@ -109,6 +109,6 @@ def ended_in_words(after: Outcome, before: Outcome | None) -> str:
     return f"{after.kind.replace('_', ' ')}: {after.message}".removesuffix(": ") + again
 
 
-def settings_in_words(settings: Mapping[str, object]) -> str:
+def describe_settings(settings: Mapping[str, object]) -> str:
     """Return settings as text: ``compile.mode = "max-autotune", dynamo.recompile_limit = 2``."""
     return ", ".join(f"{name} = {python_text(value)}" for name, value in settings.items())

@@ -14,7 +14,7 @@ from fx_explorer.analysis.words import careful_share
 from fx_explorer.instruments.modules.tree import ModuleRow
 from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import KernelShare, ProfileFigures, module_name
-from fx_explorer.instruments.profile.verdict import between, doing_in_words, verdict
+from fx_explorer.instruments.profile.verdict import between, describe_doing, verdict
 from fx_explorer.output.formats import (
     csv_text,
     in_markdown,
@@ -156,7 +156,7 @@ def _others(figures: ProfileFigures) -> ProfileTable:
 
 def _gaps(figures: ProfileFigures) -> ProfileTable:
     rows = [
-        (run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), doing_in_words(gap))
+        (run_time(gap.seconds), f"at {run_time(gap.start_s)}", between(gap), describe_doing(gap))
         for gap in figures.gaps
     ]
     columns = (

@@ -101,7 +101,7 @@ def _idle(figures: ProfileFigures) -> Iterator[str]:
         f"{counted(profile.gaps, 'gap')}."
     )
     gap = figures.gaps[0]
-    doing = f"; meanwhile: {doing_in_words(gap)}" if gap.doing else ""
+    doing = f"; meanwhile: {describe_doing(gap)}" if gap.doing else ""
     yield f"It waits longest {between(gap)}: {run_time(gap.seconds)}{doing}."
 
 
@@ -134,7 +134,7 @@ def kernel_name(name: str) -> str:
     return short_kernel_name(name.replace("(anonymous namespace)::", ""))
 
 
-def doing_in_words(gap: model.ProfileGap, limit: int = 3) -> str:
+def describe_doing(gap: model.ProfileGap, limit: int = 3) -> str:
     """Say what the program did in a gap, the longest first."""
     return listed(
         [f"{what} {run_time(took)}" for what, took in zip(gap.doing, gap.doing_s, strict=False)],

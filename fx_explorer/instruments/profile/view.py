@@ -13,7 +13,7 @@ from fx_explorer.analysis.words import bar, careful_share
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.profile.event_names import KIND_WORDS
 from fx_explorer.instruments.profile.figures import LineShare, ProfileFigures, profile_figures
-from fx_explorer.instruments.profile.verdict import NO_PROFILE, doing_in_words, kernel_name, verdict
+from fx_explorer.instruments.profile.verdict import NO_PROFILE, describe_doing, kernel_name, verdict
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import in_file
 
@@ -104,7 +104,7 @@ class _Rows:
             careful_share(gap.seconds, span),
             bar(gap.seconds, longest, BAR_CELLS),
             run_time(gap.start_s),
-            doing_in_words(gap),
+            describe_doing(gap),
         )
         kernel = gap.after_kernel or gap.before_kernel
         return TableRow(

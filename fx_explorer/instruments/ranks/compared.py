@@ -34,7 +34,7 @@ from fx_explorer.instruments.ranks.rank_files import (
     find_files,
     is_mixed,
     rank_in_name,
-    taken_apart,
+    split_by_rank,
 )
 from fx_explorer.instruments.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.instruments.ranks.summary import RankSummary
@@ -91,7 +91,7 @@ def compare(
     if not files.found:
         raise SessionError(_no_logs(given, files.others))
     read, notes = _without_mixed(_read(files.found, address, progress))
-    read, other_kind = _of_one_kind(read)
+    read, other_kind = _of_same_kind(read)
     ranks = assigned(read)
     if not ranks.summaries:
         text = "; ".join(
@@ -124,7 +124,7 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             continue
         folder = folder or _kept_to_the_end()
         try:
-            apart = taken_apart(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
+            apart = split_by_rank(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
         except (SessionError, OSError):
             read_files.append(one)  # of which it is told why it is left out
             continue
@@ -152,7 +152,7 @@ def _kept_to_the_end() -> Path:
     return until.enter_context(temporary_folder())
 
 
-def _of_one_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
+def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
     """Return the sessions or the logs, whichever there are more of, and why the others are left
     out: a capture names a function as its program does (``Net.forward``), and a log as torch does
     (``forward``), so that ranks of either kind would differ in every function.

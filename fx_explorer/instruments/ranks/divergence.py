@@ -12,22 +12,22 @@ from fx_explorer.instruments.ranks.finding import (
     ASPECTS,
     Aspect,
     RankFinding,
-    others_in_words,
+    describe_others,
     rank_words,
 )
 from fx_explorer.instruments.ranks.groups import (
     Pair,
     RankGroup,
     aligned,
-    have_one_role,
     have_other_parts,
+    have_same_role,
     is_other_part,
     may_be_a_part,
     noted_parts,
 )
 from fx_explorer.instruments.ranks.summary import CompilationSummary
 from fx_explorer.session.file_names import in_file
-from fx_explorer.torch_texts.reports import own_error
+from fx_explorer.torch_texts.reports import error_of_backend
 
 MOST_OF_AN_ERROR = 160
 
@@ -43,7 +43,7 @@ def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
     firsts = list(groups[:1])
     """The first group of each role."""
     for group in groups[1:]:
-        of_role = (first for first in firsts if have_one_role(first.first, group.first))
+        of_role = (first for first in firsts if have_same_role(first.first, group.first))
         reference = next(of_role, None)
         if reference is None:
             firsts.append(group)
@@ -86,7 +86,7 @@ class _Comparison:
         self._reference = reference
         self._group = group
         self._these = rank_words(group.ranks)
-        self._those = others_in_words(reference.ranks, group.ranks, among)
+        self._those = describe_others(reference.ranks, group.ranks, among)
         self._has_other_part = False
 
     def findings(self) -> Iterator[RankFinding]:
@@ -265,7 +265,7 @@ class _Comparison:
 
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
         these, those = (
-            listed(map(cache_in_words, row.cache)) if row.cache else "asked none"
+            listed(map(describe_cache, row.cache)) if row.cache else "asked none"
             for row in (two, one)
         )
         return (
@@ -357,7 +357,7 @@ _CACHES = {
 }
 
 
-def cache_in_words(event: str) -> str:
+def describe_cache(event: str) -> str:
     """Return ``missed the cache of graphs`` for ``fx_graph_cache_miss``."""
     cache, _, answer = event.rpartition("_cache_")
     return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}" if cache else event
@@ -373,7 +373,7 @@ def _function(compilation: CompilationSummary) -> str:
 
 
 def _short(error: str) -> str:
-    error = own_error(error)
+    error = error_of_backend(error)
     return error if len(error) <= MOST_OF_AN_ERROR else f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
 
 

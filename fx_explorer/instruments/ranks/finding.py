@@ -103,7 +103,7 @@ def rank_numbers(ranks: Iterable[int]) -> str:
     return listed(_ranges(sorted(set(ranks))), MOST_RANGES)
 
 
-def others_in_words(others: Collection[int], ranks: Collection[int], among: int) -> str:
+def describe_others(others: Collection[int], ranks: Collection[int], among: int) -> str:
     """Return ``the others`` where ``ranks`` and ``others`` are all there are, and else which they
     are.
     """

@@ -122,7 +122,7 @@ def have_other_parts(pairs: Sequence[Pair]) -> bool:
     return any(map(may_be_a_part, lacking)) and any(map(may_be_a_part, extra))
 
 
-def have_one_role(one: RankSummary, two: RankSummary) -> bool:
+def have_same_role(one: RankSummary, two: RankSummary) -> bool:
     return not have_other_parts(aligned(one.compilations, two.compilations))
 
 
@@ -174,7 +174,7 @@ def without_differing_records(
         for group in groups[1:]
         if not group.first.unknown_end
         and not set(group.ranks) & set(differing)
-        and have_one_role(groups[0].first, group.first)
+        and have_same_role(groups[0].first, group.first)
     ]
     members = sorted(
         (rank for group in (groups[0], *joined) for rank in group.members),

@@ -78,7 +78,7 @@ def path_of_another_part(
     or where the module decided it (``if self.is_last``).
     """
     theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
-    own = _own_inputs(ours, theirs), _own_inputs(theirs, ours)
+    own = _missing_inputs(ours, theirs), _missing_inputs(theirs, ours)
     for lacking, extra in _runs(theirs, ours):
         if _is_by_design(extra, own[0]) or _is_by_design(lacking, own[1]):
             continue
@@ -111,7 +111,7 @@ def _computing(nodes: Sequence[model.Node]) -> list[model.Node]:
     return [node for node in nodes if _is_call(node) and not node.is_view]
 
 
-def _own_inputs(nodes: Sequence[model.Node], others: Sequence[model.Node]) -> set[str]:
+def _missing_inputs(nodes: Sequence[model.Node], others: Sequence[model.Node]) -> set[str]:
     """Return the names of the inputs that another graph lacks."""
     known = {node.target for node in others if node.op == "placeholder"}
     return {node.name for node in nodes if node.op == "placeholder" and node.target not in known}

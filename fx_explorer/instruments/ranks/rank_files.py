@@ -286,7 +286,7 @@ class SplitLogs:
     """Lines that are of no rank that is known."""
 
 
-def taken_apart(log: Path, folder: Path) -> SplitLogs:
+def split_by_rank(log: Path, folder: Path) -> SplitLogs:
     """Write the logs of the ranks into a folder. Raises SessionError for a file that cannot be
     read, or has too many ranks.
     """

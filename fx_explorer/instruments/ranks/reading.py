@@ -173,11 +173,11 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
         unknown_end,
         is_pasted,
         tuple(damage(reader)),
-        _files_of_one_name(reader),
+        _files_of_same_name(reader),
     )
 
 
-def _files_of_one_name(reader: SessionReader) -> tuple[str, ...]:
+def _files_of_same_name(reader: SessionReader) -> tuple[str, ...]:
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in source_paths(reader).values():
         by_name[PurePath(path).name].append(path)
@@ -299,7 +299,7 @@ class Texts:
         """Whether the order of the graphs that ran is one record, written when all had run."""
         listings = reader.rows(model.Artifact, kind="listing", language="json")
         for artifact, text in reader.texts_of(listings):
-            if _is_told_of(text):
+            if _lists_collectives(text):
                 self._add(artifact.compilation, text)
 
     def _add(self, compilation: int, text: str) -> None:
@@ -326,7 +326,7 @@ class Texts:
                     )
 
 
-def _is_told_of(text: str) -> bool:
+def _lists_collectives(text: str) -> bool:
     start = text[:200].lstrip('[{ \n\t"')
     return start.startswith(
         ("torch.ops._c10d", "torch.ops.c10d", 'ops"', 'graph_execution_order"', 'graph"')

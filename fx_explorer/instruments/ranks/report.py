@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
-from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, cache_in_words
+from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, describe_cache
 from fx_explorer.instruments.ranks.finding import RankFinding, rank_numbers, waits
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.instruments.ranks.sentences import (
@@ -103,7 +103,7 @@ def group_text(
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for compilation in rank.compilations[:MOST_COMPILATIONS]:
         from_caches = (
-            f", {', '.join(map(cache_in_words, compilation.cache))}" if compilation.cache else ""
+            f", {', '.join(map(describe_cache, compilation.cache))}" if compilation.cache else ""
         )
         why = compilation.error.partition(" Explanation: ")[
             0

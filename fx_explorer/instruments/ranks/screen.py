@@ -188,7 +188,7 @@ class RanksApp(App[int | None]):
         self.query_one("#keys", OneLine).show(keys)
         self._list.load(Rows(self.state.cells()), line=self.state.line)
         self._list.focus()
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self._show_row)
 
     def _answer(self) -> list[Content]:
         lines = [Content.styled(printable(headline(self.state.ranks)), "bold")]
@@ -203,7 +203,7 @@ class RanksApp(App[int | None]):
     @on(LineView.Moved, "#ranks")
     def row_changed(self, message: LineView.Moved) -> None:
         self.state.line = message.line
-        self._tell()
+        self._show_row()
 
     @on(LineView.Followed, "#ranks")
     def row_followed(self) -> None:
@@ -227,7 +227,7 @@ class RanksApp(App[int | None]):
 
     def _fit(self) -> None:
         self._fit_list()
-        self._tell()
+        self._show_row()
 
     def _fit_list(self) -> None:
         """Give the list the rows that it has, and at most half of the screen."""
@@ -238,7 +238,7 @@ class RanksApp(App[int | None]):
         self._fit_list()
         self._list.load(Rows(self.state.cells()), line=self.state.line)
 
-    def _tell(self) -> None:
+    def _show_row(self) -> None:
         """Show what is known of the row under the cursor, unless two are compared."""
         if self._compared:
             return
@@ -270,7 +270,7 @@ class RanksApp(App[int | None]):
         if self._compared:
             self._compared = ""
             self._list.focus()
-            self._tell()
+            self._show_row()
 
     def action_leave(self) -> None:
         self.exit(None)

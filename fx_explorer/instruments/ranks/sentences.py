@@ -11,7 +11,7 @@ from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.finding import (
     ASPECTS,
     RankFinding,
-    others_in_words,
+    describe_others,
     rank_numbers,
     rank_words,
 )
@@ -53,7 +53,7 @@ def headline(ranks: ComparedRanks) -> str:
                 "them goes."
             )
         if unknown:
-            text = others_in_words(
+            text = describe_others(
                 [rank.rank for rank in ranks.summaries if not rank.unknown_end], unknown, count
             )
             return (
@@ -70,7 +70,7 @@ def headline(ranks: ComparedRanks) -> str:
         if any(rank.is_text for rank in ranks.summaries):
             return f"{who} did the same as far as the text goes, {each} each{of_which}."
         return f"{who} compiled the same, {each} each{of_which}."
-    others = others_in_words(first.others, ranks.differing, count)
+    others = describe_others(first.others, ranks.differing, count)
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
     diverges = f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
     failure = first_failure(ranks)

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from fx_explorer import model
-from fx_explorer.analysis.diff import graphs_in_words
+from fx_explorer.analysis.diff import describe_graphs
 from fx_explorer.analysis.documents import Place, place_of_path
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.whole_session import is_text
@@ -357,7 +357,7 @@ def _explained(
         place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
         change=change,
         called_from=_caller(reader, compilation),
-        graphs=graphs_in_words(reader, before.id, compilation.id) if before and compilation else "",
+        graphs=describe_graphs(reader, before.id, compilation.id) if before and compilation else "",
         remedy=SHARED
         if is_shared
         else remedy(change, row.reason, sizes_then(reader, change, before, compilation))

@@ -41,7 +41,7 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
     name, line = plain_source(source, of), resumed_at(of.function)
     frames = _frames(reader, of)
     if line:
-        made_at = _made_at(reader, of, match["name"], line)
+        made_at = _line_made_at(reader, of, match["name"], line)
         if made_at:
             where = f"{name} is made inside {function_resumed(of.function)}, at line {made_at}"
             return OutOfReach(where, f"take away the graph break at line {line}")
@@ -96,7 +96,7 @@ def _frames(reader: SessionReader, of: model.Compilation) -> list[model.Frame]:
     return list(stacks[0].frames) if stacks else []
 
 
-def _made_at(reader: SessionReader, of: model.Compilation, name: str, line: int) -> int:
+def _line_made_at(reader: SessionReader, of: model.Compilation, name: str, line: int) -> int:
     """Return the last line before ``line`` at which the function around it binds the name; 0 where
     it is an argument, or nothing is known.
     """

@@ -60,7 +60,7 @@ def regions_table(reader: SessionReader) -> ViewTable:
 def _row(reader: SessionReader, region: Region, colours: RegionColours) -> TableRow:
     cells = (
         region.name,
-        compiled_in_words(region),
+        describe_compiled(region),
         _nodes(region),
         ", ".join(_kernels(region, backward=False)),
         ", ".join(_kernels(region, backward=True)),
@@ -82,7 +82,7 @@ def _nodes(region: Region) -> str:
     return ", ".join(f"{stage} {count}" for stage, count in region.nodes.items())
 
 
-def compiled_in_words(region: Region) -> str:
+def describe_compiled(region: Region) -> str:
     """Say how the region was compiled: on its own, with everything else, in part, or not. Colour
     alone never tells it.
     """

@@ -252,14 +252,14 @@ class LogReading:
         if state.put_off:
             with self._compilations.again(state):
                 for record in state.put_off:
-                    self._handle(self._decode_one, record)
+                    self._handle(self._decode_record, record)
             state.put_off.clear()
         if not is_over:
             return
         self._code.forget(state.row.id)  # links what waited, to nodes that are still known
         self._graphs.forget(state.row.id)
 
-    def _decode_one(self, record: Record) -> None:
+    def _decode_record(self, record: Record) -> None:
         self._decoders[record.name](self._texts.with_text(record))
 
     def _finish(self) -> None:

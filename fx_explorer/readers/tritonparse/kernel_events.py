@@ -111,7 +111,7 @@ class Kernels:
         levels = self._levels(function, table(payload.get("file_content")), row)
         row = replace(row, levels=levels)
         row = replace(row, id=self._writer.add(row))
-        build = Build(row, function, _told_apart(metadata, arguments))
+        build = Build(row, function, _distinguishing(metadata, arguments))
         function.builds.append(build)
         self.by_hash[key] = build
         where = launching_frame(self._places, event.fields.get("stack"))
@@ -230,7 +230,7 @@ def _constants(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str
     return {_named(key, arguments): value for key, value in constants.items()}
 
 
-def _told_apart(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
+def _distinguishing(metadata: dict[str, Any], arguments: dict[str, bool]) -> dict[str, str]:
     constants = _constants(metadata, arguments)
     ones = [
         name for name, value in constants.items() if value == 1 and not arguments.get(name, True)

@@ -25,7 +25,11 @@ from fx_explorer.analysis.kernel_documents import is_level, kernel_document
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.explain import Explanation, explain
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import nodes_at, own_lines_at, source_of_own
+from fx_explorer.analysis.links.selection import (
+    lines_of_users_kernel,
+    nodes_at,
+    place_of_users_kernel,
+)
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.words import annotation_text
@@ -287,7 +291,9 @@ def user_line(reader: SessionReader, place: Place) -> tuple[str, int] | None:
     """
     if place.document.kind == "source":
         return reader.get(model.SourceFile, place.document.id).path, place.line + 1
-    if written := source_of_own(reader, own_lines_at(reader, triton_place(reader, place))):
+    if written := place_of_users_kernel(
+        reader, lines_of_users_kernel(reader, triton_place(reader, place))
+    ):
         return reader.get(model.SourceFile, written.document.id).path, written.line + 1
     nodes = nodes_at(reader, triton_place(reader, place))
     # Nodes that torch made have no line of their own; those that they were made from may have one.

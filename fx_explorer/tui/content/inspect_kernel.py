@@ -33,13 +33,13 @@ from fx_explorer.instruments.kernels.instructions import (
     explained,
 )
 from fx_explorer.instruments.kernels.kernel_facts import KernelFact, in_short, kernel_facts
-from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
+from fx_explorer.instruments.kernels.kernel_times import describe_speed, kernel_speed
 from fx_explorer.instruments.kernels.launched import profiled_kernel
 from fx_explorer.instruments.kernels.live_registers import (
     Control,
-    control_in_words,
     control_of,
     control_text,
+    describe_control,
     is_known,
     line_cost,
     live_registers,
@@ -63,7 +63,7 @@ def level_words(reader: SessionReader, place: Place) -> list[str]:
     if build is None:
         return []
     here, parts = f"{_level(place)}:{place.line + 1}", instruction_words(reader, place)
-    made_from = [f"from {entry.text}" for entry in _made_from(reader, build, place)]
+    made_from = [f"from {entry.text}" for entry in _origin_entries(reader, build, place)]
     return [here, *parts, *(made_from or [NO_LINE] * _is_instruction(reader, place))]
 
 
@@ -123,7 +123,7 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
         return []
     build = _shown_build(reader, kernel, place)
     is_here = build_of_level(reader, place.document) is not None
-    made_from = _made_from(reader, build, place) if build and is_here else []
+    made_from = _origin_entries(reader, build, place) if build and is_here else []
     if is_here:
         here = instruction_entries(reader, place)
     elif build:
@@ -164,7 +164,7 @@ def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
         return []
     return [
         KernelFact("alone", line)
-        for line in speed_in_words(speed, measured_card(reader, speed.time.device))
+        for line in describe_speed(speed, measured_card(reader, speed.time.device))
     ]
 
 
@@ -179,7 +179,7 @@ def _fact_entries(fact: KernelFact) -> list[Entry]:
     return [Entry(fact.label, first, note=fact.note), *(Entry("", row) for row in rest)]
 
 
-def _made_from(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
+def _origin_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
     document = source_here(reader, build)
     if document is None:
         return []
@@ -223,7 +223,7 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
         f"{name}: {opcode.sentence.removesuffix('.')}" if opcode else f"{name}: {NOT_EXPLAINED}"
     )
     word = _control(reader, place)
-    return [sentence, *([", ".join(control_in_words(word))] if word else [])]
+    return [sentence, *([", ".join(describe_control(word))] if word else [])]
 
 
 def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
@@ -241,7 +241,7 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
     word = _control(reader, place)
     if word:
         entries.append(Entry("control", f"{word.address} {control_text(word)}", note=READ_FROM))
-        entries += [Entry("", part) for part in control_in_words(word)]
+        entries += [Entry("", part) for part in describe_control(word)]
     if level == "sass":
         live = live_registers(text_of(reader, place.document)).get(place.line + 1)
     else:

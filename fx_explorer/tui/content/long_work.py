@@ -153,7 +153,7 @@ def keep_graph_text(reader: SessionReader, document: Document, text: GraphText) 
     keep(reader, document.kind, reader.get(model.Graph, document.id), text)
 
 
-def graph_in_words(reader: SessionReader, document: Document) -> str:
+def describe_graph(reader: SessionReader, document: Document) -> str:
     """Say what is being written: ``100,001 nodes as Python``."""
     return f"{counted(document.line_count, 'node')} {AS_WORDS.get(document.kind, '')}"
 

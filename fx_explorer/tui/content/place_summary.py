@@ -16,7 +16,7 @@ from fx_explorer.analysis.input_names import InputNames, with_own_names
 from fx_explorer.analysis.kernel_documents import is_level
 from fx_explorer.analysis.links.chain import triton_place
 from fx_explorer.analysis.links.linked import Selection
-from fx_explorer.analysis.links.selection import copies, source_of_own
+from fx_explorer.analysis.links.selection import copies, place_of_users_kernel
 from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
 from fx_explorer.analysis.words import counted, listed
@@ -106,7 +106,7 @@ def line_summary(selection: Selection) -> list[str]:
         ]
     if place.document.kind != "source":
         names = with_own_names(operation_names(reader, nodes))
-        written = source_of_own(reader, own)
+        written = place_of_users_kernel(reader, own)
         if written:
             return [
                 here,

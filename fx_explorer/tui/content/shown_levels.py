@@ -13,9 +13,9 @@ from fx_explorer.analysis.documents import Document, Place
 from fx_explorer.analysis.kernel_documents import (
     build_of_document,
     builds_here,
+    distinguishing_options,
     is_of_a_library,
     kernel_of,
-    options_apart,
     session_gpu,
     source_here,
 )
@@ -134,9 +134,9 @@ class Levels:
         ):
             self._turn_to(kernel)
             if (place.document.kind, place.document.id) == ("artifact", kernel.artifact):
-                self._back_to_its_own(reader, kernel)
+                self._back_to_own_build(reader, kernel)
 
-    def _back_to_its_own(self, reader: SessionReader, kernel: model.Kernel) -> None:
+    def _back_to_own_build(self, reader: SessionReader, kernel: model.Kernel) -> None:
         """Return to a kernel's own configuration when the cursor is in its own code: a
         configuration that has another source is not what it is about.
         """
@@ -179,7 +179,9 @@ class Levels:
             return None
         return replace(
             document,
-            title=f"{LEVEL_TITLES[level]} · {options_apart(reader, build)}".removesuffix(" · "),
+            title=f"{LEVEL_TITLES[level]} · {distinguishing_options(reader, build)}".removesuffix(
+                " · "
+            ),
         )
 
     def is_wanting(self, reader: SessionReader) -> bool:

@@ -124,7 +124,7 @@ class Captures:
             self.live = self.incoming = None
             raise
         self.incoming = None
-        if not show_from_the_start and self._found_nothing(live):
+        if not show_from_the_start and self._was_stopped_empty(live):
             self._earlier.forget(live.capture)
             self._discard(self._made[-1:])
             return [*notes, *live.notes, STOPPED_EARLY]
@@ -141,7 +141,7 @@ class Captures:
         """
         return self._earlier.of(session)
 
-    def _found_nothing(self, live: LiveCapture) -> bool:
+    def _was_stopped_empty(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
         outcome = live.capture.outcome
         return (

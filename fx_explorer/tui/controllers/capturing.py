@@ -79,7 +79,7 @@ class Capturing:
         """
         self._goes_on = not pauses
         if self._watch:
-            self._watch.look_anew()  # this capture has what was saved so far
+            self._watch.forget_changes()  # this capture has what was saved so far
         self._following = self._services.begin(
             self._capture, "capture", "capture", "capture the target", exclusive=True
         )
@@ -302,9 +302,9 @@ class FileWatch:
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
         self._pending: tuple[Signature, ...] | None = None
-        self.look_anew()
+        self.forget_changes()
 
-    def look_anew(self) -> None:
+    def forget_changes(self) -> None:
         """Take the files as they are now: what was saved before counts no more."""
         self._seen = self._look()
         self._contents = self._read()

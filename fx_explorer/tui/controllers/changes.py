@@ -18,7 +18,7 @@ from fx_explorer.analysis.facts import OF_FILES, Fact
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.user_files import ChangedFile, FilesNow, captured_files, read
-from fx_explorer.tui.background_tasks import read_beside
+from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.commands import by_id
 from fx_explorer.tui.content.long_work import OVERVIEW_READS
 from fx_explorer.tui.controllers.captures import Earlier
@@ -80,7 +80,7 @@ class Comparisons:
     async def _make(self, reader: SessionReader, earlier: Earlier, *, is_through: bool) -> None:
         explorer = self._services.explorer
         with explained(explorer):
-            card = await read_beside(reader.path, partial(_card, earlier, is_through))
+            card = await read_in_thread(reader.path, partial(_card, earlier, is_through))
             if reader is explorer.reader:
                 explorer.show_of_app("since", card)
 
@@ -94,7 +94,7 @@ class Comparisons:
             return
         if aspect == OF_FILES:
             heading, before = "Your files: as they were captured, and as they are now", reader.path
-            differences = await read_beside(
+            differences = await read_in_thread(
                 reader.path, partial(_of_files, self._files.old.changed)
             )
         else:
@@ -102,7 +102,7 @@ class Comparisons:
             heading, before = "Since the last capture: before, and now", earlier.session
             if OVERVIEW_READS.takes_long(reader):
                 self._services.notify(COMPARING)
-            differences = await read_beside(
+            differences = await read_in_thread(
                 reader.path, partial(_differences, earlier, self._is_through(reader))
             )
         from fx_explorer.tui.screens.difference_screens import (
@@ -240,7 +240,7 @@ class SourceFiles:
             is_own = self._services.captures.can_run or await asyncio.to_thread(
                 self._is_own, reader.path
             )
-            files = FilesNow(await read_beside(reader.path, captured_files) if is_own else ())
+            files = FilesNow(await read_in_thread(reader.path, captured_files) if is_own else ())
             if files.files != self._files.files:
                 self._files = files
             self._read = now

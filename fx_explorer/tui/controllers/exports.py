@@ -101,14 +101,14 @@ class Exports:
         if isinstance(shown, FactList):
             self._copy(inspect.facts_markdown(shown.facts))
         elif isinstance(shown, TablePane):
-            self._copy_made(shown.answer(explorer.view), shown.answer_lines)
+            self._copy_when_made(shown.answer(explorer.view), shown.answer_lines)
         elif explorer.linked.active and explorer.linked.active.document:
             document = explorer.linked.active.document
-            self._copy_made(
+            self._copy_when_made(
                 functools.partial(inspect.document_markdown, document=document), document.line_count
             )
 
-    def _copy_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
+    def _copy_when_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
         """Copy a text that is still to be made: beside the screen where it has many lines."""
         reader = self._explorer.reader
         if reader is None:
@@ -138,21 +138,21 @@ class Exports:
             self._services.begin(copying, "copy", "copy", "copy a long text")
             return
         try:
-            self._tell_copied(copy(text, self._services.write_past_screen), text)
+            self._notify_copied(copy(text, self._services.write_past_screen), text)
         except OSError as error:
-            self._tell_not_copied(error)
+            self._notify_not_copied(error)
 
     async def _copy_long(self, text: str) -> None:
         """Copy what no terminal takes, beside the screen: to write it may take a while."""
         try:
-            self._tell_copied(await asyncio.to_thread(copy, text, None), text)
+            self._notify_copied(await asyncio.to_thread(copy, text, None), text)
         except OSError as error:
-            self._tell_not_copied(error)
+            self._notify_not_copied(error)
 
-    def _tell_not_copied(self, error: OSError) -> None:
+    def _notify_not_copied(self, error: OSError) -> None:
         self._services.notify(f"nothing was copied: {error}", severity="error")
 
-    def _tell_copied(self, copied: CopyDestination, text: str) -> None:
+    def _notify_copied(self, copied: CopyDestination, text: str) -> None:
         what = counted(text.count("\n") + 1, "line")
         self._services.notify(
             f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})"
@@ -217,13 +217,13 @@ def _write_script(session: Path, shown: Document, path: Path) -> None:
     there.
     """
     from fx_explorer.analysis.graph_code.written import written_graph
-    from fx_explorer.client.trust import is_own
+    from fx_explorer.client.trust import is_own_session
 
     output = OutputFile(path, "script", never_ours, option="another name")
     output.check()
     with SessionReader(session) as reader:  # a second one, for this thread
         graph = reader.get(model.Graph, shown.id)
         output.write_text(
-            written_graph(reader, graph, shown.title, "script", is_own=is_own(session)),
+            written_graph(reader, graph, shown.title, "script", is_own=is_own_session(session)),
             "backslashreplace",
         )

@@ -157,7 +157,7 @@ class KernelLevels:
                     "Listing them … (the first time a builder has to start)"
                 )
                 await self._ask_quietly("candidates", kernel, 0, waiting_for)
-            self._tell_how_far(kernel, began)
+            self._notify_progress(kernel, began)
             while waiting := [
                 row
                 for row in self._rows(kernel)
@@ -167,7 +167,7 @@ class KernelLevels:
                 gate = asyncio.Semaphore(AT_ONCE)
                 await asyncio.gather(
                     *(
-                        self._build_one(kernel, row.position, gate, began, waiting_for)
+                        self._build_kernel(kernel, row.position, gate, began, waiting_for)
                         for row in waiting
                     )
                 )
@@ -181,7 +181,7 @@ class KernelLevels:
             if self._all_asked is waiting_for:
                 self._all_asked = None
 
-    async def _build_one(
+    async def _build_kernel(
         self,
         kernel: Kernel,
         position: int,
@@ -191,9 +191,9 @@ class KernelLevels:
     ) -> None:
         async with gate:
             await self._ask_quietly("resources", kernel, position, among)
-            self._tell_how_far(kernel, began)
+            self._notify_progress(kernel, began)
 
-    def _tell_how_far(self, kernel: Kernel, began: float) -> None:
+    def _notify_progress(self, kernel: Kernel, began: float) -> None:
         rows = [row for row in self._rows(kernel) if row.origin != "library"]
         done = sum(row.state != "candidate" for row in rows)
         took = f"{time.monotonic() - began:.0f} s"

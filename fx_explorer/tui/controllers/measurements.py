@@ -120,10 +120,10 @@ class Measurements:
             self._services.notify("Stopped: what was measured is kept.")
         return was_running
 
-    def _tell_not_measured(self, problem: str, timeout: float = READ_S) -> None:
+    def _notify_not_measured(self, problem: str, timeout: float = READ_S) -> None:
         self._services.notify(problem, title="not measured", severity="warning", timeout=timeout)
 
-    def _tell_not_kept(self, what: str, error: FxExplorerError) -> None:
+    def _notify_not_kept(self, what: str, error: FxExplorerError) -> None:
         message = f"{what} could not be kept: {error}"
         self._services.notify(message, severity="error", timeout=READ_S)
 
@@ -135,13 +135,13 @@ class Measurements:
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
         if self._is_benching_program:
-            self._tell_not_measured(RUNS_ALREADY, READ_LONG_S)
+            self._notify_not_measured(RUNS_ALREADY, READ_LONG_S)
             return
         if reader is None or request is None:
-            self._tell_not_measured(NO_REQUEST, READ_LONG_S)
+            self._notify_not_measured(NO_REQUEST, READ_LONG_S)
             return
         if request.as_script or reader.is_of_a_script():
-            self._tell_not_measured(A_SCRIPT, READ_LONG_S)
+            self._notify_not_measured(A_SCRIPT, READ_LONG_S)
             return
         plan = await self._ask_plan(
             replace(request, gpu=None, no_weights=False, pause="", stay=False)
@@ -169,7 +169,7 @@ class Measurements:
             try:
                 return typed_plan(typed, request)
             except UsageError as error:
-                self._tell_not_measured(str(error), READ_LONG_S)
+                self._notify_not_measured(str(error), READ_LONG_S)
         return None
 
     async def _bench_program(self, plan: BenchPlan) -> None:
@@ -184,7 +184,7 @@ class Measurements:
                     plan, writer, self._services.trial_worker.python, lambda progress: None
                 )
         except FxExplorerError as error:
-            self._tell_not_measured(str(error), READ_LONG_S)
+            self._notify_not_measured(str(error), READ_LONG_S)
         finally:
             self._is_benching_program = False
 
@@ -202,12 +202,12 @@ class Measurements:
         request = reader.request() if reader else None
         problem = NO_REQUEST if request is None else why_not_measured(request)
         if reader is None or request is None or problem:
-            self._tell_not_measured(problem)
+            self._notify_not_measured(problem)
             return
         try:
             writable = await self._builds.writable(RUNS)
         except FxExplorerError as error:
-            self._tell_not_measured(str(error))
+            self._notify_not_measured(str(error))
             return
         await self._services.explorer.action_show_view("ledger")
         measure = self.account or partial(
@@ -219,7 +219,7 @@ class Measurements:
         try:
             await asyncio.to_thread(trial.add_ledger, writable.path, kernel_times)
         except FxExplorerError as error:
-            self._tell_not_kept("the ledger", error)
+            self._notify_not_kept("the ledger", error)
 
     # variants and graph breaks
 
@@ -274,7 +274,7 @@ class Measurements:
         request = reader.request() if reader else None
         problem = trials.why_not_measured(request)
         if reader is None or request is None or problem:
-            self._tell_not_measured(problem)
+            self._notify_not_measured(problem)
             return
         if not await self._services.user_agrees_to_run():
             return
@@ -287,9 +287,9 @@ class Measurements:
         try:
             count = await asyncio.to_thread(trials.add_break_times, reader.path, times)
         except FxExplorerError as error:
-            self._tell_not_kept("the times", error)
+            self._notify_not_kept("the times", error)
         else:
-            self._services.notify(_break_times_in_words(times, count), timeout=READ_S)
+            self._services.notify(_describe_break_times(times, count), timeout=READ_S)
 
     # one kernel
 
@@ -319,9 +319,9 @@ class Measurements:
                 self._services.trial_worker.python,
             )
         except FxExplorerError as error:
-            self._tell_not_measured(str(error), READ_LONG_S)
+            self._notify_not_measured(str(error), READ_LONG_S)
         else:
-            words = _kernel_time_in_words(reader, kernel)
+            words = _describe_kernel_time(reader, kernel)
             self._services.notify(words, title=kernel.name, timeout=READ_LONG_S)
             self._services.explorer.show_inspector()
         finally:
@@ -329,7 +329,7 @@ class Measurements:
             self._services.explorer.show_progress("")
 
 
-def _break_times_in_words(times: BreakTimes, count: int) -> str:
+def _describe_break_times(times: BreakTimes, count: int) -> str:
     call = times.call
     whole = (
         f"A call takes {run_time(call.median_s)}, {run_time(call.graphs_s)} of it in compiled "
@@ -341,11 +341,11 @@ def _break_times_in_words(times: BreakTimes, count: int) -> str:
     )
 
 
-def _kernel_time_in_words(reader: SessionReader, kernel: model.Kernel) -> str:
+def _describe_kernel_time(reader: SessionReader, kernel: model.Kernel) -> str:
     from fx_explorer.instruments.kernels.gpu_limits import measured_card
-    from fx_explorer.instruments.kernels.kernel_times import kernel_speed, speed_in_words
+    from fx_explorer.instruments.kernels.kernel_times import describe_speed, kernel_speed
 
     speed = kernel_speed(reader, kernel)
     if speed:
-        return "\n".join(speed_in_words(speed, measured_card(reader, speed.time.device)))
+        return "\n".join(describe_speed(speed, measured_card(reader, speed.time.device)))
     return ""

@@ -14,7 +14,7 @@ from textual.app import SuspendNotSupported
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.errors import FxExplorerError, UsageError
-from fx_explorer.tui.background_tasks import read_beside
+from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.destinations import Stop
 from fx_explorer.tui.content.long_work import FIND_READS
 from fx_explorer.tui.controllers.services import Services
@@ -134,7 +134,7 @@ class Navigation:
         def search(typed: str) -> Found[Place] | Awaitable[Found[Place]]:
             look = functools.partial(found_choices, typed=typed)
             if typed and FIND_READS.takes_long(reader):
-                return read_beside(reader.path, look)
+                return read_in_thread(reader.path, look)
             return look(reader)
 
         place = await ask(

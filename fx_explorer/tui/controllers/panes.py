@@ -14,7 +14,7 @@ from textual.widgets import Input
 from fx_explorer.analysis.documents import OF_GRAPHS, Document, DocumentKind
 from fx_explorer.analysis.regions.region_nodes import RegionKey, first_place
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.background_tasks import read_beside
+from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.content.long_work import DOCUMENT_READS
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation, in_turn
@@ -118,7 +118,7 @@ class Panes:
         await explorer.show_view("source")
         pane = explorer.linked.active
         if DOCUMENT_READS.takes_long(explorer.reader):
-            reading = asyncio.create_task(read_beside(explorer.reader.path, pane_choices))
+            reading = asyncio.create_task(read_in_thread(explorer.reader.path, pane_choices))
             try:
                 document = await ask(
                     self.app, Chooser("Show in this pane", matching_when_read(reading))

@@ -47,9 +47,13 @@ class Consents:
         """Return whether nobody has to be asked. It reads the texts of the session, so it is not
         called in the thread that draws.
         """
-        from fx_explorer.client.trust import is_own  # not needed for the first paint
+        from fx_explorer.client.trust import is_own_session  # not needed for the first paint
 
-        return self._trusts_sessions or (session, consequence) in self._agreed or is_own(session)
+        return (
+            self._trusts_sessions
+            or (session, consequence) in self._agreed
+            or is_own_session(session)
+        )
 
     async def ask(self, reader: SessionReader, consequence: str) -> None:
         """Ask once per session and consequence. Raises UsageError when the user does not agree.

@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from fx_explorer.tui.dialogs.dialog import Dialog
-from fx_explorer.tui.failures import survive, tells
+from fx_explorer.tui.failures import notifies_user, survive
 from fx_explorer.tui.keys import bindings_of
 from fx_explorer.tui.widgets.line_view import LineView
 from fx_explorer.tui.widgets.one_line import OneLine
@@ -204,7 +204,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         try:
             choices = await awaitable
         except Exception as error:  # noqa: BLE001 - told: a search that fails must not end the app
-            if not tells(self, error):
+            if not notifies_user(self, error):
                 survive(self.app, error, "look for what was typed")
             choices = ()
         self._is_looking = False
@@ -222,7 +222,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._list_has_height = True
             self._list.styles.height = min(MOST_LINES, len(choices))
 
-    def _when_there(self, do: Callable[[], None]) -> None:
+    def _once_shown(self, do: Callable[[], None]) -> None:
         """Do what a key asks for in the list that is about to be shown: keys may come faster than
         the delay, or than what is looked for.
         """
@@ -233,11 +233,11 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             do()
 
     def action_move(self, lines: int) -> None:
-        self._when_there(lambda: self._list.move_to(self._list.cursor + lines))
+        self._once_shown(lambda: self._list.move_to(self._list.cursor + lines))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._when_there(self._take)
+        self._once_shown(self._take)
 
     def _take(self) -> None:
         if self._list.cursor < len(self._choices):

@@ -29,8 +29,8 @@ from fx_explorer.instruments.options.explained_options import (
 )
 from fx_explorer.instruments.options.trial import (
     OptionTrial,
+    describe_settings,
     figures_of,
-    settings_in_words,
     try_options,
 )
 from fx_explorer.model import CaptureRequest, Setting
@@ -137,9 +137,9 @@ def _choices(option: ExplainedOption) -> list[str]:
     return lines
 
 
-def trial_in_words(trial: OptionTrial) -> str:
+def describe_trial(trial: OptionTrial) -> str:
     """Say what changed, before → after; and how it ended, when that is worth a word."""
-    lines = [f"tried {settings_in_words(trial.settings)} in {trial.took_s:.0f} s"]
+    lines = [f"tried {describe_settings(trial.settings)} in {trial.took_s:.0f} s"]
     if trial.outcome.kind != "finished" or trial.outcome.message:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
     if trial.outcome.kind == "not_started":
@@ -231,7 +231,7 @@ class TryingDialog(Dialog[Chosen]):
         if is_under_way(self._trial):
             lines += ["", TRYING]
         elif tried:
-            lines += ["", trial_in_words(tried)]
+            lines += ["", describe_trial(tried)]
         elif self._try_options:
             lines += ["", WHAT_TRYING_DOES]
         return "\n".join(lines)
@@ -275,7 +275,7 @@ class TryingDialog(Dialog[Chosen]):
             self._trials.append(await self._try_options(settings))
         except FxExplorerError as error:
             self.notify(
-                f"{settings_in_words(settings)} could not be tried: {error}",
+                f"{describe_settings(settings)} could not be tried: {error}",
                 severity="error",
                 timeout=READ_S,
             )

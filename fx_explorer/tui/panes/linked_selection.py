@@ -90,7 +90,7 @@ class LinkedSelection:
             place = pane.place or (Place(pane.document) if pane.document else None)
             self._show_again(pane, old, place, reader)
         if old and selection:
-            new_selection = same_place(old, _quickly_found(old, selection), reader)
+            new_selection = same_place(old, _find_quickly(old, selection), reader)
         else:
             new_selection = None
         if new_selection:
@@ -109,7 +109,7 @@ class LinkedSelection:
         """Show a place of the session before in this one; a large graph as a text when that is
         written.
         """
-        looked_for = _quickly_found(old, place) if old and place else None
+        looked_for = _find_quickly(old, place) if old and place else None
         same = same_place(old, looked_for, reader) if old and looked_for else None
         self._show(pane, same.document if same else None, same.line if same else 0)
         if same and place and same.document.kind != place.document.kind:
@@ -458,7 +458,7 @@ class LinkedSelection:
         self._linked.refresh_tabs()
 
 
-def _quickly_found(old: SessionReader, place: Place) -> Place:
+def _find_quickly(old: SessionReader, place: Place) -> Place:
     """Return a place that is found in another session without writing a large graph as a text
     there.
     """

@@ -183,7 +183,7 @@ class TablePane(TellsUnreadable, Vertical):
             self._made_of = None
             self._take(self._narrowed_table(reader), None)
         elif not self._is_stopped and not self._beside.is_busy:
-            self._refresh_beside(reader, self._reads)
+            self._refresh_in_thread(reader, self._reads)
 
     def show_only(self, region: RegionKey | None) -> None:
         """Show only the rows that belong to a region from the next refresh on; None shows all."""
@@ -203,7 +203,7 @@ class TablePane(TellsUnreadable, Vertical):
             return replace(table, notice=f"{table.notice} {NOT_NARROWED}".strip())
         return table
 
-    def _refresh_beside(self, reader: SessionReader, reads: Reads) -> None:
+    def _refresh_in_thread(self, reader: SessionReader, reads: Reads) -> None:
         """Make the table beside the screen, unless it is what the session holds already."""
         now = (reader, reader.data_version())
         if now == self._made_of:
@@ -211,10 +211,15 @@ class TablePane(TellsUnreadable, Vertical):
         if self._whole is None:
             self._say(f"{READING.format(what=reads.words(reader))} Escape stops it.")
         self._beside.begin(
-            reader.path, self._narrowed_table, functools.partial(self._take_made, now), self._cannot
+            reader.path,
+            self._narrowed_table,
+            functools.partial(self._take_result, now),
+            self._cannot,
         )
 
-    def _take_made(self, of: tuple[SessionReader, int], made: TaskResult[views.ViewTable]) -> None:
+    def _take_result(
+        self, of: tuple[SessionReader, int], made: TaskResult[views.ViewTable]
+    ) -> None:
         self._made_of = of
         self._take(made.value, made.reader)
         self.post_message(self.Moved(self.place))

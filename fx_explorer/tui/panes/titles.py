@@ -225,7 +225,7 @@ class GraphWriting(OneLine):
         it without waiting.
         """
         self.show(
-            Content(printable(WRITING.format(what=long_work.graph_in_words(reader, document)))),
+            Content(printable(WRITING.format(what=long_work.describe_graph(reader, document)))),
             Content(STOPS),
         )
         self.display = True

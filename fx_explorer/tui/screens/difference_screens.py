@@ -15,7 +15,7 @@ from typing import NamedTuple
 from textual import work
 from textual.content import Content
 
-from fx_explorer.analysis.diff import DiffRow, difference_in_words
+from fx_explorer.analysis.diff import DiffRow, describe_difference
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.screen import (
@@ -31,7 +31,7 @@ from fx_explorer.instruments.diff.since_last import Differences, rows_behind
 from fx_explorer.instruments.diff.since_last import Row as DifferingRow
 from fx_explorer.instruments.kernels.mlir_passes import Pass, pass_diff, passes
 from fx_explorer.session import SessionReader
-from fx_explorer.tui.background_tasks import read_beside
+from fx_explorer.tui.background_tasks import read_in_thread
 from fx_explorer.tui.commands import Keymap
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
@@ -87,7 +87,7 @@ class ChangesScreen(DifferenceScreen):
         if not self._has_difference(line):
             return
         row = self._differences.rows[line]
-        shown = await read_beside(
+        shown = await read_in_thread(
             self._after, partial(_behind, self._before, self._differences, row)
         )
         self._difference.placeholder = NOTHING_LEFT
@@ -129,7 +129,7 @@ def _behind(
     return ShownChange(
         diff_rows(rows),
         marks,
-        difference_in_words(rows, "line" if row.source or row.pair else "entry"),
+        describe_difference(rows, "line" if row.source or row.pair else "entry"),
     )
 
 
@@ -235,7 +235,7 @@ class PassesScreen(DifferenceScreen):
         if compiler_pass.is_last:
             what = LAST
         elif compiler_pass.changed:
-            what = difference_in_words(rows, "line")
+            what = describe_difference(rows, "line")
         else:
             what = "changed nothing"
         self._title.show(Content.styled(f"{compiler_pass.name}: {what}", "bold"))

@@ -11,7 +11,7 @@ from typing import Literal
 from rich.cells import cell_len
 from textual.content import Content
 
-from fx_explorer.analysis.other_variants import active_variant_in_words
+from fx_explorer.analysis.other_variants import describe_active_variant
 from fx_explorer.analysis.regions.region_nodes import RegionKey
 from fx_explorer.analysis.whole_session import is_log
 from fx_explorer.analysis.words import counted, first_line, seconds
@@ -66,7 +66,7 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
     parts = [f"torch {torch}" if torch else "", ran_on(environment)]
     if gpu:
         parts.reverse()
-    parts.insert(0, active_variant_in_words(reader, paused_in))
+    parts.insert(0, describe_active_variant(reader, paused_in))
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a
         # backward, and that it does not is known at its end.

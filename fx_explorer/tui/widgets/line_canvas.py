@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from fx_explorer.highlight import printable
-from fx_explorer.tui.failures import TellsUnreadable, tells
+from fx_explorer.tui.failures import TellsUnreadable, notifies_user
 from fx_explorer.tui.widgets import scroll_track
 from fx_explorer.tui.widgets.line_painter import LinePainter, Piece
 
@@ -274,7 +274,7 @@ class LineCanvas(TellsUnreadable, ScrollView):
         try:
             strips = self._strips(crop.y, crop.bottom, width, height) if self.line_count else []
         except Exception as error:
-            if not tells(self, error):
+            if not notifies_user(self, error):
                 raise
             strips = self._words(UNREADABLE, width, height, crop)
         else:

@@ -18,8 +18,8 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.instruments.caches.figures import (
     KeyPair,
-    bypass_in_words,
     cache_answers,
+    describe_bypass,
     key_pairs,
     warm_start,
 )
@@ -201,4 +201,4 @@ def test_a_bypass_is_told_with_its_reason(tmp_path: Path) -> None:
     ],
 )
 def test_reasons_of_bypasses_in_plain_words(torch_says: str, words: str) -> None:
-    assert bypass_in_words(torch_says).startswith(words)
+    assert describe_bypass(torch_says).startswith(words)

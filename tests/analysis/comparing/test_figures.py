@@ -18,7 +18,7 @@ from fx_explorer.analysis.compared_figure import (
     run_time_figure,
     size_figure,
 )
-from fx_explorer.analysis.other_variants import active_variant_in_words
+from fx_explorer.analysis.other_variants import describe_active_variant
 from fx_explorer.instruments.diff.compare import caches_of, figures, warmth
 from fx_explorer.instruments.diff.screen import headings, original_first
 from fx_explorer.instruments.diff.two_sessions import figures_of_both
@@ -193,15 +193,15 @@ def test_a_program_that_did_not_end_has_no_fewer_breaks(tmp_path: Path) -> None:
 
 def test_the_active_variant_is_the_one_that_pauses_else_the_one_in_use(tmp_path: Path) -> None:
     with with_variants(tmp_path / "s.fxs") as reader:
-        assert active_variant_in_words(reader) == "original"
-        assert active_variant_in_words(reader, "0/0~1") == "variant 1: inductor.max_fusion_size = 8"
+        assert describe_active_variant(reader) == "original"
+        assert describe_active_variant(reader, "0/0~1") == "variant 1: inductor.max_fusion_size = 8"
         with SessionWriter(tmp_path / "s.fxs") as writer:
             original, _, two = reader.rows(model.Compilation)
             writer.update(replace(original, in_use=False))
             writer.update(replace(two, in_use=True))
         assert (
-            active_variant_in_words(reader) == "variant 2"
+            describe_active_variant(reader) == "variant 2"
         )  # what was changed is too long for the header
     write_training_step(tmp_path / "alone.fxs")
     with SessionReader(tmp_path / "alone.fxs") as reader:
-        assert active_variant_in_words(reader) == ""
+        assert describe_active_variant(reader) == ""

@@ -9,9 +9,9 @@ import pytest
 from fx_explorer.gpus import gpu_like
 from fx_explorer.instruments.kernels.gpu_limits import (
     card,
+    describe_roofline,
     not_described,
     roofline,
-    roofline_in_words,
 )
 from fx_explorer.instruments.kernels.kernel_facts import kernel_facts
 from fx_explorer.model import Kernel, KernelBuild
@@ -76,10 +76,10 @@ def test_what_bounds_a_kernel_is_not_guessed() -> None:
     )
     assert known is not None
     assert blind is not None
-    assert roofline_in_words(known, roofline(known, 1_008_000_000, 10**12, "bf16")) == (
+    assert describe_roofline(known, roofline(known, 1_008_000_000, 10**12, "bf16")) == (
         "at least 1,000 µs for its memory (estimate, not run). There is no number for bf16 arithmetic of "
         f"{DEVICE}, so only its memory is estimated."
     )
-    assert roofline_in_words(blind, roofline(blind, 1000, 0)) == (
+    assert describe_roofline(blind, roofline(blind, 1000, 0)) == (
         f"The memory bandwidth of {DEVICE} is not known, so there is no estimate of its time."
     )

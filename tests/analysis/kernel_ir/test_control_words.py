@@ -11,10 +11,10 @@ import pytest
 from fx_explorer.analysis.kernel_lines import sass_instruction_lines
 from fx_explorer.instruments.kernels.assembly_text import code_lines, without_encoding
 from fx_explorer.instruments.kernels.live_registers import (
-    control_in_words,
     control_text,
     control_words,
     decoded,
+    describe_control,
 )
 from tests.analysis.kernel_ir.samples import DATA, sample
 
@@ -77,7 +77,7 @@ def test_a_word_reads_as_cuassembler_writes_it() -> None:
     assert control_text(decoded("0000", 0x000E220000000800)) == "B------:R-:W0:-:S01"
     waiting = decoded("0060", 0x002FC800000006FF)
     assert control_text(waiting) == "B-1----:R-:W-:Y:S04"
-    assert control_in_words(waiting) == [
+    assert describe_control(waiting) == [
         "waits for barrier 1",
         "stalls 4 cycles",
         "yields to another warp",

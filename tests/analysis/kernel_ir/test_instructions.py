@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fx_explorer.instruments.kernels.instructions import instructions, mix, mix_in_words
+from fx_explorer.instruments.kernels.instructions import describe_mix, instructions, mix
 from fx_explorer.model import Level
 from tests.analysis.kernel_ir.samples import NAMES, sample
 
@@ -76,6 +76,6 @@ def test_tma_is_an_async_copy_and_its_wait_a_barrier() -> None:
 
 
 def test_the_mix_is_said_in_words() -> None:
-    words = mix_in_words(mix(instructions("sass", sample("a100_matmul").levels["sass"])))
+    words = describe_mix(mix(instructions("sass", sample("a100_matmul").levels["sass"])))
     assert words == "440 instructions: 64 tensor core, global loads of 128 bits"
     assert instructions("ttir", "anything") == []

@@ -14,8 +14,8 @@ from fx_explorer.instruments.kernels.kernel_times import (
     NO_BYTES,
     TOO_SHORT,
     ZEROS,
+    describe_speed,
     kernel_speed,
-    speed_in_words,
 )
 from fx_explorer.model import Argument, CardCeiling, Kernel, KernelLaunch, KernelTime
 from fx_explorer.session import SessionReader, SessionWriter
@@ -53,7 +53,7 @@ def told(
     with SessionReader(path) as reader:
         speed = kernel_speed(reader, kernel)
     assert speed is not None
-    return speed_in_words(speed, find_gpu("h200"))
+    return describe_speed(speed, find_gpu("h200"))
 
 
 def test_the_last_measurement_is_told_with_its_rates(tmp_path: Path) -> None:

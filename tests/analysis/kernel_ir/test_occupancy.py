@@ -11,7 +11,7 @@ import re
 import pytest
 
 from fx_explorer.gpus.gpu_files import find_gpu
-from fx_explorer.instruments.kernels.gpu_limits import LIMITS, PARTS, occupancy, occupancy_in_words
+from fx_explorer.instruments.kernels.gpu_limits import LIMITS, PARTS, describe_occupancy, occupancy
 from tests.analysis.kernel_ir.samples import DATA, sample
 
 NVIDIA_LIMITS = {1: "warps", 2: "registers", 4: "shared", 8: "blocks"}
@@ -86,7 +86,7 @@ def test_a_block_that_is_too_large_does_not_fit() -> None:
     found = occupancy(find_gpu("a100"), 128, 32, 200_000)
     assert found.blocks == 0
     assert (
-        occupancy_in_words(found)
+        describe_occupancy(found)
         == "does not fit: a block needs more than this GPU has (shared memory)"
     )
     assert occupancy(find_gpu("a100"), 2048, 32, 0).limited_by == ("warps",)
@@ -100,7 +100,7 @@ def test_what_limits_is_said_in_words() -> None:
         find_gpu("a100"), one.fields["threads"], registers, one.fields["shared_bytes"]
     )
     assert (
-        occupancy_in_words(found)
+        describe_occupancy(found)
         == "56 %: 18 blocks of 2 warps on a multiprocessor, limited by registers"
     )
     assert set(found.by_limit) == set(LIMITS)

@@ -8,9 +8,9 @@ from fx_explorer.gpus.gpu_files import find_gpu
 from fx_explorer.instruments.kernels.gpu_limits import (
     FLOPS_COUNTED,
     NO_SIZES,
+    describe_roofline,
     number_kind,
     roofline,
-    roofline_in_words,
 )
 from tests.analysis.kernel_ir.samples import sample
 
@@ -19,7 +19,7 @@ def test_a_softmax_is_bound_by_memory() -> None:
     found = roofline(find_gpu("h100"), 33_500_000, 0)
     assert (found.bound, found.estimated_s) == ("memory", pytest.approx(1e-5))
     assert FLOPS_COUNTED in found.notes
-    assert roofline_in_words(find_gpu("h100"), found) == (
+    assert describe_roofline(find_gpu("h100"), found) == (
         "bound by memory on NVIDIA H100 SXM 80 GB; at least 10.0 µs (estimate, not run)"
     )
 
@@ -37,7 +37,7 @@ def test_a_large_product_of_matrices_is_bound_by_arithmetic() -> None:
 def test_no_kernel_takes_less_than_an_empty_one(given: tuple[int, int]) -> None:
     found = roofline(find_gpu("h100"), *given)
     assert (found.bound, found.estimated_s) == ("start", 1.5e-6)
-    assert "at least 1.50 µs, as any kernel" in roofline_in_words(find_gpu("h100"), found)
+    assert "at least 1.50 µs, as any kernel" in describe_roofline(find_gpu("h100"), found)
 
 
 def test_without_sizes_there_is_no_estimate() -> None:

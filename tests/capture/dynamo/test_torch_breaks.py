@@ -64,7 +64,7 @@ def test_a_cut_of_the_users_own_stays_the_users(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path) -> None:
     from fx_explorer import model
-    from fx_explorer.instruments.breaks.grouped import torchs_own
+    from fx_explorer.instruments.breaks.grouped import break_in_torch
     from fx_explorer.session import SessionReader, SessionWriter
 
     path = str(tmp_path / "torch" / "mine.py")
@@ -72,4 +72,4 @@ def test_a_folder_of_the_users_that_is_called_torch_is_not_torch(tmp_path: Path)
         writer.add(model.SourceFile(0, path, 0, is_user=True))
         hit = model.GraphBreak(0, 0, "GB0025", "", "", (), "main.py", 3, "")
         with SessionReader(tmp_path / "s.fxs") as reader:
-            assert torchs_own(reader, hit, [model.Frame(path, 7, "f", "")]) is None
+            assert break_in_torch(reader, hit, [model.Frame(path, 7, "f", "")]) is None

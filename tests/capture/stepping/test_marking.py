@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fx_explorer.capture.stepping.editing import apply_mark, cut, cut_in_words
+from fx_explorer.capture.stepping.editing import apply_mark, cut, describe_cut
 from fx_explorer.errors import UsageError
 from fx_explorer.model import Mark
 
@@ -123,8 +123,8 @@ def test_a_region_that_would_wait_for_itself_falls_into_pieces() -> None:
     ]
     whole = cut(module, [sine, cosine])
     assert whole.pieces == ((sine.name, cosine.name),)
-    assert cut_in_words("r", whole) == 'region "r" is one piece of 2 nodes'
+    assert describe_cut("r", whole) == 'region "r" is one piece of 2 nodes'
     split = cut(module, [sine, cosine, tangent])
     assert split.pieces == ((sine.name, cosine.name), (tangent.name,))
-    assert sigmoid.name in cut_in_words("r", split)
-    assert "2 pieces (2 + 1 nodes)" in cut_in_words("r", split)
+    assert sigmoid.name in describe_cut("r", split)
+    assert "2 pieces (2 + 1 nodes)" in describe_cut("r", split)

@@ -14,7 +14,11 @@ import pytest
 
 from fx_explorer.capture.virtual_gpu import building as machine_code
 from fx_explorer.capture.virtual_gpu import shim
-from fx_explorer.capture.virtual_gpu.cache_directories import cache_home, keep_apart, made
+from fx_explorer.capture.virtual_gpu.cache_directories import (
+    cache_home,
+    hide_real_gpu,
+    private_directory,
+)
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
 
@@ -31,7 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(shim, "_compile", lambda *_: pytest.fail("built"))
     monkeypatch.setattr(ctypes, "CDLL", lambda *_: pytest.fail("loaded"))
     monkeypatch.delitem(__import__("sys").modules, "torch")
-    folder = made(cache_home() / "virtual_gpu")
+    folder = private_directory(cache_home() / "virtual_gpu")
     (folder / LIBRARY).write_text("code")
     (folder / LIBRARY).chmod(0o700)
     return folder
@@ -135,7 +139,7 @@ def test_the_compilers_are_given_no_cache_that_others_can_write_to(
     spoil(cache)
     environ: dict[str, str] = {}
     with pytest.raises(WorkerError, match="does not load code from"):
-        keep_apart(find_gpu("h100"), environ)
+        hide_real_gpu(find_gpu("h100"), environ)
     assert "TRITON_CACHE_DIR" not in environ
 
 

@@ -19,7 +19,7 @@ import torch
 from fx_explorer import cli
 from fx_explorer.capture.torch_compat.versions import fitting_triton
 from fx_explorer.capture.virtual_gpu import shim
-from fx_explorer.capture.virtual_gpu.cache_directories import keep_apart, not_written
+from fx_explorer.capture.virtual_gpu.cache_directories import hide_real_gpu, not_written
 from fx_explorer.capture.virtual_gpu.installing import other_triton
 from fx_explorer.errors import WorkerError
 from fx_explorer.gpus import find_gpu
@@ -263,7 +263,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     with pytest.raises(
         WorkerError, match=r"file/fx-explorer.*cannot be written.*set XDG_CACHE_HOME"
     ):
-        keep_apart(find_gpu("h100"), {})
+        hide_real_gpu(find_gpu("h100"), {})
 
 
 def raised(file: str, error: OSError) -> BaseException:
@@ -323,7 +323,7 @@ def test_a_real_gpu_is_hidden_and_its_caches_are_not_used(cache: Path) -> None:
         "TRITON_CACHE_DIR": "/real/triton",
         "TORCHINDUCTOR_CACHE_DIR": "/real/inductor",
     }
-    keep_apart(find_gpu("mi300x"), environ)
+    hide_real_gpu(find_gpu("mi300x"), environ)
     assert [
         environ[name]
         for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")

@@ -11,7 +11,7 @@ import pytest
 
 from fx_explorer import model
 from fx_explorer.instruments.kernels.candidates_view import candidates_table
-from fx_explorer.instruments.kernels.launched import configuration_in_words, measured_choices
+from fx_explorer.instruments.kernels.launched import describe_configuration, measured_choices
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.session import SessionReader
@@ -120,7 +120,7 @@ def test_what_autotuning_measured_is_told_with_the_best_and_its_time(tmp_path: P
 def test_configurations_of_a_log_of_a_gpu_do_not_ask_for_one(tmp_path: Path) -> None:
     with opened(text_of(H200 / "h200_llama_train.log.gz"), tmp_path) as reader:
         kernel = next(row for row in reader.rows(model.Kernel) if row.language == "triton")
-        options = configuration_in_words(reader, kernel)
+        options = describe_configuration(reader, kernel)
         table = candidates_table(reader, kernel)
     assert options == "XBLOCK 1, num_warps 4, num_stages 1"  # torch's record triton_kernel_info
     assert "--gpu" not in table.empty

@@ -17,7 +17,7 @@ from fx_explorer.analysis.kernel_documents import level_document
 from fx_explorer.analysis.kernel_lines import kernel_file
 from fx_explorer.analysis.links.chain import lines_of_level
 from fx_explorer.analysis.whole_session import damage
-from fx_explorer.instruments.kernels.launched import launches_in_words
+from fx_explorer.instruments.kernels.launched import describe_launches
 from fx_explorer.overview.overview import overview
 from fx_explorer.readers.tritonparse import read_tritonparse
 from fx_explorer.session import SessionReader
@@ -172,7 +172,7 @@ def test_what_differs_between_launches_is_told(tuned: SessionReader) -> None:
     assert "test_complex_kernels.py:185 in fused_op" in text
     (kernel,) = [row for row in tuned.rows(model.Kernel) if row.name == "matmul_kernel"]
     assert "launched 1 time with a grid of 4 blocks (M 32, N 32, K 16" in "\n".join(
-        launches_in_words(tuned, kernel)
+        describe_launches(tuned, kernel)
     )
 
 
@@ -346,5 +346,5 @@ def test_damaged_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
             if seed % 20 == 0:
                 overview(reader)
                 for kernel in reader.rows(model.Kernel):
-                    launches_in_words(reader, kernel)
+                    describe_launches(reader, kernel)
         session.unlink()

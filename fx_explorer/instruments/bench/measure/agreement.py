@@ -27,8 +27,8 @@ from fx_explorer.instruments.bench.measure.calls import (
     state_of,
 )
 from fx_explorer.instruments.bench.measure.path_while_compiling import (
+    answering_as_compiled,
     in_words,
-    told_that_it_is_compiled,
 )
 from fx_explorer.model import AgreementKind
 from fx_explorer.program.equal_results import (
@@ -43,7 +43,7 @@ from fx_explorer.program.equal_results import (
     rounding_of,
 )
 from fx_explorer.program.explaining import one_line
-from fx_explorer.program.plain_values import own_parts
+from fx_explorer.program.plain_values import copy_parts
 
 NO_FLOAT64 = "there is no run in float64"
 
@@ -129,10 +129,12 @@ def reference_of(caller: Caller, state: NetworkState) -> Reference:
     """
     calls = (caller, caller.with_other_values())
     results = [observed(call, state) for call in calls]
-    varies = dict.fromkeys(_apart(results[0], observed(caller, state, OTHER_SEED)), RANDOM)
+    varies = dict.fromkeys(
+        _differing_names(results[0], observed(caller, state, OTHER_SEED)), RANDOM
+    )
     if varies:
         again = observed(caller, state)
-        varies |= dict.fromkeys(_apart(results[0], again), CALLED_AGAIN)
+        varies |= dict.fromkeys(_differing_names(results[0], again), CALLED_AGAIN)
     without_tf32 = []
     if uses_tf32(caller, results[0]):
         with highest_precision():
@@ -166,7 +168,7 @@ def _sum_of(tensor: torch.Tensor) -> float:
         ):  # float8 and sparse ones have no such sum
             # Without a copy of a large parameter in float64.
             return float(tensor.detach().abs().sum(dtype=torch.float64))
-    parts = own_parts(tensor).values()
+    parts = copy_parts(tensor).values()
     return float(sum(float(_wide(part).abs().sum()) for part in parts))
 
 
@@ -209,7 +211,7 @@ def path_while_compiling(
     compared = _compare(reference, reference.results, reference.exact, results)
     differing = [one for one in compared if one.kind == "differs"]
     try:
-        with told_that_it_is_compiled() as lines:
+        with answering_as_compiled() as lines:
             told = [observed(call, state) for call in (plain, plain.with_other_values())]
     except Exception:  # noqa: BLE001 - the program was not written to be told so in eager mode
         return ""
@@ -226,7 +228,7 @@ def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return one.shape == other.shape and is_within_tolerance(one, other)
 
 
-def could_say_more(reference: Reference, agreed: dict[str, Any]) -> str:
+def next_comparison(reference: Reference, agreed: dict[str, Any]) -> str:
     """Return what comparing once more would do that can say more than ``agreed``; empty for
     nothing.
     """
@@ -247,7 +249,7 @@ def agreement_otherwise(
     are other ones.
     """
     words = str(agreed["agreement_words"])
-    more = could_say_more(reference, agreed)
+    more = next_comparison(reference, agreed)
     try:
         if more == WITHOUT_TF32:
             return _without_tf32(reference, caller, state, agreed)
@@ -386,7 +388,7 @@ def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference)
         return f"{worst.full_name} {difference.note}"
     if worst.kind == "equal":
         return ""
-    clauses = [_there(difference), difference.note]
+    clauses = [_largest_difference(difference), difference.note]
     if worst.kind == "differs":
         count = sum(result.kind == "differs" for result in compared)
         clauses.append(f"{count:,} of {len(compared):,} results differ" if count > 1 else "")
@@ -394,7 +396,7 @@ def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference)
     return "; ".join(filter(None, clauses))
 
 
-def _there(difference: ResultDifference) -> str:
+def _largest_difference(difference: ResultDifference) -> str:
     """Return the two numbers at the place of the largest difference."""
     if difference.there is None:
         return ""
@@ -504,7 +506,7 @@ def _is_same_number(one: float, other: float) -> bool:
     return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
 
 
-def _apart(one: Results, other: Results) -> list[str]:
+def _differing_names(one: Results, other: Results) -> list[str]:
     """Return the names of results that differ between two calls of the uncompiled program."""
     return [
         name

@@ -27,7 +27,7 @@ from fx_explorer.program.calling import find_loss, use_backend
 from fx_explorer.program.file_functions import with_guard_filter
 from fx_explorer.program.fresh_inputs import copied
 from fx_explorer.program.inputs import Arguments, tensors
-from fx_explorer.program.plain_values import own_parts
+from fx_explorer.program.plain_values import copy_parts
 from fx_explorer.program.target import Target
 
 SEED, OTHER_SEED = 0, 1
@@ -140,7 +140,7 @@ class Caller:
         return {
             f"{name}{part}": copy
             for name, tensor in found.items()
-            for part, copy in own_parts(tensor).items()
+            for part, copy in copy_parts(tensor).items()
         }
 
     def with_own_inputs(self) -> Caller:

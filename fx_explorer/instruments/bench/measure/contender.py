@@ -24,7 +24,7 @@ from fx_explorer.program.explaining import (
     without_our_frames,
 )
 from fx_explorer.program.place import locate
-from fx_explorer.program.refusals import told_by_us
+from fx_explorer.program.refusals import target_error_of
 from fx_explorer.program.usable_torch import import_torch
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         second = calls.observed(caller.with_other_values(), state)
         reference = agreement.Reference.load(task.reference)
         agreed = agreement.agreement(reference, [first, second], begins_with)
-        more = agreement.could_say_more(reference, agreed)
+        more = agreement.next_comparison(reference, agreed)
         if agreed["agreement"] == "differs":
             plain = replace(caller, function=uncompiled(caller.target.callable))
             other_path = agreement.path_while_compiling(reference, [first, second], plain, state)
@@ -249,7 +249,7 @@ def _counted() -> dict[str, int]:
 
 
 def _failed(error: BaseException) -> BenchNews:
-    error = told_by_us(error)
+    error = target_error_of(error)
     is_ours = isinstance(error, FxExplorerError)
     words = str(error) if is_ours else one_line(error)
     error = error.with_traceback(without_our_frames(error.__traceback__))

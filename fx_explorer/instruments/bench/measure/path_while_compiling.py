@@ -32,7 +32,7 @@ _ASKED = "compiling"
 
 
 @contextlib.contextmanager
-def told_that_it_is_compiled() -> Iterator[dict[str, str]]:
+def answering_as_compiled() -> Iterator[dict[str, str]]:
     """Let ``torch.compiler.is_compiling()`` and its siblings answer as Dynamo does inside the
     block.
 

@@ -85,7 +85,7 @@ _GROWING: Operators = (
 )
 
 
-def _told(*inputs: tuple[str, bool]) -> list[str]:
+def _that_hold(*inputs: tuple[str, bool]) -> list[str]:
     return [words for words, is_so in inputs if is_so]
 
 
@@ -123,7 +123,7 @@ class NumberUses:
         """Return inputs that no trial chooses and that make a difference when a tensor stands for
         the number; none when nothing is computed with it that could show one.
         """
-        return _told(
+        return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
             (A_NEIGHBOUR, self.is_compared()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),
@@ -132,7 +132,7 @@ class NumberUses:
 
     def untried_in_a_graph(self) -> list[str]:
         """Return the same inputs for a number that is a symbol of the graph."""
-        return _told(
+        return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),
             (INTEGERS, self.has_integers_that_grow()),

@@ -139,7 +139,7 @@ def fixes_by_printing_later(
         if moved is None:
             continue
         whole = function_to_split(site, stack)
-        splices = split(site, moved.function, _apart(moved)) if whole is moved.function else []
+        splices = split(site, moved.function, _split(moved)) if whole is moved.function else []
         if splices:
             yield _edit(site, "print where the compiled code is called", splices, moved)
         # A print that is last stands at the end already.
@@ -271,7 +271,7 @@ def _without_item(code: Code, value: cst.BaseExpression) -> str:
     return code.source(value.func.value) if _is_item(value) else code.source(value)  # type: ignore[attr-defined]
 
 
-def _apart(moved: _MovedPrint) -> SplitLines:
+def _split(moved: _MovedPrint) -> SplitLines:
     name = new_name(moved.code, "result")
     results = [*([name] if moved.result else []), *moved.names]
     given = [*([f"({moved.code.source(moved.result)})"] if moved.result else []), *moved.names]

@@ -90,7 +90,7 @@ class BranchCoverage:
             for line in sorted(_statements(text_on_disk(path)) & self._watched_lines(path))
             if (path, line) not in self._lines
         ]
-        return missing + sorted(self._one_way()) + list(self._nothing_raised())
+        return missing + sorted(self._taken_one_way()) + list(self._nothing_raised())
 
     def _watched_lines(self, path: str) -> set[int]:
         return self._replaced.get(path, set()) | self._called.get(path, set())
@@ -104,7 +104,7 @@ class BranchCoverage:
                         "which no input raised"
                     )
 
-    def _one_way(self) -> Iterator[str]:
+    def _taken_one_way(self) -> Iterator[str]:
         for condition, ways in self._ways.items():
             if len(ways) == 1 and condition.line in self._watched_lines(condition.path):
                 name = Path(condition.path).name

@@ -171,8 +171,8 @@ class Comparison:
         if both and (self.is_built or _fails_as_an_operator(original, changed)):
             if not self.is_built and _is_refused_by_graph(changed):
                 text = (
-                    f"{original['raised']} said {_told_of(original)} and {changed['raised']} "
-                    f"says {_told_of(changed)}"
+                    f"{original['raised']} said {_message_of(original)} and {changed['raised']} "
+                    f"says {_message_of(changed)}"
                 )
                 self.other_messages.append(text)
             return False
@@ -184,7 +184,9 @@ class Comparison:
             self.varying.messages.masked([seen["message"]]) for seen in (original, changed)
         )
         if original["message"] and changed["message"] and one != other:
-            text = f"{changed['raised']} said {_told_of(original)} and says {_told_of(changed)}"
+            text = (
+                f"{changed['raised']} said {_message_of(original)} and says {_message_of(changed)}"
+            )
             self.other_messages.append(text)
         return True
 
@@ -198,11 +200,11 @@ class Comparison:
             if name not in others or _form(value) != _form(others[name][1]):
                 self.unlike.add(name)
             self.compared[kind] += value is not None
-            text = self._told(name, kind)
+            text = self._describe_place(name, kind)
             if name not in others:
                 self._differs(name, f"{text} is missing")
                 continue
-            said = self._value_told(
+            said = self._describe_values(
                 self._content(name, value), self._content(name, others[name][1]), self._place(text)
             )
             if said:
@@ -210,7 +212,7 @@ class Comparison:
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
                 self.unlike.add(name)
-                self._differs(name, f"{self._told(name, kind)} is new")
+                self._differs(name, f"{self._describe_place(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
         """Compare a value that varies from run to run by what does not vary: that it is there, its
@@ -234,7 +236,7 @@ class Comparison:
     def _place(self, what: str) -> str:
         return f"{what}, {self._call}"
 
-    def _told(self, name: str, kind: str) -> str:
+    def _describe_place(self, name: str, kind: str) -> str:
         return f"{name} after the call" if kind == "input" else name
 
     def _content(self, name: str, value: Any) -> Any:
@@ -331,33 +333,33 @@ class Comparison:
                 (line for line, other in zip(after, before, strict=True) if line != other), ""
             )
 
-    def _value_told(self, before: Any, after: Any, place: str) -> str:
+    def _describe_values(self, before: Any, after: Any, place: str) -> str:
         """Return the difference of two values in words, or ``""``. ``place`` names the value and
         the call.
         """
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
-            return self._tensors_told(before, after, place)
+            return self._describe_tensors(before, after, place)
         is_equal = near.are_equal(before, after)
         if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
-            self.apart[place] = near.numbers_apart(before, after)
+            self.apart[place] = near.distance_of_numbers(before, after)
             is_equal = near.are_numbers_near(before, after, is_built=self.is_built)
         return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
 
-    def _tensors_told(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
+    def _describe_tensors(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
         for what, one, other in (
             ("shape", _shape(before), _shape(after)),
             ("dtype", before.dtype, after.dtype),
         ):
             if one != other:
                 return f"its {what} was {one} and is {other}"
-        apart = near.tensors_apart(before, after)
+        apart = near.distance_of_tensors(before, after)
         if apart.largest and near.may_be_rounded(before.dtype):
             self.apart[place] = apart
         if apart.largest > self.largest:
             self.largest, self.where = apart.largest, f"{place}{self._how}"
         if not near.are_tensors_near(before, after, is_built=self.is_built):
             return f"differs by up to {apart.largest:.3g}"
-        if self.is_built or near.have_zeros_of_one_sign(before, after):
+        if self.is_built or near.have_same_zero_signs(before, after):
             return ""
         return "a zero has another sign"
 
@@ -442,7 +444,7 @@ def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def told_of_hidden(before: Mapping[str, Any]) -> list[str]:
+def describe_hidden(before: Mapping[str, Any]) -> list[str]:
     """Describe what the original does that no comparison shows, and what no call reached."""
     varying = [
         f"{what}, which is something else in each run"
@@ -500,7 +502,7 @@ def _form(value: object) -> tuple[object, ...]:
     return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else (type(value),)
 
 
-def _told_of(seen: Mapping[str, Any]) -> str:
+def _message_of(seen: Mapping[str, Any]) -> str:
     return _cut(repr(seen["message"]), _MESSAGE)
 
 

@@ -44,13 +44,13 @@ class Distance:
     """The largest magnitude of the original's finite elements."""
 
 
-def tensors_apart(before: torch.Tensor, after: torch.Tensor) -> Distance:
+def distance_of_tensors(before: torch.Tensor, after: torch.Tensor) -> Distance:
     """Return how far two tensors of one shape are apart."""
     return Distance(largest_difference(after, before), _size(before))
 
 
-def numbers_apart(before: float, after: float) -> Distance:
-    return tensors_apart(*_as_tensors(before, after))
+def distance_of_numbers(before: float, after: float) -> Distance:
+    return distance_of_tensors(*_as_tensors(before, after))
 
 
 def may_be_rounded(dtype: torch.dtype) -> bool:
@@ -117,7 +117,7 @@ def _size(tensor: torch.Tensor) -> float:
     return float(finite.max()) if finite.numel() else 0.0
 
 
-def have_zeros_of_one_sign(before: torch.Tensor, after: torch.Tensor) -> bool:
+def have_same_zero_signs(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Return whether zeros have the same signs in both: 1 / -0.0 is another number than 1 / 0.0."""
     if not before.is_floating_point():
         return True

@@ -130,7 +130,7 @@ class Observer:
         """Make the first call and observe it. What it raises continues to the caller."""
         seen = Observation(call)
         self._restore()
-        with self._outside.heard(seen.effects), printed(seen.written, self._code.has):
+        with self._outside.recorded(seen.effects), printed(seen.written, self._code.has):
             output = self._call(function, arguments)
         seen.reached = self._look(arguments, {"the output": output})
         return seen
@@ -142,7 +142,7 @@ class Observer:
         output: dict[str, Any] = {}
         try:
             with (
-                self._outside.heard(seen.effects),
+                self._outside.recorded(seen.effects),
                 printed(seen.written, self._code.has),
                 self._in_mode(call.training),
             ):
@@ -407,7 +407,7 @@ class Lookups:
             torch.Tensor.__hash__ = by_identity
 
 
-def told_of_lookups(before: int, after: int) -> list[str]:
+def describe_lookups(before: int, after: int) -> list[str]:
     """Describe the difference; empty when the changed program looks up no more tensors than the
     original.
     """

@@ -66,7 +66,7 @@ class OutsideEffects:
     _is_hooked = False
 
     @contextlib.contextmanager
-    def heard(self, found: list[str]) -> Iterator[None]:
+    def recorded(self, found: list[str]) -> Iterator[None]:
         """Append what the user's code does outside to ``found`` inside the block."""
         if not OutsideEffects._is_hooked:
             OutsideEffects._is_hooked = True
@@ -86,7 +86,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open" and not _writes(arguments) and not _is_data(arguments[0]):
         return
     if _is_of_the_user(sys._getframe(1)):
-        hearing.found.append(_told(event, arguments))
+        hearing.found.append(_describe_event(event, arguments))
 
 
 def _is_data(file: object) -> bool:
@@ -131,7 +131,7 @@ _COMPILERS = (
 )
 
 
-def _told(event: str, arguments: tuple[Any, ...]) -> str:
+def _describe_event(event: str, arguments: tuple[Any, ...]) -> str:
     if event == "open":
         if _writes(arguments):
             return f"opens {_short(arguments[0])} for writing"

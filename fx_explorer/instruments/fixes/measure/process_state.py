@@ -41,7 +41,7 @@ class ProcessState:
         }
         for module, names in self._names.items():
             found |= {
-                f"{module.__name__}.{name}": _told(value)
+                f"{module.__name__}.{name}": _comparable(value)
                 for name, value in _rebound(names, vars(module))
             }
         return {f"{OF_PROCESS}{name}": value for name, value in found.items()}
@@ -72,7 +72,7 @@ _OURS = frozenset(["tempdir", "showwarning"])
 """
 
 
-def _told(value: object) -> object:
+def _comparable(value: object) -> object:
     """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
     if type(value) in (bool, int, float, str, bytes, type(None)):
         return value

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from fx_explorer.instruments.fixes.measure.object_parts import OF_KEY, Child, type_name
-from fx_explorer.instruments.fixes.measure.taking_apart import take_apart, unwrapped
-from fx_explorer.program.plain_values import ATOMS, atom, own_tensor
+from fx_explorer.instruments.fixes.measure.taking_apart import parts_of, unwrapped
+from fx_explorer.program.plain_values import ATOMS, atom, copy_tensor
 
 # More than this is not looked at, and is named as not compared.
 MOST_OBJECTS = 300_000
@@ -107,13 +107,13 @@ class ReachableWalk:
         elif not isinstance(value, tuple) and id(value) in self._names:
             self._names[id(value)].append(name)
         else:
-            self._take_apart(kind, name, value)
+            self._add_parts(kind, name, value)
 
     def _keep(self, kind: str, name: str, value: object) -> None:
         self._found.values.setdefault(_OF_ATOMS.get(kind, kind), {})[name] = atom(value)
 
-    def _take_apart(self, kind: str, name: str, value: object) -> None:
-        parts = take_apart(value, self._is_users)
+    def _add_parts(self, kind: str, name: str, value: object) -> None:
+        parts = parts_of(value, self._is_users)
         self._objects.append(value)
         if not isinstance(value, tuple):
             self._names[id(value)] = [name]
@@ -180,14 +180,14 @@ class ReachableWalk:
         else:
             self._found.values.setdefault(kind, {})[name] = self._content(tensor)
             self._tensors.append((name, tensor))
-        self._visit_beside(kind, name, tensor)
+        self._visit_gradient(kind, name, tensor)
 
     def _content(self, tensor: torch.Tensor) -> object:
         before = self._before.get(id(tensor))
-        copied = own_tensor(tensor)
+        copied = copy_tensor(tensor)
         return UNCHANGED if before is not None and _is_bitwise(before, copied) else copied
 
-    def _visit_beside(self, kind: str, name: str, tensor: torch.Tensor) -> None:
+    def _visit_gradient(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         """Add the gradient of a tensor, and the attributes that the program has put on it."""
         if tensor.is_leaf or tensor.retains_grad:
             grad = tensor.grad
@@ -284,7 +284,7 @@ def identity_differences(
     for name in sorted(one.keys() | other.keys()):
         was, now = one.get(name, name), other.get(name, name)
         if was != now:
-            yield name, _told(name, was, now)
+            yield name, _describe_change(name, was, now)
     shared, sharing = (_pairs(seen["overlapping"], both) for seen in (before, after))
     yield from (
         (name, f"{name} and {another} shared memory and no longer do")
@@ -309,7 +309,7 @@ def _pairs(pairs: Iterable[Sequence[str]], both: Set[str]) -> set[tuple[str, str
     return {(one, other) for one, other in pairs if one in both and other in both}
 
 
-def _told(name: str, was: str, now: str) -> str:
+def _describe_change(name: str, was: str, now: str) -> str:
     if was == name:
         return f"{name} was an object of its own and is {now}"
     return f"{name} was {was} itself and is {'an object of its own' if now == name else now}"

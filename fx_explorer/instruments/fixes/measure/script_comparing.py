@@ -104,7 +104,7 @@ def compared(
     ``new_names`` are the globals that the change adds, and ``varying`` is what is something else in
     each run.
     """
-    from fx_explorer.instruments.fixes.measure.comparing import Comparison, told_of_hidden
+    from fx_explorer.instruments.fixes.measure.comparing import Comparison, describe_hidden
 
     of_both = set(before["possible variables"]) & set(after["possible variables"])
     ignored = new_names | frozenset({*before["variables"], *after["variables"]} - of_both)
@@ -122,8 +122,8 @@ def compared(
     comparison.add(one, other)
     comparison.not_compared += [
         *_left_out(before, after, both),
-        *varying.told(),
-        *told_of_hidden(before),
+        *varying.describe(),
+        *describe_hidden(before),
     ]
     return comparison
 

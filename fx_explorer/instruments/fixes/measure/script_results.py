@@ -26,7 +26,7 @@ import torch
 from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.capture.torch_compat.versions import MissingInTorch, require
 from fx_explorer.instruments.fixes.measure.reachable import ReachableWalk
-from fx_explorer.program.plain_values import own_tensor
+from fx_explorer.program.plain_values import copy_tensor
 from fx_explorer.program.users_code import is_users_file
 
 MOST_CALLS, MOST_CALL_BYTES = 200, 256 * 2**20
@@ -166,18 +166,18 @@ class Callers:
         for code, frame in self._frames.items():
             for name, value in list(frame.f_locals.items()):
                 if name.isidentifier():  # ".0" is the iterator of a comprehension
-                    yield _told(code, name), value
+                    yield _qualified_name(code, name), value
 
     def names(self) -> Iterator[str]:
         """Yield the names of all variables that these functions may have, set or not."""
         for code in self._frames:
             yield from (
-                _told(code, name)
+                _qualified_name(code, name)
                 for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
             )
 
 
-def _told(code: CodeType, name: str) -> str:
+def _qualified_name(code: CodeType, name: str) -> str:
     # Python 3.10 knows only the name.
     return f"{getattr(code, 'co_qualname', code.co_name)}()'s {name}"
 
@@ -264,7 +264,7 @@ class BackwardCalls:
         for leaf in leaves:
             gradient = leaf.grad
             if gradient is not None and gradient.layout == torch.strided and not gradient.is_nested:
-                elements = _some_of(own_tensor(gradient))
+                elements = _some_of(copy_tensor(gradient))
                 self._bytes += elements.nbytes
                 self._gradients.append((self.count, leaf, elements))
 

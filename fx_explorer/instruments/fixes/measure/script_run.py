@@ -93,7 +93,7 @@ class ScriptRun:
         """Run the script and note how it ended. What it raises continues to the caller."""
         try:
             with (
-                self._outside.heard(self._effects),
+                self._outside.recorded(self._effects),
                 printed(self._written, is_users_file),
                 self._watch(),
             ):

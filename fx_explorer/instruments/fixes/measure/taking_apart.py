@@ -49,14 +49,14 @@ from fx_explorer.instruments.fixes.measure.object_parts import (
 from fx_explorer.program.plain_values import digest
 
 
-def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
+def parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     """Take an object apart. Functions and classes are looked into only where ``is_users`` says that
     their file is the user's.
 
     Never raises: an exception of an object that we look at is not the program's.
     """
     try:
-        return _taken_apart(value, is_users)
+        return _parts_of(value, is_users)
     except Exception as error:  # noqa: BLE001 - it is told with what was not compared
         return ObjectParts(
             {"type": type_name(value)},
@@ -65,7 +65,7 @@ def take_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
         )
 
 
-def _taken_apart(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
+def _parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
     if isinstance(value, types.FunctionType):
         return _function(value, is_users)
     if isinstance(value, type):

@@ -148,7 +148,7 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
             yield
 
     try:
-        target, observer = _found(place, request, watched)
+        target, observer = _find_target(place, request, watched)
         state = observer.state_at_first
         ways = ways_beyond(target, request.train is not False)
         seen = _called(target, observer, ways)
@@ -176,7 +176,7 @@ def _again_result(
 ) -> dict[str, Any]:
     take_free_places()
     try:
-        target, observer = _found(place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
+        target, observer = _find_target(place, request, HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
         observer.set_state(before["state"])
         return {"seen": _called(target, observer, before["ways"], before["seen"])}
     except Exception as error:  # noqa: BLE001 - as above
@@ -198,7 +198,7 @@ def _changed_result(
     loading.install_texts(request.overlay)
     try:
         lookups = Lookups()
-        target, observer = _found(place, request, lookups.watched)
+        target, observer = _find_target(place, request, lookups.watched)
         observer.set_state(before["state"])
         seen = _called(target, observer, before["ways"], before["seen"])
         return {"seen": seen, "names": observer.names_at_first, "lookups": lookups.count}
@@ -206,7 +206,7 @@ def _changed_result(
         return {"failed": f"it raises {one_line(error)}"}
 
 
-def _found(
+def _find_target(
     place: TargetPlace,
     request: CaptureRequest,
     watch: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,

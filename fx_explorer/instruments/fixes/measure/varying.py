@@ -102,7 +102,7 @@ class VaryingLines:
                 return f"{beginning}…{end}"
         return line
 
-    def told(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Say what is not compared for it."""
         lines = dict.fromkeys(kind for kind, _ in self.numbers)
         return [
@@ -163,10 +163,10 @@ class Varying:
         is_there = name not in self.unlike and not is_within(name, self.holders)
         return name in self.names and is_there
 
-    def told(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Say what is not compared for it."""
         kinds = (self.printed, self.errors, self.effects, self.messages)
-        lines = [text for of_kind in kinds for text in of_kind.told()]
+        lines = [text for of_kind in kinds for text in of_kind.describe()]
         lines += [
             f"what the call {call} comes to, which does not end alike in each run"
             for call in sorted(self.calls)

@@ -32,9 +32,9 @@ from fx_explorer.instruments.fixes.measure.beyond_example import never_tried, pl
 from fx_explorer.instruments.fixes.measure.comparing import (
     WITHOUT_COMPILING,
     Comparison,
-    told_of_hidden,
+    describe_hidden,
 )
-from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, told_of_lookups
+from fx_explorer.instruments.fixes.measure.observing import Observation, Observer, describe_lookups
 from fx_explorer.instruments.fixes.measure.outside import asks_for_what_varies
 from fx_explorer.instruments.fixes.measure.programs import (
     BuiltProgram,
@@ -254,7 +254,7 @@ def compared(
     unsupported = {words[position] for position in before["unsupported"]}
     made = {word for word, call in zip(words, before["seen"], strict=True) if call}
     comparison.not_tried += [*dict.fromkeys(untried), *sorted(unsupported - made)]
-    comparison.not_compared += [*varying.told(), *told_of_hidden(before)]
+    comparison.not_compared += [*varying.describe(), *describe_hidden(before)]
     return comparison
 
 
@@ -274,7 +274,7 @@ def add_uncompiled(
         before = original.before
         other = original.compared(result["seen"], result["names"], is_uncompiled=True)
         comparison.add_run_without_compiling(other)
-        comparison.differences += told_of_lookups(before["lookups"], result["lookups"])
+        comparison.differences += describe_lookups(before["lookups"], result["lookups"])
         for position, (one, changed) in enumerate(zip(before["seen"], result["seen"], strict=True)):
             if one and not changed:
                 comparison.not_tried.append(

@@ -62,7 +62,7 @@ def record_front_end(
         return
     remarks = list(kept.remarks)
     try:
-        made = _made(recording, request, name, kept, remarks)
+        made = _make_graph(recording, request, name, kept, remarks)
     except TookTooLongError:
         limit = f"{request.front_end_limit_s:g} s"
         row = replace(
@@ -86,7 +86,7 @@ def _is_training(kept: KeptTarget | None) -> bool:
     return bool(network and network.training)
 
 
-def _made(
+def _make_graph(
     recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget, remarks: list[str]
 ) -> FrontEndGraph:
     with contextlib.ExitStack() as stack:

@@ -32,7 +32,7 @@ class KernelAlone:
         """Load and build the kernel. Raises UsageError when that fails, and for arguments that
         cannot be made.
         """
-        self._arguments = made(arguments)
+        self._arguments = make_values(arguments)
         self._before = [
             (value, value.clone())
             for value, argument in zip(self._arguments, arguments, strict=True)
@@ -60,14 +60,14 @@ class KernelAlone:
             tensor.copy_(before)
 
 
-def made(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
+def make_values(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
     """Return values as described. Raises UsageError for one that cannot be made, such as a tile
     descriptor.
     """
-    return [_made(argument, device) for argument in arguments]
+    return [_make_value(argument, device) for argument in arguments]
 
 
-def _made(argument: Argument, device: str) -> Any:
+def _make_value(argument: Argument, device: str) -> Any:
     if "value" in argument:
         return argument["value"]
     if "dtype" not in argument:

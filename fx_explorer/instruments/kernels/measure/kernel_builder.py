@@ -118,20 +118,22 @@ def main(notices: int, commands: int) -> None:
     try:
         builder = KernelBuilder(Toolchain(Gpu.from_json(json.loads(next(lines)))))
     except ImportError as error:
-        _say(notices, BuildAnswer(0, "refused", text=_missing(error)))
+        _write_answer(notices, BuildAnswer(0, "refused", text=_missing(error)))
         os._exit(4)
     except FxExplorerError as error:
-        _say(notices, BuildAnswer(0, "refused", text=f"kernels cannot be compiled here: {error}"))
+        _write_answer(
+            notices, BuildAnswer(0, "refused", text=f"kernels cannot be compiled here: {error}")
+        )
         os._exit(4)
     except Exception as error:  # noqa: BLE001 - whatever a release of torch or triton lacks
-        _say(notices, BuildAnswer(0, "refused", text=_cannot(error)))
+        _write_answer(notices, BuildAnswer(0, "refused", text=_cannot(error)))
         os._exit(4)
-    _say(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
+    _write_answer(notices, BuildAnswer(0, "ready", text=builder.toolchain.name))
     for line in lines:
         request = BuildRequest.from_json(line)
         if request.task == "quit":
             break
-        _say(notices, builder.answer(request))
+        _write_answer(notices, builder.answer(request))
     os._exit(0)
 
 
@@ -156,7 +158,7 @@ def _lines(descriptor: int) -> Iterator[str]:
         yield from commands
 
 
-def _say(descriptor: int, answer: BuildAnswer) -> None:
+def _write_answer(descriptor: int, answer: BuildAnswer) -> None:
     line = answer.to_json().encode() + b"\n"
     while line:
         line = line[os.write(descriptor, line) :]
@@ -378,7 +380,7 @@ class _Work:
             now = self._as_it_is_now(row)
             if now.state == "built" and now.toolchain == row.toolchain:
                 return now
-            levels = {**_own_source(row), **self._add_levels(built.texts)}
+            levels = {**_users_source(row), **self._add_levels(built.texts)}
             done = replace(row, state="built", file=built.file, levels=levels)
             return self._kept(with_resources(done, built))
 
@@ -399,7 +401,7 @@ class _Work:
         return row
 
 
-def _own_source(row: KernelBuild) -> dict[str, int]:
+def _users_source(row: KernelBuild) -> dict[str, int]:
     return {SOURCE_LEVEL: row.source_artifact} if row.source_artifact else {}
 
 

@@ -152,7 +152,7 @@ def main(notices: int, commands: int) -> None:
         try:
             with torch.no_grad():
                 for _ in range(2):  # the first of a kind may take what its library keeps for good
-                    size_bytes = _beside_results(prepared(call), torch.device(call.device))
+                    size_bytes = _beyond_results(prepared(call), torch.device(call.device))
             answer = {"size_bytes": size_bytes}
         except Exception as error:  # noqa: BLE001 - told: whatever the call raises, the others are made
             answer = {"problem": f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST]}
@@ -162,7 +162,7 @@ def main(notices: int, commands: int) -> None:
     os._exit(0)  # torch takes a second to release the GPU
 
 
-def _beside_results(run: Callable[[], object], device: torch.device) -> int:
+def _beyond_results(run: Callable[[], object], device: torch.device) -> int:
     """Return the most that a call has allocated beyond what it returns, in bytes."""
     import torch
 

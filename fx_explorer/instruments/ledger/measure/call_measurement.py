@@ -18,7 +18,7 @@ from typing import TypeVar
 import torch
 
 from fx_explorer.capture.dynamo.frame_clock import IN_BYTECODE, ClockCosts, FrameClock
-from fx_explorer.capture.inductor.cuda_graphs import CudaGraphRuns, hearing_skips, runs_in_words
+from fx_explorer.capture.inductor.cuda_graphs import CudaGraphRuns, describe_runs, hearing_skips
 from fx_explorer.capture.inductor.wrapper_clock import WrapperClock
 from fx_explorer.capture.recording.state import Recording
 from fx_explorer.errors import TargetError
@@ -270,7 +270,7 @@ class _Ledger:
             return []
         with call.heard():
             self._or_note(self._call, None, "Which graphs are replayed is not known")
-        return runs_in_words(built, call, generated)
+        return describe_runs(built, call, generated)
 
     def _gaps(self, usual: tuple[tuple[str, int], ...]) -> list[IdleGap]:
         if not self._is_gpu:

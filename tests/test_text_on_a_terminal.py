@@ -117,7 +117,7 @@ def test_what_was_left_behind_goes_on_under_itself(
         tmp_path, "a target with a name of several words " * 3, "2026-11-26 12:58", 2, 400_000
     )
     monkeypatch.setattr(recover, "leftovers", lambda: [left])
-    monkeypatch.setattr(recover, "note_told", lambda directory: None)
+    monkeypatch.setattr(recover, "note_reported", lambda directory: None)
     out, _ = on_terminal(monkeypatch, "recover")
     listed = out.split("\n\n")[0].splitlines()
     assert listed[0].startswith("  1  a target")

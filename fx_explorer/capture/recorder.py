@@ -50,6 +50,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "functions that the program gives to AOTAutograd": ("aot.direct_calls", "aot_calls_hook"),
     "what the program traces with make_fx": ("aot.direct_calls", "make_fx_hook"),
     "what the program gives to torch.compiler.precompile": ("aot.direct_calls", "precompile_hook"),
+    "torch's summaries of captures": ("aot.direct_calls", "capture_session_hook"),
     "why values are saved or recomputed": ("aot.partition", "cut_hook"),
     "graphs of nested compile regions": ("aot.partition", "nested_region_hooks"),
     "Dynamo's graphs": ("dynamo.graph", "graph_hook"),
@@ -262,6 +263,8 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
             )
     state.writer.set_meta("counters", state.counters)
     state.writer.set_meta("built_to_save", sorted(state.built_to_save))
+    if state.capture_summaries:
+        state.writer.set_meta("capture_summaries", state.capture_summaries)
 
 
 # What ran.

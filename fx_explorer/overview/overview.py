@@ -13,7 +13,7 @@ from itertools import islice
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import Place, artifact_document, place_of_path
-from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.facts import Fact, Severity
 from fx_explorer.analysis.lineage import first_variants, graphs_in_use
 from fx_explorer.analysis.naming import plain_code, plain_function
 from fx_explorer.analysis.other_variants import other_variants
@@ -41,6 +41,7 @@ from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_break
 from fx_explorer.instruments.guards.kinds import (
     NO_GUARDS_OF_PRECOMPILE,
     OF_TORCH_ALONE,
+    capture_summaries,
     is_of_saved_code,
     is_precompiled,
     saved_guards,
@@ -446,18 +447,31 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
             guards_dropped = f"{drop.dropped:,} of {counted(drop.guards, 'guard')}"
             text = f"The guard filter {drop.filter} dropped {guards_dropped}."
             yield Fact("recompiles", "notice", text, FILTERED, view="guards")
-    for saved in saved_guards(reader):
-        if saved.unchecked:
-            detail = f"{saved.unchecked} {FILTERED}"
-            yield Fact("recompiles", "notice", saved.in_words, detail, view="guards")
-        else:
-            yield Fact("recompiles", "good", saved.in_words, OF_TORCH_ALONE, view="guards")
+    yield from _saved_code(reader)
     guards = check_count(reader)
     if guards:
         times = figures.compilations
         among = f", {guards:,} in all, each compilation its own" if times > 1 else f": {guards:,}"
         text = f"The compiled code is used again as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
+
+
+def _saved_code(reader: SessionReader) -> Iterator[Fact]:
+    """Yield what code that is saved lacks, and what torch says of captures that are saved."""
+    for saved in saved_guards(reader):
+        if saved.unchecked:
+            detail = f"{saved.unchecked} {FILTERED}"
+            yield Fact("recompiles", "notice", saved.in_words, detail, view="guards")
+        else:
+            yield Fact("recompiles", "good", saved.in_words, OF_TORCH_ALONE, view="guards")
+    for summary in capture_summaries(reader):
+        severity: Severity = "good"
+        if summary.gaps:
+            severity = "problem"
+        elif summary.risky or summary.wont_generalize:
+            severity = "notice"
+        detail = "\n".join(summary.details)
+        yield Fact("recompiles", severity, summary.in_words, detail, view="guards")
 
 
 def _about_recompile(recompile: ExplainedRecompile) -> str:

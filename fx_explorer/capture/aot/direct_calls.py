@@ -4,8 +4,9 @@ it gives them.
 Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
 minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and
 ``aot_module`` (torch/_functorch/aot_autograd.py); ``make_fx``
-(torch/fx/experimental/proxy_tensor.py); and what ``torch.compiler.precompile`` lowers with
-(torch/_precompile.py). Within a compilation of Dynamo's they change nothing.
+(torch/fx/experimental/proxy_tensor.py); what ``torch.compiler.precompile`` lowers with
+(torch/_precompile.py); and the end of torch's captures of several graphs
+(torch/_dynamo/precompile_package.py). Within a compilation of Dynamo's they change nothing.
 
 While inspecting, what Inductor is given is lowered, and the graph itself runs.
 """
@@ -18,6 +19,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -270,6 +272,44 @@ def _add_precompiled(recording: Recording, precompiled: Any) -> None:
             title="code that torch.compiler.precompile saves",
             language="python",
         )
+
+
+MOST_IN_SUMMARY = 1_000
+"""Entries of each list of a summary that are kept."""
+
+
+def capture_session_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
+    """Record torch's own summary of a capture of several graphs when the capture ends: what it
+    covers, and which guards its code is without (torch 2.15: ``PrecompileSession``,
+    torch/_dynamo/precompile_package.py, behind which ``torch.compiler.precompile`` has no tracer
+    yet).
+    """
+    if importlib.util.find_spec("torch._dynamo.precompile_package") is None:
+        return contextlib.nullcontext()
+    module = importlib.import_module("torch._dynamo.precompile_package")
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __exit__(self: Any, *exc: object) -> None:
+            original(self, *exc)
+            with recording.noting("torch's summary of a capture", "dynamo"):
+                summary = {"function": _function_name(self._fn), **asdict(self.summary())}
+                recording.capture_summaries.append(_shortened(summary))
+
+        return __exit__
+
+    return patched(module.PrecompileSession, "__exit__", make)
+
+
+def _shortened(summary: dict[str, Any]) -> dict[str, object]:
+    """Return the summary with each list as long as is kept. Of the guards that are checked it has
+    the number only, and nothing of how torch renders a check.
+    """
+    kept: dict[str, object] = {"kept": len(summary.pop("kept_guards", ()))}
+    summary.pop("dropped_guard_code", None)
+    for name, value in summary.items():
+        kept[name] = list(value[:MOST_IN_SUMMARY]) if isinstance(value, tuple) else value
+    return kept
 
 
 def _recorded_trace(

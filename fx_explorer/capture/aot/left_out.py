@@ -58,7 +58,7 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
         mode = get_proxy_mode() if n.op in CALLS else None
         if mode is None:
             return original(interpreter, n)
-        graph = getattr(mode.tracer, "graph", None)
+        graph = getattr(getattr(mode, "tracer", None), "graph", None)
         last = _last_node(graph)
         result = original(interpreter, n)
         try:

@@ -109,6 +109,8 @@ class Recording:
         """Compilations of functions that nobody has called (ahead_of_time.py)."""
         self.built_to_save: set[str] = set()
         """Compilations whose code was built because it is saved, also while inspecting."""
+        self.capture_summaries: list[dict[str, object]] = []
+        """What torch says of each capture of several graphs (``PrecompileSummary``)."""
         self.traced_ahead: list[tuple[weakref.ref[object], str]] = []
         """What torch builds their guards of, with the compilation. It cannot be hashed."""
 

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.naming import function_of, plain_name
@@ -96,8 +97,8 @@ _OF_TORCH = ("G['torch']", "G['__import_torch", "G['__builtins", "G['_global_")
 NAMES_SHOWN = 5
 
 NO_GUARDS_OF_PRECOMPILE = (
-    "torch.compiler.precompile traces with make_fx, so there are no guards. What torch itself "
-    "tells of a capture (PrecompileSummary) it gives to the program only."
+    "torch.compiler.precompile traces with make_fx, so there are no guards, and torch makes no "
+    "PrecompileSummary of it."
 )
 
 OF_TORCH_ALONE = "All of them look at functions and modules of torch's own."
@@ -174,3 +175,94 @@ def _of_aot_compile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
             by_compilation[guard.compilation].append((guard.kind, guard.source))
         for compilation, dropped in by_compilation.items():
             yield compilation, (reader.count(model.Guard, compilation=compilation), tuple(dropped))
+
+
+# What torch says of a capture of several graphs.
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSummary:
+    """torch's ``PrecompileSummary`` of a function that was captured with its graph breaks and
+    recompiles, to be saved (torch 2.15). It is about the calls that ran.
+    """
+
+    function: str
+    frames: int
+    resume_functions: int
+    """Of the frames, those behind a graph break."""
+    guarded_codes: int
+    backend_graphs: int
+    kept: int
+    """Guards that the saved code checks."""
+    dropped: tuple[tuple[str, str], ...]
+    """Kind and source of the guards that it does not check."""
+    risky: tuple[tuple[str, str], ...]
+    """Of these, the ones that told the captured versions of a function apart, or may."""
+    wont_generalize: tuple[str, ...]
+    """Values that each captured version has as constants."""
+    gaps: tuple[tuple[str, str], ...]
+    """What is missing in the capture, each with what comes of it; empty for a complete one."""
+
+    @property
+    def in_words(self) -> str:
+        """Return what the capture covers."""
+        behind = f", {self.resume_functions:,} of them behind a graph break"
+        covered = (
+            f"{counted(self.frames, 'frame')}{behind if self.resume_functions else ''}, as "
+            f"{counted(self.guarded_codes, 'version')} with "
+            f"{counted(self.backend_graphs, 'graph')}"
+        )
+        state = "is not complete" if self.gaps else "is complete for the calls that ran"
+        return f"The capture of {self.function} {state}: {covered}."
+
+    @property
+    def details(self) -> list[str]:
+        """Return what is missing, and what its code does not notice or take."""
+        lines = [f"{what}: {consequence}." for what, consequence in self.gaps]
+        if self.dropped:
+            unchecked = (
+                f"{len(self.dropped):,} of {counted(self.kept + len(self.dropped), 'guard')}"
+            )
+            lines.append(f"The saved code does not check {unchecked}.")
+        if self.risky:
+            names = listed(f"{plain_name(source)} ({kind})" for kind, source in self.risky)
+            lines.append(f"Risky among them: {names}. It may be why another version was compiled.")
+        if self.wont_generalize:
+            names = listed(self.wont_generalize, NAMES_SHOWN)
+            lines.append(f"No captured version takes another value of {names}.")
+        return lines
+
+
+_GAPS = {
+    "bypassed": ("{frames} could not be saved", "a call that reaches it raises"),
+    "uncovered_frames": ("{frames} ran without a version of its own", "it cannot be served"),
+    "truncated": ("{frames} reached the recompile limit", "what ran from there on is not captured"),
+    "capture_errors": ("A call raised {frames}", "it is not captured"),
+}
+"""Field of a ``PrecompileSummary`` → what is missing, and what comes of it."""
+
+
+def capture_summaries(reader: SessionReader) -> list[CaptureSummary]:
+    """Return torch's summaries of captures, in the order in which the captures ended."""
+    return [_capture_summary(stored) for stored in reader.meta("capture_summaries") or []]
+
+
+def _capture_summary(stored: dict[str, Any]) -> CaptureSummary:
+    gaps = []
+    for name, (what, consequence) in _GAPS.items():
+        texts = stored.get(name, [])
+        if texts:
+            gaps.append((what.format(frames=listed(texts)), consequence))
+    dropped = [*stored.get("dropped_guards", []), *stored.get("policy_dropped_guards", [])]
+    return CaptureSummary(
+        stored["function"],
+        stored.get("frames", 0),
+        stored.get("resume_functions", 0),
+        stored.get("guarded_codes", 0),
+        stored.get("backend_graphs", 0),
+        stored.get("kept", 0),
+        tuple((kind, source) for kind, source in dropped),
+        tuple((kind, source) for kind, source in stored.get("risky_dropped_guards", [])),
+        tuple(stored.get("wont_generalize", [])),
+        tuple(gaps),
+    )

@@ -243,6 +243,43 @@ def _is_log(value: Any) -> bool:
     )
 
 
+_COUNTS_OF_SUMMARY = ("frames", "resume_functions", "guarded_codes", "backend_graphs", "kept")
+
+_TEXTS_OF_SUMMARY = (
+    "bypassed",
+    "truncated",
+    "uncovered_frames",
+    "wont_generalize",
+    "capture_errors",
+)
+
+_GUARDS_OF_SUMMARY = ("dropped_guards", "risky_dropped_guards", "policy_dropped_guards")
+
+
+def _are_summaries(value: Any) -> bool:
+    """Return whether these are torch's summaries of captures (capture/aot/direct_calls.py)."""
+    return isinstance(value, list) and all(_is_summary(summary) for summary in value)
+
+
+def _is_summary(value: Any) -> bool:
+    if not isinstance(value, dict) or not _is_text(value.get("function")):
+        return False
+    has_counts = all(isinstance(value.get(name, 0), int) for name in _COUNTS_OF_SUMMARY)
+    has_texts = all(_are_texts(value.get(name, [])) for name in _TEXTS_OF_SUMMARY)
+    return (
+        has_counts
+        and has_texts
+        and all(_are_guards(value.get(name, [])) for name in _GUARDS_OF_SUMMARY)
+    )
+
+
+def _are_guards(value: Any) -> bool:
+    """Return whether these are pairs of a guard's kind and source."""
+    if not isinstance(value, list):
+        return False
+    return all(_are_texts(pair) and len(pair) == 2 for pair in value)
+
+
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "fx_explorer": _is_text,
     "started": _is_text,
@@ -254,6 +291,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "request": _is_request,
     "left_out": _are_texts,
     "built_to_save": _are_texts,
+    "capture_summaries": _are_summaries,
     "process": lambda value: isinstance(value, dict) and isinstance(value.get("pid", 0), int),
     "build": lambda value: isinstance(value, bool),
     "raised_inspecting": _is_text,

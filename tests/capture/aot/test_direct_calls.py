@@ -17,9 +17,11 @@ from torch import nn
 from torch._inductor import compile_fx
 from torch.fx.experimental import proxy_tensor
 
+from fx_explorer.errors import NotASessionError
+from fx_explorer.instruments.guards.kinds import capture_summaries
 from fx_explorer.model import Artifact, Compilation, Graph, Kernel
 from fx_explorer.overview.overview import overview
-from fx_explorer.session import SessionReader
+from fx_explorer.session import SessionReader, SessionWriter
 from tests.capture.recorded import failures, record
 
 REPROS = Path(__file__).parents[2] / "data" / "repros"
@@ -182,3 +184,100 @@ def test_what_is_precompiled_is_a_compilation_with_the_code_that_is_saved(tmp_pa
     (row,) = reader.rows(Artifact, kind="listing")
     assert reader.text(row.text) in saved.read_text()
     assert any("to torch.compiler.precompile" in fact.text for fact in overview(reader))
+
+
+def _captures_several_graphs() -> bool:
+    name = "torch._dynamo.precompile_package"
+    is_there = importlib.util.find_spec(name) is not None
+    return is_there and hasattr(importlib.import_module(name), "precompile_capture")
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU()
+
+    def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        y = self.act(x) * times
+        torch._dynamo.graph_break()
+        return y + 1
+
+
+def scaled(model: nn.Module, x: torch.Tensor, times: int) -> torch.Tensor:
+    return model(x, times)
+
+
+@pytest.mark.skipif(not _captures_several_graphs(), reason="torch captures one graph only")
+def test_torchs_summary_of_a_capture_of_several_graphs_is_kept(tmp_path: Path) -> None:
+    summaries: list[Any] = []
+
+    def program(_: object) -> None:
+        package = importlib.import_module("torch._dynamo.precompile_package")
+        session = package.precompile_capture(scaled, backend="eager")
+        model = Scaled()
+        with session as call:
+            assert torch.equal(call(model, X, 2), scaled(model, X, 2))
+        summaries.append(session.summary())
+
+    reader = record(tmp_path / "captured.fxs", program)
+    assert failures(reader) == []
+    (expected,) = summaries
+    (summary,) = capture_summaries(reader)
+    assert summary.function == "scaled"
+    assert (summary.frames, summary.guarded_codes) == (expected.frames, expected.guarded_codes)
+    assert summary.dropped == expected.dropped_guards
+    assert summary.kept == len(expected.kept_guards)
+    assert summary.wont_generalize == expected.wont_generalize
+    (fact,) = (fact for fact in overview(reader) if fact.text == summary.in_words)
+    assert fact.detail.splitlines() == summary.details
+
+
+STORED = {
+    "function": "step",
+    "frames": 3,
+    "resume_functions": 1,
+    "guarded_codes": 4,
+    "backend_graphs": 4,
+    "kept": 9,
+    "bypassed": ["forward"],
+    "uncovered_frames": [],
+    "truncated": ["inner (model.py:3)"],
+    "capture_errors": ["RuntimeError: boom"],
+    "wont_generalize": ["times"],
+    "dropped_guards": [["ID_MATCH", "self.act"]],
+    "risky_dropped_guards": [["ID_MATCH", "self.act"]],
+    "policy_dropped_guards": [],
+}
+"""As torch 2.15 has it."""
+
+
+def test_what_a_capture_lacks_is_told_first(tmp_path: Path) -> None:
+    path = tmp_path / "stored.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("capture_summaries", [STORED])
+    with SessionReader(path) as reader:
+        (summary,) = capture_summaries(reader)
+    assert summary.in_words == (
+        "The capture of step is not complete: 3 frames, 1 of them behind a graph break, as "
+        "4 versions with 4 graphs."
+    )
+    assert summary.details == [
+        "forward could not be saved: a call that reaches it raises.",
+        "inner (model.py:3) reached the recompile limit: what ran from there on is not captured.",
+        "A call raised RuntimeError: boom: it is not captured.",
+        "The saved code does not check 1 of 10 guards.",
+        "Risky among them: self.act (ID_MATCH). It may be why another version was compiled.",
+        "No captured version takes another value of times.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [[{}], {}, [{**STORED, "frames": "3"}], [{**STORED, "dropped_guards": [["ID_MATCH"]]}]],
+)
+def test_summaries_that_torch_did_not_write_are_refused(tmp_path: Path, damaged: object) -> None:
+    path = tmp_path / "damaged.fxs"
+    with SessionWriter(path) as writer:
+        writer.set_meta("capture_summaries", damaged)
+    with SessionReader(path) as reader, pytest.raises(NotASessionError):
+        capture_summaries(reader)

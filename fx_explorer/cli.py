@@ -417,7 +417,7 @@ def _refuse_misspelt_command(word: str) -> None:
 
 def _explain(error: FxExplorerError) -> int:
     from fx_explorer.highlight import printable_text
-    from fx_explorer.output.terminal import tell
+    from fx_explorer.output.terminal import print_fitted
 
-    tell(f"fx-explorer: {printable_text(str(error) or type(error).__name__)}", sys.stderr)
+    print_fitted(f"fx-explorer: {printable_text(str(error) or type(error).__name__)}", sys.stderr)
     return error.exit_code

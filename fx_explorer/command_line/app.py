@@ -311,9 +311,9 @@ def run_app(
     app.run()
     left_behind = app.controllers.leaving.left_behind
     if left_behind:
-        from fx_explorer.output.terminal import tell
+        from fx_explorer.output.terminal import print_fitted
 
-        tell(f"fx-explorer: {printable(left_behind)}", sys.stderr)
+        print_fitted(f"fx-explorer: {printable(left_behind)}", sys.stderr)
     from fx_explorer.tui.failures import faults_of
 
     for fault in faults_of(app):

@@ -134,4 +134,4 @@ def run_to_end(work: Coroutine[object, object, ResultT]) -> ResultT:
 
 
 def tell(text: str) -> None:
-    terminal.tell(f"fx-explorer: {printable(text)}", sys.stderr)
+    terminal.print_fitted(f"fx-explorer: {printable(text)}", sys.stderr)

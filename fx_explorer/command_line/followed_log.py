@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import tell
+from fx_explorer.output.terminal import print_fitted
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 LOOKED_AFTER_S = 0.2
@@ -42,7 +42,7 @@ def followed_log(given: Path) -> Path:
         return given
     log = log_to_follow(given)
     if log is None:
-        tell(
+        print_fitted(
             f"fx-explorer: waiting for a TORCH_TRACE log in {printable(str(given))} (Ctrl-C ends)",
             sys.stderr,
         )

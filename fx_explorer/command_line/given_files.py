@@ -19,7 +19,7 @@ from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import tell
+from fx_explorer.output.terminal import print_fitted
 from fx_explorer.readers.debug_folders import is_debug_directory
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import register_texts_elsewhere
@@ -205,7 +205,7 @@ def given_log(
     if output is None:
         return session
     copy_session(session, output)
-    tell(f"fx-explorer: saved {printable(str(output.path))}", sys.stderr)
+    print_fitted(f"fx-explorer: saved {printable(str(output.path))}", sys.stderr)
     arguments.is_saved = True
     return output.path
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from fx_explorer.client.console import LineSplitter
 from fx_explorer.highlight import printable
 from fx_explorer.model import Notice
-from fx_explorer.output.terminal import tell, terminal_width
+from fx_explorer.output.terminal import print_fitted, terminal_width
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -96,7 +96,7 @@ class CaptureNarration:
         """Print a line that stays."""
         self._clear()
         for line in text.splitlines():
-            tell(f"fx-explorer: {printable(line)}", self._out)
+            print_fitted(f"fx-explorer: {printable(line)}", self._out)
         self._redraw()
 
     def end(self) -> None:

@@ -15,7 +15,7 @@ from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import tell
+from fx_explorer.output.terminal import print_fitted
 from fx_explorer.temporary_folder import temporary_folder
 
 HELP = (
@@ -49,7 +49,7 @@ def session_with_profile(target: str, trace: Path, until: contextlib.ExitStack) 
     folder = until.enter_context(temporary_folder())
     writable = writable_session(session, folder)
     if writable != session:
-        tell(
+        print_fitted(
             f"fx-explorer: the profile is joined to a copy: {printable(target)} stays as it is",
             sys.stderr,
         )

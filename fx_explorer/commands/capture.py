@@ -13,7 +13,7 @@ from fx_explorer.command_line.capture_options import (
 )
 from fx_explorer.command_line.given_session import is_of_package, shown_name
 from fx_explorer.command_line.outputs import add_force_argument, session_output
-from fx_explorer.output.terminal import tell
+from fx_explorer.output.terminal import print_fitted
 
 EPILOG = """\
 examples:
@@ -66,7 +66,9 @@ def _keep(arguments: argparse.Namespace, output: Path) -> int:
     refuse_capture_options(arguments, also=("gpu", "no_weights", "python", "timeout"))
     never = (Path(shown_name(arguments)),)
     copy_session(Path(arguments.target), session_file(output, force=arguments.force, never=never))
-    tell(f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", sys.stderr)
+    print_fitted(
+        f"fx-explorer: session: {output} (look at it with: fx-explorer {output})", sys.stderr
+    )
     return 0
 
 

@@ -18,7 +18,7 @@ from fx_explorer.command_line.outputs import add_force_argument, session_output,
 from fx_explorer.command_line.standard_streams import drop_output, why_output_is_lost
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import tell
+from fx_explorer.output.terminal import print_fitted
 from fx_explorer.output_file import OutputFile
 from fx_explorer.overview.checks import CONDITIONS, Check, checks, relative_to, unmet_requirements
 from fx_explorer.report.check_formats import SUITE
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
             if not (reason := why_output_is_lost()):
                 raise
             drop_output()  # the exit code is the verdict, whoever can read the rest
-            tell(f"fx-explorer: standard output cannot be written: {reason}", sys.stderr)
+            print_fitted(f"fx-explorer: standard output cannot be written: {reason}", sys.stderr)
 
     ended = answer_from(arguments, answer, session_output(arguments))
     # How the capture ended wins over a condition that is not met: its numbers are of a part.
@@ -163,11 +163,11 @@ def _print_result(
     # All before the first is told: of a damaged session nothing is told but that.
     for check in [relative_to(check, Path.cwd()) for check in judged]:
         if check.is_met:
-            tell(f"met: {printable(check.measured)} ({check.option})", sys.stderr)
+            print_fitted(f"met: {printable(check.measured)} ({check.option})", sys.stderr)
         else:
-            tell(printable(check.in_words))
+            print_fitted(printable(check.in_words))
     if reader.meta("outcome") is None:
-        tell(
+        print_fitted(
             "note: the capture of this session has not ended; these are the numbers of a part",
             sys.stderr,
         )

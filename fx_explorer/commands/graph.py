@@ -19,7 +19,7 @@ from fx_explorer.command_line.outputs import add_force_argument, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output.table import Table
-from fx_explorer.output.terminal import Hanging, tell, width_for
+from fx_explorer.output.terminal import Hanging, print_fitted, width_for
 from fx_explorer.output.text import text_of
 from fx_explorer.output_file import OutputFile
 from fx_explorer.session import SessionReader
@@ -79,9 +79,9 @@ def _answer(
     graphs = _graphs(reader)
     if not arguments.name:
         for document in graphs:
-            tell(_line(document))
+            print_fitted(_line(document))
         if not graphs:
-            tell(_no_graph(reader))
+            print_fitted(_no_graph(reader))
         return
     document = _requested_graph(reader, graphs, arguments.name)
     graph = reader.get(model.Graph, document.id)

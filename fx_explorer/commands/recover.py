@@ -13,7 +13,7 @@ from fx_explorer.client.session_files import place_session, session_file
 from fx_explorer.commands.capture import default_output
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import Hanging, tell
+from fx_explorer.output.terminal import Hanging, print_fitted
 from fx_explorer.output_file import never_ours
 
 EPILOG = """\
@@ -69,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(found: list[Leftover]) -> None:
     for number, leftover in enumerate(found, 1):
         note_reported(leftover.directory)
-        tell(Hanging(f"{number:>3}  ", printable(str(leftover))))
+        print_fitted(Hanging(f"{number:>3}  ", printable(str(leftover))))
     if found:
-        tell(
+        print_fitted(
             "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: "
             "fx-explorer recover [N] --remove"
         )

@@ -96,7 +96,7 @@ def _split_at_spaces(text: str, room: int) -> list[str]:
     return parts or [""]
 
 
-def tell(line: Line, out: TextIO | None = None) -> None:
+def print_fitted(line: Line, out: TextIO | None = None) -> None:
     """Print a line, or several that a text has, at once, fitted to the terminal of whoever reads
     it: on stdout, unless ``out`` is another.
     """

@@ -13,7 +13,7 @@ from fx_explorer.command_line.capture_options import add_capture_arguments
 from fx_explorer.command_line.given_session import add_target_argument, answer_from
 from fx_explorer.command_line.outputs import add_force_argument, session_output
 from fx_explorer.highlight import printable
-from fx_explorer.output.terminal import tell, width_for
+from fx_explorer.output.terminal import print_fitted, width_for
 
 if TYPE_CHECKING:
     from fx_explorer.session import SessionReader
@@ -73,10 +73,10 @@ def _print_support(reader: SessionReader, arguments: argparse.Namespace) -> bool
     reports = reports_to_show(reader)
     graphs = support_of(reader, reports)
     if not graphs:
-        tell(printable(why_unknown(reader)), sys.stderr)
+        print_fitted(printable(why_unknown(reader)), sys.stderr)
         return False
     for text in of_other_variants(reader):
-        tell(f"fx-explorer: {printable(text)}", sys.stderr)
+        print_fitted(f"fx-explorer: {printable(text)}", sys.stderr)
     answer = str(arguments.target), summaries_of(reader, reports), graphs
     if arguments.format == "text":
         sys.stdout.write(support_text(*answer, width_for(sys.stdout)))

@@ -20,7 +20,7 @@ from fx_explorer.instruments.dynamic.trial import (
 )
 from fx_explorer.model import CaptureRequest
 from fx_explorer.output.table import IN_A_FILE, Table
-from fx_explorer.output.terminal import tell, width_for
+from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.output.text import TextTable, text_table
 from fx_explorer.trials import TrialWorker
 
@@ -82,10 +82,10 @@ async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> in
         print(*laid_out.rows[0], sep="\n", flush=True)
         trials.append(trial)
     for sentence in laid_out.below:
-        tell(sentence)
-    tell(f"\n{printable(verdict(trials))}")
+        print_fitted(sentence)
+    print_fitted(f"\n{printable(verdict(trials))}")
     for line in advice(trials).splitlines():
-        tell(f"  {printable(line)}")
+        print_fitted(f"  {printable(line)}")
     return int(not all(trial.is_whole for trial in trials))
 
 

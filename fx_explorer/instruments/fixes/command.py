@@ -22,7 +22,7 @@ from fx_explorer.instruments.dynamic.trial import try_marks
 from fx_explorer.instruments.fixes.dynamic_marks import DynamicMark, instruction, marks, sources_of
 from fx_explorer.instruments.recompiles.causes import ExplainedRecompile, causes
 from fx_explorer.model import CaptureRequest, Outcome
-from fx_explorer.output.terminal import Hanging, tell
+from fx_explorer.output.terminal import Hanging, print_fitted
 from fx_explorer.overview.checks import relative_path
 from fx_explorer.session import SessionReader
 from fx_explorer.trials import TrialWorker
@@ -62,14 +62,16 @@ async def list_recompiles(
             where = f"{relative_path(cause.file, Path.cwd())}:{cause.line}"
         else:
             where = f"[{cause.compilation}]"
-        tell(Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}")))
+        print_fitted(
+            Hanging(f"{printable(where)}  ", printable(f"compiled again: {cause.in_words}"))
+        )
         if cause.remedy:
-            tell(f"       {printable(cause.remedy)}")
+            print_fitted(f"       {printable(cause.remedy)}")
         for mark in recompiles.marks:
             if mark.cause == cause and arguments.trying and request:
                 await _try([mark], mark.instruction, recompiles.compilations, request, arguments)
     if len(recompiles.marks) > 1 and arguments.trying and request:
-        tell("all that vary")
+        print_fitted("all that vary")
         await _try(
             recompiles.marks,
             instruction(recompiles.marks),
@@ -91,7 +93,7 @@ async def _try(
     trial = await try_marks(
         request, sources, compilations, TrialWorker(arguments.python, arguments.timeout)
     )
-    tell(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
+    print_fitted(f"       {printable(f'{trial.in_words}: {how}')} (in {trial.took_s:.0f} s)")
 
 
 # All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
@@ -108,13 +110,13 @@ TOO_FEW = (
 async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
     """Print what all good fixes come to, after each has been tried."""
     whole = _together(session_fixes)
-    tell("all good fixes together")
+    print_fitted("all good fixes together")
     if whole is None:
-        tell(f"       {TOO_FEW}")
+        print_fitted(f"       {TOO_FEW}")
         return
-    tell(f"       {printable(whole.fix.why)}")
-    tell(f"       {describe_trial(await trial(session_fixes, whole.fix, arguments))}")
-    tell("       write them: --apply all")
+    print_fitted(f"       {printable(whole.fix.why)}")
+    print_fitted(f"       {describe_trial(await trial(session_fixes, whole.fix, arguments))}")
+    print_fitted("       write them: --apply all")
 
 
 async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> int:
@@ -125,18 +127,18 @@ async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namesp
 
     breaks = [fixes for _, fixes, _ in session_fixes.breaks]
     while fix := next_to_try(breaks, session_fixes.trials):
-        tell(printable(f"{fix.title} (line {fix.line})"))
-        tell(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
+        print_fitted(printable(f"{fix.title} (line {fix.line})"))
+        print_fitted(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
     whole = _together(session_fixes)
     good = [one for one in session_fixes.trials if one.is_good]
     if whole is None and len(good) == 1:
-        tell("one fix is good:")
+        print_fitted("one fix is good:")
         sys.stdout.write(printable_text(good[0].fix.diff))
         return written(good[0].fix, good[0])
     if whole is None:
-        tell(TOO_FEW)
+        print_fitted(TOO_FEW)
         return 1
-    tell(printable_text(whole.fix.why))
+    print_fitted(printable_text(whole.fix.why))
     return await apply(session_fixes, whole.fix, arguments)
 
 
@@ -220,7 +222,7 @@ async def apply(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
         return 1
     sys.stdout.write(printable_text(fix.diff))
     tried = await trial(session_fixes, fix, arguments)
-    tell(describe_trial(tried))
+    print_fitted(describe_trial(tried))
     return written(fix, tried)
 
 
@@ -232,10 +234,12 @@ def written(fix: Fix, tried: Trial) -> int:
     from fx_explorer.source_edit.user_files import relative
 
     if tried.verdict == "refused":
-        tell("not written: a fix that fails or changes results is not applied (--diff N prints it)")
+        print_fitted(
+            "not written: a fix that fails or changes results is not applied (--diff N prints it)"
+        )
         return 1
     if tried.verdict == "timed out":
-        tell(
+        print_fitted(
             "not written: the trial timed out, so nothing is known of the fix (a longer --timeout)"
         )
         return 1
@@ -246,10 +250,10 @@ def written(fix: Fix, tried: Trial) -> int:
         [place(fix.path, fix.line), *(str(relative(edit.path)) for edit in fix.edits[1:])]
     )
     if not _agreed(f"Write this to {files}? [y/N] "):
-        tell("not written")
+        print_fitted("not written")
         return 1
     for backup in accept(fix):
-        tell(f"written; the file as it was: {printable(str(backup))}")
+        print_fitted(f"written; the file as it was: {printable(str(backup))}")
     if fix.settings:
         print(f"set this in your program too:\n{fix.instruction}")
     return 0
@@ -261,7 +265,7 @@ def _cannot_be_written(fix: Fix) -> bool:
 
     reason = why_not_accepted(fix)
     if reason:
-        tell(f"not written: {printable(reason)}")
+        print_fitted(f"not written: {printable(reason)}")
     return bool(reason)
 
 
@@ -374,25 +378,25 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
     what can be done next.
     """
     if not session_fixes.breaks:
-        tell(printable(_no_breaks(session_fixes)))
+        print_fitted(printable(_no_breaks(session_fixes)))
     number = 0
     for graph_break, fixes, obstacle in session_fixes.breaks:
-        tell(
+        print_fitted(
             Hanging(
                 f"{printable(place(graph_break.file, graph_break.line))}  ",
                 printable(graph_break.code),
             )
         )
-        tell(f"    {printable(graph_break.in_words)}")
+        print_fitted(f"    {printable(graph_break.in_words)}")
         for fix in fixes:
             number += 1
-            tell(Hanging(f"  {number:>3}  ", printable(fix.title)))
+            print_fitted(Hanging(f"  {number:>3}  ", printable(fix.title)))
             if arguments.trying or arguments.together:
-                tell(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
+                print_fitted(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
             if fix.risk:
-                tell(f"       {printable(fix.risk)}")
+                print_fitted(f"       {printable(fix.risk)}")
         if not fixes:
-            tell(
+            print_fitted(
                 f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(graph_break)}"
             )
     if arguments.together:
@@ -400,7 +404,7 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
     if session_fixes.recompiles:
         await list_recompiles(session_fixes.recompiles, session_fixes.request, arguments)
     if number:
-        tell(f"\n{_next_steps(arguments) if session_fixes.request else SEE_ONE}")
+        print_fitted(f"\n{_next_steps(arguments) if session_fixes.request else SEE_ONE}")
 
 
 def _what_stopped(reader: SessionReader) -> str:

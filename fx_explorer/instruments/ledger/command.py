@@ -25,7 +25,7 @@ from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.command_line.outputs import add_force_argument, session_output, text_output
 from fx_explorer.errors import UsageError
 from fx_explorer.model import GUARD_FILTER, CaptureRequest
-from fx_explorer.output.terminal import tell, terminal_width, width_for
+from fx_explorer.output.terminal import print_fitted, terminal_width, width_for
 from fx_explorer.session import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
             sys.stdout.write("\n")
             if arguments.format == "text":
                 sys.stdout.write(bench_text(figures, width_for(sys.stdout)))
-                tell(f"\n{text.rstrip()}")
+                print_fitted(f"\n{text.rstrip()}")
             else:
                 sys.stdout.write(f"{FORMATS[arguments.format](figures)}\n{text}")
             return int(bool(problems(figures)))

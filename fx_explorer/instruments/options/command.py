@@ -20,7 +20,7 @@ from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome
 from fx_explorer.output.formats import json_text
-from fx_explorer.output.terminal import tell, width_for
+from fx_explorer.output.terminal import print_fitted, width_for
 from fx_explorer.session import SessionReader
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.trying:
             return asyncio.run(_try(options, arguments))
         if not options.options:
-            tell(NO_LIST, sys.stderr)
+            print_fitted(NO_LIST, sys.stderr)
         _print_options(_chosen(options.options, arguments.name), arguments)
     return ended
 
@@ -221,8 +221,8 @@ async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
             )
         )
     else:
-        tell(printable(describe_settings(settings)))
+        print_fitted(printable(describe_settings(settings)))
         if trial.outcome.message or trial.outcome.kind != "finished":
-            tell(f"  {printable(describe_ended(trial.outcome, options.ending))}")
+            print_fitted(f"  {printable(describe_ended(trial.outcome, options.ending))}")
         sys.stdout.write(figures_text(figures, width_for(sys.stdout)))
     return int(trial.outcome.kind != "finished")

@@ -234,7 +234,7 @@ def mutated(chance: random.Random, text: str, pieces: tuple[str, ...]) -> str:
 def test_a_mutated_file_of_settings_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     whole = {
         "configuration": 'theme = "dark"\nafter_fix = "ask"\nmark_kernels = true\n[keys]\n"pane.zoom" = ["Z", "f5"]\n',
-        "gpu": (gpus.reading.HERE / "l4.toml").read_text(),
+        "gpu": (gpus.gpu_files.HERE / "l4.toml").read_text(),
     }[kind]
     file = tmp_path / "given.toml"
     chance, longest = random.Random(kind), 0

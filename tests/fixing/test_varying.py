@@ -148,6 +148,8 @@ def test_what_varies_by_itself_is_named_and_refuses_nothing(
 ) -> None:
     monkeypatch.setenv("RUN", "none")
     line, named = BY_ITSELF[kind]
+    if "coin()" in line:  # a real one may fall on one side in all runs, and then nothing varies
+        monkeypatch.setattr(os, "urandom", random.Random(0).randbytes)
     original = STORES.format(line=line, factor=2)
     same = without_what_varies(tmp_path, original, original)
     assert same.is_all_equal, same.differences

@@ -3,9 +3,11 @@
     python -m benchmarks.truth.bare NAME FILE [--build] [--setting NAME=VALUE …]
 
 The sources are torch's own and none of the recorder's: the messages of
-``TORCH_LOGS=graph_breaks,recompiles,guards``, the graph modules that reach ``compile_fx``, the code
-that ``GraphLowering.save_output_code`` hears of, and, with ``--build``, the tensors that
-``torch.autograd.graph.saved_tensors_hooks`` sees. Without ``--build`` nothing is compiled by a C++
+``TORCH_LOGS=graph_breaks,recompiles``, the guard managers that torch has finished, the graph
+modules that reach ``compile_fx``, the code that ``GraphLowering.save_output_code`` hears of, and,
+with ``--build``, the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees. The guards are
+not those of ``TORCH_LOGS=guards``: with that, torch 2.13 and 2.15 keep a guard that they else drop
+(``LazyConstantVariable.realize``; a Mixtral has 621 for 620). Without ``--build`` nothing is compiled by a C++
 compiler and a backward is lowered together with its forward.
 """
 
@@ -15,6 +17,7 @@ import argparse
 import ast
 import collections
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -22,6 +25,7 @@ import re
 import runpy
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,7 @@ import torch
 import torch._dynamo
 import torch._inductor.compile_fx
 import torch._logging
+from torch._dynamo.guards import CheckFunctionManager
 from torch._inductor.graph import GraphLowering
 
 from tests.capture.undisturbed.run import nothing_built, without_comments
@@ -43,14 +48,13 @@ _FAILED_GUARD = re.compile(r"^\s*- (\d+/\d+): ([^\n]*)$", re.MULTILINE)
 
 
 class Messages(logging.Handler):
-    """Keeps what torch logs of breaks, recompiles and guards."""
+    """Keeps what torch logs of breaks and recompiles."""
 
     def __init__(self) -> None:
         super().__init__()
         self.breaks: list[tuple[str, int, str]] = []
         """File, line and first line of the reason, once for each time that Dynamo broke there."""
         self.recompiles: list[dict[str, Any]] = []
-        self.guard_trees: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -59,8 +63,6 @@ class Messages(logging.Handler):
         elif recompiled := _RECOMPILED.search(text):
             failed = [(of, _plain_guard(guard)) for of, guard in _FAILED_GUARD.findall(text)]
             self.recompiles.append({"function": recompiled[1], "failed": failed})
-        elif "TREE_GUARD_MANAGER" in text or "RootGuardManager" in text:
-            self.guard_trees.append(text)
 
 
 def _plain_guard(text: str) -> str:
@@ -71,7 +73,7 @@ def _plain_guard(text: str) -> str:
 @contextlib.contextmanager
 def heard_messages() -> Any:
     """Collect torch's own log messages; nothing is printed."""
-    torch._logging.set_logs(graph_breaks=True, recompiles=True, guards=True)
+    torch._logging.set_logs(graph_breaks=True, recompiles=True)
     messages = Messages()
     quiet: list[tuple[logging.Logger, list[logging.Handler]]] = []
     for name in list(logging.root.manager.loggerDict):
@@ -82,13 +84,31 @@ def heard_messages() -> Any:
     torch_logger = logging.getLogger("torch")
     torch_logger.addHandler(messages)
     for name in ("symbolic_convert", "convert_frame", "guards"):
-        for artifact in ("graph_breaks", "recompiles", "guards"):
+        for artifact in ("graph_breaks", "recompiles"):
             logging.getLogger(f"torch._dynamo.{name}.__{artifact}").addHandler(messages)
     try:
         yield messages
     finally:
         for logger, handlers in quiet:
             logger.handlers[:] = handlers
+
+
+@contextlib.contextmanager
+def finished_guard_trees() -> Iterator[list[str]]:
+    """Collect each tree of guards as torch prints it, once torch has finished it."""
+    trees: list[str] = []
+    original = CheckFunctionManager.__init__
+
+    @functools.wraps(original)
+    def finish(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        trees.append(str(self.guard_manager))
+
+    CheckFunctionManager.__init__ = finish  # type: ignore[method-assign]
+    try:
+        yield trees
+    finally:
+        CheckFunctionManager.__init__ = original  # type: ignore[method-assign]
 
 
 def operator_counts(module: torch.fx.GraphModule) -> dict[str, int]:
@@ -130,6 +150,7 @@ def observe(name: str, *, is_built: bool) -> dict[str, Any]:
     watched = torch.autograd.graph.saved_tensors_hooks(saw_saved, lambda tensor: tensor)
     with contextlib.ExitStack() as stack:
         messages = stack.enter_context(heard_messages())
+        guard_trees = stack.enter_context(finished_guard_trees())
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         if is_built:
             stack.enter_context(watched)
@@ -153,7 +174,7 @@ def observe(name: str, *, is_built: bool) -> dict[str, Any]:
         "codes": sorted(map(without_comments, codes)),
         "breaks": messages.breaks,
         "recompiles": messages.recompiles,
-        "guard_trees": messages.guard_trees,
+        "guard_trees": guard_trees,
         "saved_tensors": sorted(saved) if is_built else None,
         "raised": raised,
     }

@@ -7,8 +7,8 @@ The sources are torch's own and none of the recorder's: the messages of
 modules that reach ``compile_fx``, the code that ``GraphLowering.save_output_code`` hears of, and,
 with ``--build``, the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees. The guards are
 not those of ``TORCH_LOGS=guards``: with that, torch 2.13 and 2.15 keep a guard that they else drop
-(``LazyConstantVariable.realize``; a Mixtral has 621 for 620). Without ``--build`` nothing is compiled by a C++
-compiler and a backward is lowered together with its forward.
+(``LazyConstantVariable.realize``). Without ``--build`` nothing is compiled by a C++ compiler and a
+backward is lowered together with its forward.
 """
 
 from __future__ import annotations

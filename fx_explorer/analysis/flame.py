@@ -1,7 +1,7 @@
 """Flame charts of any kind are frames within frames, which become blocks in cells of a terminal.
 
-The ledger (``ledger/flame_chart.py``) and compile time (``compile_time/timing.py``) make the frames. Rows
-of text and SVG are drawn by ``drawing/``, the chart above a view by
+The ledger (``ledger/flame_chart.py``) and compile time (``compile_time/timing.py``) make the
+frames. Rows of text and SVG are drawn by ``drawing/``, the chart above a view by
 ``drawing/flame_rows.py``.
 """
 

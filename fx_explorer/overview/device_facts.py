@@ -1,5 +1,5 @@
-"""This module says, as facts for the overview, which tensors a compiled graph copies from one device
-to another in each call, and which would stay on the CPU where there is a GPU.
+"""These facts for the overview say which tensors a compiled graph copies from one device to another
+in each call, and which would stay on the CPU where there is a GPU.
 """
 
 from __future__ import annotations

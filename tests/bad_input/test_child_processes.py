@@ -115,7 +115,8 @@ import os, pathlib, runpy, sys
 
 before = dict(os.environ)
 for folder in sys.argv[1:]:
-    (script,) = [file for file in pathlib.Path(folder).glob("*.py") if file.name != "child.py"] or [pathlib.Path(folder, "child.py")]
+    scripts = [file for file in pathlib.Path(folder).glob("*.py") if file.name != "child.py"]
+    (script,) = scripts or [pathlib.Path(folder, "child.py")]
     runpy.run_path(str(script), run_name="__main__")
     os.environ.clear()
     os.environ.update(before)

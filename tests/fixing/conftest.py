@@ -74,5 +74,5 @@ def make_case(name: str, session: Path) -> Case:
         f"tests.fixing.programs.{module}:{function}", "", inputs=INPUTS, backend="eager"
     )
     with SessionReader(session) as reader:
-        fixes = [fix for one in distinct_breaks(reader) for fix in proposals(reader, one)]
+        fixes = [fix for hit in distinct_breaks(reader) for fix in proposals(reader, hit)]
         return Case(request, session_figures(reader), fixes)

@@ -160,9 +160,9 @@ def test_a_read_only_file_in_another_form_is_tried_and_not_written(
     with SessionReader(captured(f"{file}:f", inputs="torch.ones(3)", backend="eager")) as reader:
         (found,) = distinct_breaks(reader)
         fix = next(
-            one
-            for one in proposals(reader, found)
-            if one.title.startswith("let torch do the print")
+            proposed
+            for proposed in proposals(reader, found)
+            if proposed.title.startswith("let torch do the print")
         )
         request, before = reader.request(), session_figures(reader)
     assert request is not None

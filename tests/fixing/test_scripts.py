@@ -237,7 +237,7 @@ def tried(session: Path, title: str) -> Trial:
 
 def tried_one_of_several(session: Path, title: str) -> Trial:
     with SessionReader(session) as reader:
-        fixes = (fix for one in distinct_breaks(reader) for fix in proposals(reader, one))
+        fixes = (fix for hit in distinct_breaks(reader) for fix in proposals(reader, hit))
         fix = next(fix for fix in fixes if fix.title == title)
         request, before = reader.request(), session_figures(reader)
     assert request is not None

@@ -164,10 +164,10 @@ def test_a_graph_of_which_a_part_is_replayed_is_not_called_outside_as_a_whole() 
     call = CudaGraphRuns()
     call.replayed["[0/0] inference"] += 1
     call.recorded["[2/0] forward"] += 1
-    told = describe_runs(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
-    assert "Outside of CUDA graphs: [1/0] forward" in told
+    lines = describe_runs(call, call, {"[0/0] inference", "[1/0] forward", "[2/0] forward"})
+    assert "Outside of CUDA graphs: [1/0] forward" in lines
     around = "Outside of CUDA graphs, in the generated code around the parts that are in them: [0/0] inference, [2/0] forward"
-    assert around in told
+    assert around in lines
 
 
 def test_what_is_replayed_what_is_outside_and_what_was_recorded_again_is_said() -> None:

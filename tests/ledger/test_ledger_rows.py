@@ -349,9 +349,9 @@ def test_where_steps_are_not_known_what_drops_guards_can_still_be_tried() -> Non
     )
     assert not unsettled.are_steps_known
     assert remedies(unsettled) == []
-    assert [one.name for one in remedies_to_try(unsettled)] == ["skip_all_guards_unsafe"]
+    assert [remedy.name for remedy in remedies_to_try(unsettled)] == ["skip_all_guards_unsafe"]
     settled = replace(unsettled, entries=[entry("guards", 0.1), entry("library", 99)])
-    assert "skip_all_guards_unsafe" not in [one.name for one in remedies_to_try(settled)]
+    assert "skip_all_guards_unsafe" not in [remedy.name for remedy in remedies_to_try(settled)]
 
 
 def test_larger_inputs_are_not_advised_to_who_is_faster_already() -> None:

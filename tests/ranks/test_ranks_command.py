@@ -145,8 +145,8 @@ def test_two_ranks_compared_are_what_diff_says_of_their_logs(
 ) -> None:
     logs = [DIVERGING / f"rank_{rank}.log.gz" for rank in (0, 1)]
     assert cli.main(["diff", *map(str, logs)]) == 0
-    said = describe_compared(logs[0], logs[1], (str(logs[0]), str(logs[1])))
-    assert capsys.readouterr().out.split() == said.split()
+    printed = describe_compared(logs[0], logs[1], (str(logs[0]), str(logs[1])))
+    assert capsys.readouterr().out.split() == printed.split()
 
 
 def test_a_command_for_one_session_says_what_compares_the_ranks_of_a_directory(

@@ -264,8 +264,8 @@ def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
     tree = module_tree(opened)
     assert sum(row.own.operations for row in tree.rows) == operations
     assert sum(row.own.compile_s for row in tree.rows) == pytest.approx(totals(opened).compile_s)
-    told = " ".join(fact.text for fact in overview(opened))
-    assert f"became {graphs} graphs with {operations} operations" in told
+    text = " ".join(fact.text for fact in overview(opened))
+    assert f"became {graphs} graphs with {operations} operations" in text
 
 
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(

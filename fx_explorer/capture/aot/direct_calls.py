@@ -302,10 +302,12 @@ def capture_session_hook(recording: Recording) -> contextlib.AbstractContextMana
 
 
 def _shortened(summary: dict[str, Any]) -> dict[str, object]:
-    """Return the summary with each list as long as is kept. Of the guards that are checked it has
-    the number only, and nothing of how torch renders a check.
+    """Return the summary with each list as long as is kept, and the numbers of guards that the
+    saved code checks (``kept``) and does not check (``unchecked``). Nothing is kept of how torch
+    renders a check.
     """
-    kept: dict[str, object] = {"kept": len(summary.pop("kept_guards", ()))}
+    unchecked = len(summary["dropped_guards"]) + len(summary["policy_dropped_guards"])
+    kept: dict[str, object] = {"kept": len(summary.pop("kept_guards")), "unchecked": unchecked}
     summary.pop("dropped_guard_code", None)
     for name, value in summary.items():
         kept[name] = list(value[:MOST_IN_SUMMARY]) if isinstance(value, tuple) else value

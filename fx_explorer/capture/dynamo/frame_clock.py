@@ -417,7 +417,8 @@ def _owner(running: Sequence[_Running]) -> _Running | None:
     """Return the innermost frame with an open cut; None also when a rest that is not compiled runs
     inside it.
     """
-    last = next((one for one in reversed(running) if one.is_open or one.is_resuming), None)
+    frames = reversed(running)
+    last = next((frame for frame in frames if frame.is_open or frame.is_resuming), None)
     return last if last and last.is_open else None
 
 

@@ -424,8 +424,8 @@ Hook = tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]
 
 
 def late_line_hooks(running: Callable[[], Any], run_as: Callable[[Any], Any]) -> list[Hook]:
-    """List the hooks for lines that are written late, or again. ``running()`` is the loop body node whose code is being written;
-    ``run_as(node)`` is a context that makes it so again.
+    """List the hooks for lines that are written late, or again. ``running()`` is the loop body node
+    whose code is being written; ``run_as(node)`` is a context that makes it so again.
     """
     from torch._inductor.codegen import cpp
 

@@ -334,10 +334,10 @@ def _emptied(
     holding, knowing = kinds.holding, kinds.knowing()
     found = _objects(generations, {FrameType} | holding | knowing)
     frames = [frame for frame in found if type(frame) is FrameType]
-    known = [weakref.ref(one) for one in found if type(one) in knowing]
-    for one in found:
-        if type(one) in holding:
-            vars(one).clear()
+    known = [weakref.ref(item) for item in found if type(item) in knowing]
+    for item in found:
+        if type(item) in holding:
+            vars(item).clear()
     for frame in frames:
         _clear(frame)
     return frames, known

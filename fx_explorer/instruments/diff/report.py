@@ -170,10 +170,9 @@ def _resources(
             yield head + _name(pair, width and width - len(head))
             yield "      " + "  ·  ".join(words or "not known" for words in said)
         for configuration_pair in configuration_pairs(left, right, pair):
-            yield (
-                f"      {configuration_pair.name}: {describe_resources(configuration_pair.left)}  ·  "
-                f"{describe_resources(configuration_pair.right)}"
-            )
+            before = describe_resources(configuration_pair.left)
+            after = describe_resources(configuration_pair.right)
+            yield f"      {configuration_pair.name}: {before}  ·  {after}"
 
 
 # As JSON.

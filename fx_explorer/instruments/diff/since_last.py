@@ -485,12 +485,13 @@ def _name(use: KernelUse | None) -> str | None:
 def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
     sides = [stage_times(reader).by_stage for reader in (before, after)]
     stages = [stage for stage in STAGE_IN_WORDS if any(stage in side for side in sides)]
-    told = [
+    columns = [
         [f"{STAGE_IN_WORDS[stage]}: {seconds(side.get(stage, 0.0))}" for stage in stages]
         for side in sides
     ]
     return [
-        DiffRow("~" if one != other else " ", one, other) for one, other in zip(*told, strict=True)
+        DiffRow("~" if left != right else " ", left, right)
+        for left, right in zip(*columns, strict=True)
     ]
 
 
@@ -540,22 +541,22 @@ def _by_text(
     ``key`` returns that of a text by which it is the same.
     """
     old, new = _by_key(before, key), _by_key(after, key)
-    both = {one: min(len(old[one]), len(new[one])) for one in old if one in new}
+    both = {same: min(len(old[same]), len(new[same])) for same in old if same in new}
     shared = [
         pair
-        for one, count in both.items()
-        for pair in zip(old[one][:count], new[one][:count], strict=True)
+        for same, count in both.items()
+        for pair in zip(old[same][:count], new[same][:count], strict=True)
     ]
     return [
         *(
             DiffRow("-", text, None)
-            for one, texts in old.items()
-            for text in texts[both.get(one, 0) :]
+            for same, texts in old.items()
+            for text in texts[both.get(same, 0) :]
         ),
         *(
             DiffRow("+", None, text)
-            for one, texts in new.items()
-            for text in texts[both.get(one, 0) :]
+            for same, texts in new.items()
+            for text in texts[both.get(same, 0) :]
         ),
         *(DiffRow(" ", *pair) for pair in shared),
     ]

@@ -130,7 +130,7 @@ async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namesp
         print_fitted(printable(f"{fix.title} (line {fix.line})"))
         print_fitted(f"       {describe_trial(await trial(session_fixes, fix, arguments))}")
     whole = _together(session_fixes)
-    good = [one for one in session_fixes.trials if one.is_good]
+    good = [tried for tried in session_fixes.trials if tried.is_good]
     if whole is None and len(good) == 1:
         print_fitted("one fix is good:")
         sys.stdout.write(printable_text(good[0].fix.diff))
@@ -190,7 +190,8 @@ async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
     if session_fixes.request is None or session_fixes.before is None or session_fixes.why_not_tried:
         raise UsageError(f"{arguments.target}: {session_fixes.why_not_tried}")
     check_program(arguments)
-    known = next((one for one in session_fixes.trials if _changes_the_same(one.fix, fix)), None)
+    same = (earlier for earlier in session_fixes.trials if _changes_the_same(earlier.fix, fix))
+    known = next(same, None)
     worker = TrialWorker(arguments.python, arguments.timeout)
     if known:
         tried = replace(known, fix=fix)

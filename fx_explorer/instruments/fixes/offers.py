@@ -276,9 +276,11 @@ def _merged_fix(
         f"{fix.title} (line {fix.line})"
         for fix in sorted(taken, key=lambda fix: (fix.path, fix.line))
     )
+    sentences = [f"In one go: {what}."]
+    sentences += [f"Left out: {title}." for title in left_out]
     return Fix(
         TITLE,
-        ". ".join([f"In one go: {what}", *(f"Left out: {one}" for one in left_out)]) + ".",
+        " ".join(sentences),
         " ".join(dict.fromkeys(fix.risk for fix in taken if fix.risk)),
         min(fix.line for fix in taken),
         tuple(merged.edit for merged in texts.values()),

@@ -207,11 +207,10 @@ def judge(
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
-    if _describe_output(verification):
-        return (
-            "prints differ",
-            f"{fewer}; results are equal, but {_describe_output(verification)}{_left_out(verification)}",
-        )
+    output = _describe_output(verification)
+    if output:
+        equal_but = f"results are equal, but {output}{_left_out(verification)}"
+        return "prints differ", f"{fewer}; {equal_but}"
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"

@@ -194,12 +194,14 @@ class CaptureSummary:
     backend_graphs: int
     kept: int
     """Guards that the saved code checks."""
-    dropped: tuple[tuple[str, str], ...]
-    """Kind and source of the guards that it does not check."""
+    unchecked: int
+    """Guards that it does not check."""
     risky: tuple[tuple[str, str], ...]
-    """Of these, the ones that told the captured versions of a function apart, or may."""
+    """Kind and source of those of them that told captured versions of a function apart, or that
+    torch takes for a choice of configuration.
+    """
     wont_generalize: tuple[str, ...]
-    """Values that each captured version has as constants."""
+    """Arguments of which no captured version was seen to take another value."""
     gaps: tuple[tuple[str, str], ...]
     """What is missing in the capture, each with what comes of it; empty for a complete one."""
 
@@ -219,17 +221,18 @@ class CaptureSummary:
     def details(self) -> list[str]:
         """Return what is missing, and what its code does not notice or take."""
         lines = [f"{what}: {consequence}." for what, consequence in self.gaps]
-        if self.dropped:
-            unchecked = (
-                f"{len(self.dropped):,} of {counted(self.kept + len(self.dropped), 'guard')}"
-            )
-            lines.append(f"The saved code does not check {unchecked}.")
+        if self.unchecked:
+            unchecked = counted(self.unchecked, "guard")
+            lines.append(f"The saved code checks {self.kept:,} and does not check {unchecked}.")
         if self.risky:
             names = listed(f"{plain_name(source)} ({kind})" for kind, source in self.risky)
-            lines.append(f"Risky among them: {names}. It may be why another version was compiled.")
+            lines.append(
+                f"Risky among them: {names}. Such a guard told versions apart, or looks like a "
+                "choice of configuration."
+            )
         if self.wont_generalize:
             names = listed(self.wont_generalize, NAMES_SHOWN)
-            lines.append(f"No captured version takes another value of {names}.")
+            lines.append(f"No captured version was seen to take another value of {names}.")
         return lines
 
 
@@ -253,7 +256,6 @@ def _capture_summary(stored: dict[str, Any]) -> CaptureSummary:
         texts = stored.get(name, [])
         if texts:
             gaps.append((what.format(frames=listed(texts)), consequence))
-    dropped = [*stored.get("dropped_guards", []), *stored.get("policy_dropped_guards", [])]
     return CaptureSummary(
         stored["function"],
         stored.get("frames", 0),
@@ -261,7 +263,7 @@ def _capture_summary(stored: dict[str, Any]) -> CaptureSummary:
         stored.get("guarded_codes", 0),
         stored.get("backend_graphs", 0),
         stored.get("kept", 0),
-        tuple((kind, source) for kind, source in dropped),
+        stored.get("unchecked", 0),
         tuple((kind, source) for kind, source in stored.get("risky_dropped_guards", [])),
         tuple(stored.get("wont_generalize", [])),
         tuple(gaps),

@@ -390,10 +390,10 @@ def nvdisasm(python: str) -> str:
     if named := os.environ.get("TRITON_NVDISASM_PATH"):
         return named
     try:
-        said = subprocess.run(
+        folder = subprocess.run(
             [python, "-c", WHERE_TRITON_IS], capture_output=True, text=True, check=False
         ).stdout.strip()
     except OSError:
         return ""
-    tool = Path(said) / "backends" / "nvidia" / "bin" / "nvdisasm"
-    return str(tool) if said and tool.is_file() else ""
+    tool = Path(folder) / "backends" / "nvidia" / "bin" / "nvdisasm"
+    return str(tool) if folder and tool.is_file() else ""

@@ -322,8 +322,8 @@ def card(reader: SessionReader) -> Gpu | None:
 
 def device_name(reader: SessionReader) -> str:
     """Return the name of the real GPU; empty without one."""
-    told = (reader.meta("environment") or {}).get("gpu")
-    return str(told or _of_a_build(reader))
+    recorded = (reader.meta("environment") or {}).get("gpu")
+    return str(recorded or _of_a_build(reader))
 
 
 def measured_card(reader: SessionReader, device: str) -> Gpu | None:

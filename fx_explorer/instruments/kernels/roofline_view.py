@@ -174,13 +174,9 @@ def _detail(point: KernelPoint, roof: Roof | None) -> str:
     kernel, calls = point.cost.use.kernel, point.cost.use.calls
     parts = [f"{kernel.name}: {counted(calls, 'call')}"]
     parts += [f"It moves {size(point.size_bytes)}."] if point.size_bytes > 0 else []
-    parts += (
-        [
-            f"It does {describe_rate(point.flops)}FLOP with {point.kind}: {point.intensity:.3g} a byte."
-        ]
-        if point.flops > 0
-        else []
-    )
+    if point.flops > 0:
+        operations = f"{describe_rate(point.flops)}FLOP with {point.kind}"
+        parts.append(f"It does {operations}: {point.intensity:.3g} a byte.")
     if point.is_measured and point.time_s:
         parts.append(f"It takes {microseconds(point.time_s)}, measured {point.time_kind}.")
     if point.missing:

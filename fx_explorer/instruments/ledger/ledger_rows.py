@@ -232,9 +232,9 @@ def host_steps_in_gap(figures: LedgerFigures, gap: ToldGap) -> str:
 
 def longest_gap(figures: LedgerFigures) -> str:
     """Return a sentence on the longest gap; empty where none is long."""
-    told = shown_gaps(figures)
-    if not told or told[0].gap.seconds < SOME * figures.call.call_s:
+    gaps = shown_gaps(figures)
+    if not gaps or gaps[0].gap.seconds < SOME * figures.call.call_s:
         return ""
-    gap = told[0]
+    gap = gaps[0]
     doing = f"; meanwhile on the host: {host_steps_in_gap(figures, gap)}" if gap.meanwhile else ""
     return f"It waits longest {place_of(gap.gap)}: {run_time(gap.gap.seconds)}{doing}."

@@ -56,7 +56,8 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
     if not figures.are_steps_known:
         return []
     found = [*_less_around(figures), *_faster_kernels(figures)]
-    # Where guards could not be asked outside of a call, they are somewhere in entering torch.compile.
+    # Where guards could not be asked outside of a call, they are somewhere in entering
+    # torch.compile.
     guards_s = figures.of_kind("guards") or figures.of_kind("entry")
     if guards_s >= LEAST * figures.call.call_s:
         found.extend(_less_of_guards(figures))

@@ -271,7 +271,8 @@ class Crossings:
         knows it under at the break; 0 where it is none's.
         """
         source = self._sources.get(node, "")
-        return max((one for one in self._handed_over.get(source, ()) if one < node), default=0)
+        earlier = (given for given in self._handed_over.get(source, ()) if given < node)
+        return max(earlier, default=0)
 
     def is_kept_before(self, node: int) -> bool:
         """Return whether the graph that computes an input keeps it for its own backward, too."""

@@ -152,18 +152,19 @@ def _own_times(
     first = events.at(start)
     inside = range(bisect_right(events.starts, start), bisect_left(events.starts, end))
     marks = [start, end]
-    told = []
+    doings = []
     for at in inside[:MOST_STEPS]:
         marks += [events.starts[at], *([events.ends[at]] if events.ends[at] < end else [])]
-    for one in events.outwards(first):
-        marks += [events.ends[one]] if start < events.ends[one] < end else []
+    for event in events.outwards(first):
+        marks += [events.ends[event]] if start < events.ends[event] < end else []
     marks = sorted(set(marks))
     for since, until in pairwise(marks):
         around = [*events.outwards(events.at((since + until) / 2))]
-        told.append(
-            (_in_words([trace.name(events.names[one]) for one in around]), (until - since) * US)
-        )
-    return told if len(inside) <= MOST_STEPS else [*told[:MOST_STEPS], (CUT, 0.0)]
+        names = [trace.name(events.names[event]) for event in around]
+        doings.append((_in_words(names), (until - since) * US))
+    if len(inside) > MOST_STEPS:
+        return [*doings[:MOST_STEPS], (CUT, 0.0)]
+    return doings
 
 
 def _in_words(names: Sequence[str]) -> str:

@@ -120,9 +120,11 @@ def _alike(
     if here not in then or here not in now:
         return []
     equal = [
-        one
-        for one in then
-        if one != here and then[one] == then[here] and _can_be_marked(one[0], then[one], then[one])
+        size
+        for size in then
+        if size != here
+        and then[size] == then[here]
+        and _can_be_marked(size[0], then[size], then[size])
     ]
     return [size for size in equal if now.get(size, then[here]) != now[here]]
 

@@ -243,7 +243,14 @@ def _is_log(value: Any) -> bool:
     )
 
 
-_COUNTS_OF_SUMMARY = ("frames", "resume_functions", "guarded_codes", "backend_graphs", "kept")
+_COUNTS_OF_SUMMARY = (
+    "frames",
+    "resume_functions",
+    "guarded_codes",
+    "backend_graphs",
+    "kept",
+    "unchecked",
+)
 
 _TEXTS_OF_SUMMARY = (
     "bypassed",

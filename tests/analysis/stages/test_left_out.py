@@ -1,6 +1,6 @@
-"""An operation that AOTAutograd left out is told by what became of it: it returned its input, as the
-same call does in eager mode; nothing used its result; or it calls a graph that was traced in its
-place. One that did something is never among them.
+"""An operation that AOTAutograd left out is told by what became of it: it returned its input, as
+the same call does in eager mode; nothing used its result; or it calls a graph that was traced in
+its place. One that did something is never among them.
 """
 
 from __future__ import annotations

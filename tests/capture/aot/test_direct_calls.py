@@ -225,7 +225,7 @@ def test_torchs_summary_of_a_capture_of_several_graphs_is_kept(tmp_path: Path) -
     (summary,) = capture_summaries(reader)
     assert summary.function == "scaled"
     assert (summary.frames, summary.guarded_codes) == (expected.frames, expected.guarded_codes)
-    assert summary.dropped == expected.dropped_guards
+    assert summary.unchecked == len(expected.dropped_guards + expected.policy_dropped_guards)
     assert summary.kept == len(expected.kept_guards)
     assert summary.wont_generalize == expected.wont_generalize
     (fact,) = (fact for fact in overview(reader) if fact.text == summary.in_words)
@@ -239,6 +239,7 @@ STORED = {
     "guarded_codes": 4,
     "backend_graphs": 4,
     "kept": 9,
+    "unchecked": 1,
     "bypassed": ["forward"],
     "uncovered_frames": [],
     "truncated": ["inner (model.py:3)"],
@@ -265,9 +266,10 @@ def test_what_a_capture_lacks_is_told_first(tmp_path: Path) -> None:
         "forward could not be saved: a call that reaches it raises.",
         "inner (model.py:3) reached the recompile limit: what ran from there on is not captured.",
         "A call raised RuntimeError: boom: it is not captured.",
-        "The saved code does not check 1 of 10 guards.",
-        "Risky among them: self.act (ID_MATCH). It may be why another version was compiled.",
-        "No captured version takes another value of times.",
+        "The saved code checks 9 and does not check 1 guard.",
+        "Risky among them: self.act (ID_MATCH). Such a guard told versions apart, or looks like a "
+        "choice of configuration.",
+        "No captured version was seen to take another value of times.",
     ]
 
 

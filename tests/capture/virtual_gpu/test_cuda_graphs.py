@@ -68,7 +68,8 @@ x = torch.randn(8, 16, device="cuda")
 table = torch.ones(16)
 
 def compiled(function, dynamic=None, **options):
-    options = {"triton.cudagraphs": True} | {name.replace("__", "."): value for name, value in options.items()}
+    options = {name.replace("__", "."): value for name, value in options.items()}
+    options = {"triton.cudagraphs": True} | options
     torch.compile(function, options=options, dynamic=dynamic)(x)
 
 def on_the_cpu(x):

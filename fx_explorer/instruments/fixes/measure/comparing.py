@@ -204,11 +204,11 @@ class Comparison:
             if name not in others:
                 self._differs(name, f"{text} is missing")
                 continue
-            said = self._describe_values(
+            difference = self._describe_values(
                 self._content(name, value), self._content(name, others[name][1]), self._place(text)
             )
-            if said:
-                self._differs(name, text, said)
+            if difference:
+                self._differs(name, text, difference)
         for name, (kind, _) in others.items():
             if name not in found and not self._is_ignored(name) and not self._may_be_new(name):
                 self.unlike.add(name)

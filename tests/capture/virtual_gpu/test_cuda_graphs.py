@@ -66,11 +66,10 @@ import torch
 torch._dynamo.config.capture_dynamic_output_shape_ops = True
 x = torch.randn(8, 16, device="cuda")
 table = torch.ones(16)
-
+CUDA_GRAPHS = {"triton.cudagraphs": True}
 def compiled(function, dynamic=None, **options):
-    options = {name.replace("__", "."): value for name, value in options.items()}
-    options = {"triton.cudagraphs": True} | options
-    torch.compile(function, options=options, dynamic=dynamic)(x)
+    dotted = {name.replace("__", "."): value for name, value in options.items()} | CUDA_GRAPHS
+    torch.compile(function, options=dotted, dynamic=dynamic)(x)
 
 def on_the_cpu(x):
     return x * table.exp().sum().to(x.device)

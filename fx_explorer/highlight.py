@@ -64,7 +64,9 @@ def printable(text: str) -> str:
     """
     if "\t" in text:
         text = text.expandtabs(TAB_SIZE)
-    return _UNSAFE.sub(_visible, text) if _UNSAFE.search(text) else text
+    if _UNSAFE.search(text):
+        return _UNSAFE.sub(_visible, text)
+    return text
 
 
 def printable_text(text: str) -> str:

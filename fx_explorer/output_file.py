@@ -201,7 +201,9 @@ def never_ours(file: Path) -> bool:
 
 def _same(path: Path, file: Path) -> str:
     same_name = os.path.abspath(path) == os.path.abspath(file)
-    return "a file" if same_name else f"the same file as {file}"
+    if same_name:
+        return "a file"
+    return f"the same file as {file}"
 
 
 def kind_of(mode: int) -> str:

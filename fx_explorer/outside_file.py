@@ -97,7 +97,9 @@ def shown_path(path: Path | str) -> str:
     name.
     """
     text = str(path)
-    return text if len(text) <= LONGEST_PATH else f"{text[:100]}…{text[-100:]}"
+    if len(text) <= LONGEST_PATH:
+        return text
+    return f"{text[:100]}…{text[-100:]}"
 
 
 LONGEST_PATH = 512

@@ -148,7 +148,9 @@ def why_not_measured(request: CaptureRequest | None) -> str:
             "A script cannot be called again and again: give the function or module it "
             "compiles as a target, FILE:OBJECT."
         )
-    return "Nothing can be run on a GPU that is not there." if request.gpu else ""
+    if request.gpu:
+        return "Nothing can be run on a GPU that is not there."
+    return ""
 
 
 async def measure_breaks(

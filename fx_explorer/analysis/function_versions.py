@@ -32,7 +32,9 @@ class Version:
     @property
     def in_words(self) -> str:
         """Return ``2 of 3``; empty for a function that was compiled once."""
-        return f"{self.number} of {self.count}" if self.count > 1 else ""
+        if self.count > 1:
+            return f"{self.number} of {self.count}"
+        return ""
 
 
 def versions(reader: SessionReader) -> dict[int, Version]:

@@ -29,7 +29,9 @@ def plain_function(function: str) -> str:
     """
     line = resumed_at(function)
     resumed = function_resumed(function)
-    return f"rest of {resumed} after line {line}" if line else resumed
+    if line:
+        return f"rest of {resumed} after line {line}"
+    return resumed
 
 
 def function_resumed(function: str) -> str:
@@ -249,7 +251,9 @@ def size_name(symbol: model.Symbol, of: model.Compilation | None = None, line: i
     that at which torch made the symbol.
     """
     if not symbol.source:
-        return f"‹computed at line {line}›" if line else "‹computed by the program›"
+        if line:
+            return f"‹computed at line {line}›"
+        return "‹computed by the program›"
     match = _SIZE_OF.match(symbol.source)
     if match is None:
         return _bracketed(plain_source(symbol.source, of))

@@ -149,7 +149,9 @@ def describe_active_variant(reader: SessionReader, paused_in: str = "") -> str:
     if not number or not active:
         return text
     changes = ", ".join(describe_variant(reader, active[0]))
-    return f"{text}: {changes}" if 0 < len(changes) <= MOST_CELLS else text
+    if 0 < len(changes) <= MOST_CELLS:
+        return f"{text}: {changes}"
+    return text
 
 
 def _active(rows: list[model.Compilation], paused_in: str) -> list[model.Compilation]:

@@ -231,7 +231,9 @@ class _Records:
             return "failed"
         if not content.get("has_guarded_code", True):
             return "skipped"
-        return "broke" if self._recording.of(name).has_broken else "ok"
+        if self._recording.of(name).has_broken:
+            return "broke"
+        return "ok"
 
     def _metrics(self, name: str, content: dict[str, Any], _: object) -> None:
         kept = {

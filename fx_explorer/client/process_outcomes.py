@@ -99,7 +99,9 @@ def outcome_of(remains: EndedWorker) -> Outcome:
     if remains.last_words:
         outcome = Outcome.from_json(json.loads(remains.last_words))
         is_ctrl_c = remains.is_interrupted and outcome.exit_code == -signal.SIGINT
-        return _of_ctrl_c(outcome) if outcome.kind == "killed" and is_ctrl_c else outcome
+        if outcome.kind == "killed" and is_ctrl_c:
+            return _of_ctrl_c(outcome)
+        return outcome
     if remains.activity == IMPORTING_TORCH:
         if status < 0:
             how = f"was ended by {signal_name(-status)}"
@@ -156,7 +158,9 @@ def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
 
 
 def signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if number in set(signal.Signals):
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def with_problem(outcome: Outcome, problem: str) -> Outcome:
@@ -175,7 +179,9 @@ def _where(stacks: str) -> str:
     """
     main = stacks.rpartition("Current thread")[2] or stacks
     match = STACK_LINE.search(main)
-    return f", in {match['function']} ({match['file']}:{match['line']})" if match else ""
+    if match:
+        return f", in {match['function']} ({match['file']}:{match['line']})"
+    return ""
 
 
 def exit_code(outcome: Outcome, *, as_script: bool, stopped_by: int = 0) -> int:

@@ -152,7 +152,9 @@ def _exit_code(reader: SessionReader) -> int:
     killed, or continues: its numbers are of a part.
     """
     outcome = reader.meta("outcome")
-    return 4 if outcome is None else exit_code(model.Outcome.from_json(outcome), as_script=False)
+    if outcome is None:
+        return 4
+    return exit_code(model.Outcome.from_json(outcome), as_script=False)
 
 
 def _print_result(

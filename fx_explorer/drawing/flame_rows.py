@@ -134,7 +134,9 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
     if not taken:
         return text
     gap = " " * GAP
-    return f"{levels}{gap}{text}" if before else f"{text}{gap}{levels}"
+    if before:
+        return f"{levels}{gap}{text}"
+    return f"{text}{gap}{levels}"
 
 
 def _middle(block: FlameBlock, steps: Sequence[int]) -> int:

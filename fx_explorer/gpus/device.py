@@ -48,7 +48,9 @@ def gpu_like(device_name: str, properties: Mapping[str, object]) -> Gpu | None:
     ):
         return described
     limits = _limits(properties)
-    return gpu_of_properties(device_name, properties, limits) if limits else None
+    if limits:
+        return gpu_of_properties(device_name, properties, limits)
+    return None
 
 
 def _limits(properties: Mapping[str, object]) -> Limits | None:

@@ -132,7 +132,9 @@ class CaptureRequest:
             for name, value in self.settings.items()
             if name.startswith("compile.")
         }
-        return {"fullgraph": True, **named} if self.fullgraph else named
+        if self.fullgraph:
+            return {"fullgraph": True, **named}
+        return named
 
     @property
     def stance_wanted(self) -> str:

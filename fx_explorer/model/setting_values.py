@@ -75,7 +75,9 @@ def _shown(value: object) -> str:
     text = python_text(value)
     if len(text) > 60:
         text = text[:59] + "…"
-    return f"the text {text}" if isinstance(value, str) else text
+    if isinstance(value, str):
+        return f"the text {text}"
+    return text
 
 
 def _hint(setting: Setting, value: object) -> str:

@@ -460,4 +460,6 @@ def _unmet(name: str, measured: str, *findings: CheckFinding) -> Check:
 
 def _outcome(reader: SessionReader) -> model.Outcome | None:
     outcome = reader.meta("outcome")
-    return model.Outcome.from_json(outcome) if outcome else None
+    if outcome:
+        return model.Outcome.from_json(outcome)
+    return None

@@ -88,7 +88,9 @@ def _advice(made_of: Sequence[Input]) -> str:
         what = _GLOBAL
     else:
         what = "pass it on the GPU, where the caller can have it there once for several calls."
-    return computed + what if computed else what[0].upper() + what[1:]
+    if computed:
+        return computed + what
+    return what[0].upper() + what[1:]
 
 
 _ATTRIBUTE = (

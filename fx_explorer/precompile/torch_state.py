@@ -109,15 +109,21 @@ def why_it_matters(name: str, then: TorchState, now: TorchState, is_on_gpu: bool
             return "operations are cast otherwise"
         return ""
     if name in _DETERMINISTIC:
-        return "the code was chosen without that" if after[_DETERMINISTIC[0]] else ""
+        if after[_DETERMINISTIC[0]]:
+            return "the code was chosen without that"
+        return ""
     if name in _CUBLAS:
-        return "kernels for the GPU were chosen for that" if is_on_gpu else ""
+        if is_on_gpu:
+            return "kernels for the GPU were chosen for that"
+        return ""
     return "what Dynamo traced depends on it"
 
 
 def how_to_capture(name: str, now: TorchState) -> str:
     if name == GRAD_MODE:
-        return "with gradients on" if now.has_gradients else "under torch.no_grad()"
+        if now.has_gradients:
+            return "with gradients on"
+        return "under torch.no_grad()"
     return "in the state that torch is in now"
 
 

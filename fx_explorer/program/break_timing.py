@@ -166,4 +166,6 @@ def _accelerator(target: Target) -> str:
     device = next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), None)
     if device is None:
         return ""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return str(device)

@@ -197,7 +197,9 @@ def find_loss(output: object) -> torch.Tensor | None:
 
 def _sum(tensor: torch.Tensor) -> torch.Tensor:
     """Return the sum of all elements, with real and imaginary parts of a complex tensor alike."""
-    return torch.view_as_real(tensor).sum() if tensor.is_complex() else tensor.sum()
+    if tensor.is_complex():
+        return torch.view_as_real(tensor).sum()
+    return tensor.sum()
 
 
 def use_backend(name: str, option: str = "--backend") -> None:

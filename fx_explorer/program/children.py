@@ -180,11 +180,15 @@ def _path_of(environment: Mapping[Any, Any]) -> str:
 def _words(words: Any) -> list[str]:
     if isinstance(words, str | bytes | os.PathLike):
         return [_text(words)]
-    return [_text(word) for word in words] if isinstance(words, Iterable) else []
+    if isinstance(words, Iterable):
+        return [_text(word) for word in words]
+    return []
 
 
 def _text(value: object) -> str:
-    return os.fsdecode(value) if isinstance(value, str | bytes | os.PathLike) else str(value)
+    if isinstance(value, str | bytes | os.PathLike):
+        return os.fsdecode(value)
+    return str(value)
 
 
 def _is_of_compiler(frame: FrameType | None) -> bool:

@@ -166,7 +166,9 @@ def is_within_tolerance(
 
 def tolerance_of(dtype: torch.dtype) -> float:
     """Return the tolerance of results of a dtype that are compared with a more exact run."""
-    return WIDE_TOLERANCE if dtype in (torch.float64, torch.complex128) else TOLERANCE
+    if dtype in (torch.float64, torch.complex128):
+        return WIDE_TOLERANCE
+    return TOLERANCE
 
 
 def largest_difference(result: torch.Tensor, eager: torch.Tensor) -> float:
@@ -301,7 +303,9 @@ def _multiplier(pair: _Pair) -> float:
     shape = pair.eager.shape
     is_of_one_by_one = len(shape) == 4 and shape[-1] == shape[-2] == 1
     is_noisy = pair.count < SMALL or is_of_one_by_one
-    return 3.0 if is_noisy or pair.dtype in (torch.float16, torch.bfloat16) else 2.0
+    if is_noisy or pair.dtype in (torch.float16, torch.bfloat16):
+        return 3.0
+    return 2.0
 
 
 def _compare_directions(pair: _Pair, precision: Precision) -> ResultDifference:
@@ -356,7 +360,9 @@ def _size(rms: float, precision: Precision) -> float:
 
 
 def _rms(values: torch.Tensor) -> float:
-    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0
+    if values.numel():
+        return float(values.abs().square().mean().sqrt())
+    return 0.0
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -406,7 +406,9 @@ def _range(tensor: torch.Tensor) -> tuple[int, int]:
     varies more than the example shows.
     """
     low, high = int(tensor.min()), int(tensor.max())
-    return (min(low, 0), 2 * max(high, 1)) if tensor.numel() == 1 else (low, high)
+    if tensor.numel() == 1:
+        return (min(low, 0), 2 * max(high, 1))
+    return (low, high)
 
 
 def _like(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -417,4 +419,6 @@ def _like(value: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     if is_strided and value.shape == tensor.shape and value.stride() != tensor.stride():
         value = torch.empty_like(tensor, requires_grad=False).copy_(value)
     made = value.detach().clone()
-    return made.requires_grad_() if tensor.requires_grad else made
+    if tensor.requires_grad:
+        return made.requires_grad_()
+    return made

@@ -61,7 +61,9 @@ class Arguments:
         changed = tuple(_map_numbers(value, change) for value in self.args)
         keywords = {name: _map_numbers(value, change) for name, value in self.keywords.items()}
         numbers = (list(_numbers((self.args, self.keywords))), list(_numbers((changed, keywords))))
-        return Arguments(changed, keywords, self.origin) if numbers[0] != numbers[1] else None
+        if numbers[0] != numbers[1]:
+            return Arguments(changed, keywords, self.origin)
+        return None
 
 
 def as_arguments(inputs: object, origin: str) -> Arguments:

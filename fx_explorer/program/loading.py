@@ -245,7 +245,9 @@ def install_texts(texts: Mapping[str, str]) -> None:
 
 def installed_text_of(path: str) -> str | None:
     """Return the text that stands for the file; None for a file that is run as it is."""
-    return _texts.get(os.path.realpath(path)) if _texts else None
+    if _texts:
+        return _texts.get(os.path.realpath(path))
+    return None
 
 
 class _OverlayFinder(importlib.abc.MetaPathFinder):

@@ -96,7 +96,9 @@ def _similar(file: Path) -> str:
     if not file.parent.is_dir():
         return f" The directory {file.parent} does not exist either."
     names = difflib.get_close_matches(file.name, [p.name for p in file.parent.glob("*.py")], n=1)
-    return f" Did you mean {file.with_name(names[0])}?" if names else ""
+    if names:
+        return f" Did you mean {file.with_name(names[0])}?"
+    return ""
 
 
 def offers_target(file: Path) -> bool:

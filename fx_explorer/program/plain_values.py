@@ -25,7 +25,9 @@ def copy_value(value: Any) -> Any:
     """
     if isinstance(value, torch.Tensor):
         return copy_tensor(value)
-    return atom(value) if isinstance(value, ATOMS) else f"a {type(value).__qualname__}"
+    if isinstance(value, ATOMS):
+        return atom(value)
+    return f"a {type(value).__qualname__}"
 
 
 def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -70,7 +72,9 @@ def atom(value: Any) -> Any:
         is_long = len(exact) > _LONGEST
     else:
         is_long = kind is int and exact.bit_length() > 1000
-    return f"{kind.__name__} {digest(repr_of(exact))}" if is_long else exact
+    if is_long:
+        return f"{kind.__name__} {digest(repr_of(exact))}"
+    return exact
 
 
 def repr_of(value: object) -> str:

@@ -100,7 +100,9 @@ def status(leaving: SystemExit) -> int:
     """Return the status that ``python`` would end with. Writes nothing."""
     if leaving.code is None:
         return 0
-    return leaving.code & 0xFF if isinstance(leaving.code, int) else 1
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    return 1
 
 
 def finish_as_python() -> None:

@@ -60,7 +60,9 @@ def without_compiling() -> None:
 
 def in_stance(stance: str) -> AbstractContextManager[object]:
     """Set the stance inside the block; an empty one leaves the program's own."""
-    return torch.compiler.set_stance(stance) if stance else contextlib.nullcontext()
+    if stance:
+        return torch.compiler.set_stance(stance)
+    return contextlib.nullcontext()
 
 
 def stances_of_calls(stance: str) -> tuple[str, ...]:
@@ -69,7 +71,9 @@ def stances_of_calls(stance: str) -> tuple[str, ...]:
     """
     if stance in ONCE_COMPILED:
         return ("", stance)
-    return (stance, stance) if stance in SECOND_CALL else (stance,)
+    if stance in SECOND_CALL:
+        return (stance, stance)
+    return (stance,)
 
 
 _WHY = {

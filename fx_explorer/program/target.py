@@ -39,13 +39,17 @@ class Target:
 
     @property
     def kind(self) -> Literal["module", "function"]:
-        return "module" if isinstance(self.callable, torch.nn.Module) else "function"
+        if isinstance(self.callable, torch.nn.Module):
+            return "module"
+        return "function"
 
     @property
     def network(self) -> torch.nn.Module | None:
         """Return the module that is called, or whose method is; None for any other callable."""
         owner = self.callable if self.kind == "module" else getattr(self.callable, "__self__", None)
-        return owner if isinstance(owner, torch.nn.Module) else None
+        if isinstance(owner, torch.nn.Module):
+            return owner
+        return None
 
     def parameters(self) -> list[torch.nn.Parameter]:
         if isinstance(self.callable, torch.nn.Module):
@@ -323,7 +327,9 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None:
+        return "None"
+    return f"a {type(value).__name__}"
 
 
 def _is_builtin(name: str) -> bool:

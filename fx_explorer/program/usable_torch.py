@@ -122,7 +122,9 @@ def place_of_torch() -> str:
         spec = known.__spec__ if known else importlib.util.find_spec("torch")
     except (ImportError, ValueError, AttributeError):
         return "an unknown place"
-    return ", ".join(spec.submodule_search_locations or ()) if spec else "nowhere"
+    if spec:
+        return ", ".join(spec.submodule_search_locations or ())
+    return "nowhere"
 
 
 def _describe_error(error: BaseException) -> str:

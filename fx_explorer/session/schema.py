@@ -301,7 +301,9 @@ _known_json = lru_cache(maxsize=4_096)(_storable_json)
 
 
 def _texts_to_json(value: object) -> str:
-    return _known_json(value) if type(value) is tuple else _storable_json(value)
+    if type(value) is tuple:
+        return _known_json(value)
+    return _storable_json(value)
 
 
 def _to_short_json(value: object) -> str:

@@ -292,7 +292,9 @@ class SessionWriter:
         row_type = type(row)
         with self._within_transaction():
             cursor = self._db.execute(schema.insert_sql(row_type), self._encoder(row_type)(row))
-            return int(cursor.lastrowid or 0) if schema.has_id(row_type) else 0
+            if schema.has_id(row_type):
+                return int(cursor.lastrowid or 0)
+            return 0
 
     def add_all(self, rows: Iterable[schema.SessionRow]) -> None:
         """Append many rows of one type in one transaction."""

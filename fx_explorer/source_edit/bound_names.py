@@ -208,7 +208,9 @@ def annotation_of(code: Code, expression: cst.CSTNode, name: str) -> str:
         annotation = param.annotation.annotation
         if isinstance(annotation, cst.Name):
             declared = annotation.value
-            return declared if declared in ("int", "float", "bool", "str") else ""
+            if declared in ("int", "float", "bool", "str"):
+                return declared
+            return ""
     return ""
 
 

@@ -129,6 +129,8 @@ def origin_of(check: PrintedCheck) -> Origin:
     if root is None:
         return "state"
     if root["scope"] == "G":
-        return "library" if _LIBRARY.match(root["name"]) else "global"
+        if _LIBRARY.match(root["name"]):
+            return "library"
+        return "global"
     is_module = root["name"] == "self" or _MEMBER.search(check.source or check.code)
     return "module" if is_module else "argument"

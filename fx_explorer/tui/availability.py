@@ -103,7 +103,9 @@ def why_not(command_id: str, now: Situation) -> str:
     if needs_the_rest(command_id, now):
         return ""
     check = _OF_SESSION.get(command_id)
-    return check(now.reader) if check else _why_not_in_panes(command_id, now)
+    if check:
+        return check(now.reader)
+    return _why_not_in_panes(command_id, now)
 
 
 def why_not_of_a_log(command_id: str, reader: SessionReader) -> str:
@@ -132,7 +134,9 @@ def _why_not_stepping(command_id: str, compiler: Compiler) -> str:
         return RESTS if compiler == "rests" else ""
     if compiler == "works":
         return WORKS
-    return RESTS if compiler == "rests" and command_id in NEEDS_PAUSE else ""
+    if compiler == "rests" and command_id in NEEDS_PAUSE:
+        return RESTS
+    return ""
 
 
 def _why_not_in_panes(command_id: str, now: Situation) -> str:
@@ -205,7 +209,9 @@ what is missing. Views are shown before anything is asked.
 
 
 def _no_kernel(reader: SessionReader) -> str:
-    return "" if reader.has(model.Kernel) else "No kernel was generated."
+    if reader.has(model.Kernel):
+        return ""
+    return "No kernel was generated."
 
 
 def _no_triton(reader: SessionReader) -> str:
@@ -222,7 +228,9 @@ def _no_backward(reader: SessionReader) -> str:
 
 
 def _no_graph(reader: SessionReader) -> str:
-    return "" if reader.has(model.Graph) else "No graph was recorded."
+    if reader.has(model.Graph):
+        return ""
+    return "No graph was recorded."
 
 
 def _no_break(reader: SessionReader) -> str:

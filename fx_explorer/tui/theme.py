@@ -223,4 +223,6 @@ def default_theme(background_is_light: bool | None = None) -> str:
     if background_is_light is not None:
         return LIGHT.name if background_is_light else DARK.name
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
-    return LIGHT.name if background in {"7", "15"} else DARK.name
+    if background in {"7", "15"}:
+        return LIGHT.name
+    return DARK.name

@@ -67,7 +67,9 @@ def _row(name: str) -> dict[str, Any]:
     if callable(function) and not isinstance(function, type) and hasattr(function, "__code__"):
         row["document"] = (function.__doc__ or "").strip().partition("\n\n")[0]
     row["missing"] = NEEDS[name]() if name in NEEDS else ""
-    return row if row["missing"] else {**row, "missing": _tried(name)}
+    if row["missing"]:
+        return row
+    return {**row, "missing": _tried(name)}
 
 
 def _tried(name: str) -> str:
@@ -92,14 +94,16 @@ def _tried(name: str) -> str:
             )
         )
     differs = compare_result(result, small(x), small(x.double())).kind == "differs"
-    return "its results differ for a product of matrices and a relu" if differs else ""
+    if differs:
+        return "its results differ for a product of matrices and a relu"
+    return ""
 
 
 def _package(entry: EntryPoint) -> str:
     distribution = entry.dist
-    return (
-        f"{distribution.name} {distribution.version}" if distribution is not None else entry.value
-    )
+    if distribution is not None:
+        return f"{distribution.name} {distribution.version}"
+    return entry.value
 
 
 # what each of torch's own needs
@@ -119,7 +123,9 @@ def _a_module(name: str, package: str) -> Callable[[], str]:
     def missing() -> str:
         from fx_explorer.capture.torch_compat.installed import is_installed
 
-        return "" if is_installed(name) else f"it needs the package {package}"
+        if is_installed(name):
+            return ""
+        return f"it needs the package {package}"
 
     return missing
 

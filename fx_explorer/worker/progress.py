@@ -279,4 +279,6 @@ def _put(owner: Any, name: str, value: object) -> None:
 def _name(owner: Any) -> str:
     if isinstance(owner, type):
         return f"{owner.__module__.partition('.')[0]}.{owner.__qualname__}"
-    return "os.path" if owner is os.path else str(owner.__name__)
+    if owner is os.path:
+        return "os.path"
+    return str(owner.__name__)

@@ -204,7 +204,9 @@ class LaterRun(ChildProgram):
         if self.status:
             return SeenRun(failed=f"the process ended with status {self.status}")
         result = read_result(self, "what it gave")
-        return SeenRun(result) if "values" in result else SeenRun(problem=result["problem"])
+        if "values" in result:
+            return SeenRun(result)
+        return SeenRun(problem=result["problem"])
 
 
 class VerifyingScript:

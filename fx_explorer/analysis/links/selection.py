@@ -183,7 +183,9 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
     if document.kind == "source":
         path = old.get(model.SourceFile, document.id).path
         source_files = new.rows(model.SourceFile, path=path, limit=1)
-        return source_document(source_files[0]) if source_files else None
+        if source_files:
+            return source_document(source_files[0])
+        return None
     is_of_graph = document.kind in OF_GRAPHS
     shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)

@@ -538,7 +538,9 @@ def _row(
 def _computing(node: torch.fx.Node) -> torch.fx.Node:
     """Return the operation that has a value as one of its results: what rules that out counts."""
     whole = node.args[0] if node.target is operator.getitem else node
-    return whole if isinstance(whole, torch.fx.Node) else node
+    if isinstance(whole, torch.fx.Node):
+        return whole
+    return node
 
 
 def _ground(name: str, cut: MinCut) -> tuple[Ground, str]:

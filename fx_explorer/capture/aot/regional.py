@@ -395,7 +395,9 @@ def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
 def written_value(value: object) -> object:
     """Return the annotation as the user wrote it, also inside ``keep_regions_separate``."""
     region = value.get("inductor_region") if isinstance(value, dict) else None
-    return region.as_written if isinstance(region, _SeparateRegion) else value
+    if isinstance(region, _SeparateRegion):
+        return region.as_written
+    return value
 
 
 def _separate(written: object) -> dict[str, Any]:

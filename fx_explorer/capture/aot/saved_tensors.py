@@ -265,13 +265,17 @@ def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
         if isinstance(node_value(held), torch.nn.Parameter):
             return "parameter"
         sources = getattr(segment.traced.module, "_param_name_to_source", None) or {}
-        return "buffer" if "_buffers" in _name_of(sources.get(target)) else "input"
+        if "_buffers" in _name_of(sources.get(target)):
+            return "buffer"
+        return "input"
     if index is None or index >= len(inputs):
         return "input"
     if isinstance(node_value(inputs[index]), torch.nn.Parameter):
         return "parameter"
     source = getattr(inputs[index].meta.get("grapharg"), "source", None)
-    return "buffer" if "_buffers" in _name_of(source) else "input"
+    if "_buffers" in _name_of(source):
+        return "buffer"
+    return "input"
 
 
 def _name_of(source: Any) -> str:

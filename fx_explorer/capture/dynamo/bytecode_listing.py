@@ -299,7 +299,9 @@ def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None
         instruction.argument for instruction in instructions(code) if _loads_graph(instruction)
     }
     segment = recording.of(recording.compilation_name()).segment
-    return segment.dynamo if segment and len(names) == 1 else None
+    if segment and len(names) == 1:
+        return segment.dynamo
+    return None
 
 
 def link_calls(
@@ -506,7 +508,9 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
         return f"{name} + {null}"
     if instruction.argrepr:
         return instruction.argrepr
-    return "" if instruction.arg is None else str(instruction.arg)
+    if instruction.arg is None:
+        return ""
+    return str(instruction.arg)
 
 
 # The gutter of a listing.

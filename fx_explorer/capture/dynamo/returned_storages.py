@@ -380,7 +380,9 @@ def _counted(reference: WeakTensor) -> tuple[int, int]:
     gone.
     """
     tensor = reference()
-    return (0, 0) if tensor is None else (sys.getrefcount(tensor), tensor._use_count())
+    if tensor is None:
+        return (0, 0)
+    return (sys.getrefcount(tensor), tensor._use_count())
 
 
 def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:

@@ -338,7 +338,9 @@ def _container(value: Any, names: Names, depth: int) -> str:
     inside = _members(members, len(value))
     if type(value) is list:
         return f"[{inside}]"
-    return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if len(value) == 1:
+        return f"({inside},)"
+    return f"({inside})"
 
 
 def _members(shown: list[str], count: int) -> str:
@@ -370,7 +372,9 @@ def _few(value: torch.Tensor) -> str:
         and not value.is_quantized
         and 0 < value.numel() <= FEW_VALUES
     )
-    return f" {_numbers(value.tolist())}" if is_readable else ""
+    if is_readable:
+        return f" {_numbers(value.tolist())}"
+    return ""
 
 
 def _numbers(value: Any) -> str:

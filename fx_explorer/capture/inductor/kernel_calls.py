@@ -376,4 +376,6 @@ def _python_code(result: Any) -> Any:
     or the FX wrapper).
     """
     code = result[0] if isinstance(result, tuple) and result else None
-    return code if hasattr(code, "value") and hasattr(code, "line_map") else None
+    if hasattr(code, "value") and hasattr(code, "line_map"):
+        return code
+    return None

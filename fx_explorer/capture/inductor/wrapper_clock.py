@@ -157,7 +157,9 @@ def _function(module: types.ModuleType, name: str) -> types.FunctionType | None:
         if holder is not None and name in vars(holder):
             function = vars(holder)[name]
             function = getattr(function, "__func__", function)
-            return function if isinstance(function, types.FunctionType) else None
+            if isinstance(function, types.FunctionType):
+                return function
+            return None
     return None
 
 

@@ -56,7 +56,9 @@ def name_of_compiled(code: CodeType) -> str:
     around = around.removesuffix(".__init_subclass__").removesuffix(".__set_name__")
     if not inner:
         return name
-    return inner if around == _WRAPPER else f"{inner} ({around})"
+    if around == _WRAPPER:
+        return inner
+    return f"{inner} ({around})"
 
 
 def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
@@ -83,7 +85,9 @@ def function_within(called: object) -> str:
         if inner is None:
             break
         called = inner
-    return called.__qualname__ if isinstance(called, FunctionType) else ""
+    if isinstance(called, FunctionType):
+        return called.__qualname__
+    return ""
 
 
 def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionType | None:
@@ -98,7 +102,9 @@ def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionTyp
         if inner is None:
             break
         called = inner
-    return called if isinstance(called, FunctionType) else None
+    if isinstance(called, FunctionType):
+        return called
+    return None
 
 
 def _one_less(called: object) -> object:

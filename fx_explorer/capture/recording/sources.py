@@ -141,7 +141,9 @@ class Sources:
             return shortened
         ending = shortened.lstrip("./")
         candidates = [path for path in self._files if path.endswith(ending)]
-        return candidates[0] if len(candidates) == 1 else shortened
+        if len(candidates) == 1:
+            return candidates[0]
+        return shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
         """Return the id of the Stack with these frames, without our own worker's; 0 when there are

@@ -132,4 +132,6 @@ def _added(counts: Iterable[SupportCount]) -> Amount:
         ),
         strict=True,
     )
-    return Amount(*(sum(column) for column in columns)) if every else Amount(0, 0, 0, 0, 0)
+    if every:
+        return Amount(*(sum(column) for column in columns))
+    return Amount(0, 0, 0, 0, 0)

@@ -344,7 +344,9 @@ def part_table(graph: GraphSupport) -> list[Cells]:
 
 
 def part_name(part: ShownPart) -> str:
-    return f"segment {part.part.segment}" if part.part.segment else "PyTorch"
+    if part.part.segment:
+        return f"segment {part.part.segment}"
+    return "PyTorch"
 
 
 def border_words(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:

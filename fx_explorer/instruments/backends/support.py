@@ -120,7 +120,9 @@ def writes_in_place(node: model.Node) -> bool:
 def _name(node: model.Node) -> str:
     """Return ``add_`` for ``aten.add_.Tensor``, ``relu`` for ``torch.relu``."""
     words = node.target.split(".")
-    return words[1] if words[0] == "aten" and len(words) > 1 else words[-1]
+    if words[0] == "aten" and len(words) > 1:
+        return words[1]
+    return words[-1]
 
 
 def _passes_on(node: model.Node) -> bool:
@@ -160,7 +162,9 @@ class SupportedNode:
     def size_bytes(self) -> int:
         """Bytes that it reads and writes; -1 where a size is not known."""
         known = self.row.read_bytes >= 0 and self.row.written_bytes >= 0
-        return self.row.read_bytes + self.row.written_bytes if known else -1
+        if known:
+            return self.row.read_bytes + self.row.written_bytes
+        return -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ def _rows(reader: SessionReader, backend_summary: BackendSummary) -> Iterator[Ta
 
 
 def _outputs(entry: model.BackendEntry) -> str:
-    return counted(entry.outputs, "output") if entry.outputs >= 0 else ""
+    if entry.outputs >= 0:
+        return counted(entry.outputs, "output")
+    return ""
 
 
 def _run(reader: SessionReader, told: PublishedRun) -> Iterator[TableRow]:

@@ -143,7 +143,9 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
 def _seconds(told: Mapping[str, Any], name: str) -> float:
     """Return a figure of the bench as a whole; 0 where it was stopped before that was known."""
     known = told.get(name, 0.0)
-    return float(known) if isinstance(known, int | float) else 0.0
+    if isinstance(known, int | float):
+        return float(known)
+    return 0.0
 
 
 class _Rounds:

@@ -194,7 +194,9 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
             ended, raised = _of_uncompiled(reader)
         if raised and not stopped_by:
             narration.tell(raised)
-        return 128 + stopped_by if stopped_by else ended or failed
+        if stopped_by:
+            return 128 + stopped_by
+        return ended or failed
     finally:
         narration.end()
         shutil.rmtree(folder, ignore_errors=True)

@@ -91,7 +91,9 @@ def ratios_by_round(of: Mapping[int, float], to: Mapping[int, float]) -> list[fl
 
 def factor(value: float) -> str:
     """Return two digits after the point; three where two would say 1.00 of what is not 1."""
-    return f"{value:.3f}" if f"{value:.2f}" == "1.00" and value != 1 else f"{value:.2f}"
+    if f"{value:.2f}" == "1.00" and value != 1:
+        return f"{value:.3f}"
+    return f"{value:.2f}"
 
 
 @cache

@@ -62,12 +62,16 @@ def _times() -> list[int]:
 
 def _processors() -> int:
     """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _processor() -> str:
     match = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
-    return match[1] if match else platform.processor() or platform.machine()
+    if match:
+        return match[1]
+    return platform.processor() or platform.machine()
 
 
 def _numbers(name: str) -> list[float]:
@@ -108,7 +112,9 @@ class Paces:
         taken longer to share operations: no call consists of more than that.
         """
         taken = [row.sharing_s for row in rows if row.sharing_s > 0]
-        return min(1.0, self._least_s / median(taken)) if taken else 1.0
+        if taken:
+            return min(1.0, self._least_s / median(taken))
+        return 1.0
 
 
 MOST_KEPT = 1 << 20

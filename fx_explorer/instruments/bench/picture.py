@@ -148,7 +148,9 @@ def bench_plot(figures: BenchFigures, width: int, height: int, *, colours: bool)
     draw(plotext, figures, drawn)
     plotext.plot_size(width, height)
     picture = str(plotext.build())
-    return picture if colours else str(plotext.uncolorize(picture))
+    if colours:
+        return picture
+    return str(plotext.uncolorize(picture))
 
 
 def shown_range(drawn: Sequence[Curve]) -> tuple[float, float]:

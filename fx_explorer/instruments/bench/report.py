@@ -74,7 +74,9 @@ def _call(cell: CellFigures) -> str:
     """Return the time of a call; with its spread where there were enough rounds to know it."""
     if cell.call_s is None:
         return ""
-    return with_spread(cell.call_s, cell.iqr_s) if cell.interval else run_time(cell.call_s)
+    if cell.interval:
+        return with_spread(cell.call_s, cell.iqr_s)
+    return run_time(cell.call_s)
 
 
 def _speed_up(cell: CellFigures) -> str:
@@ -90,7 +92,9 @@ def _speed_up(cell: CellFigures) -> str:
     if interval is None:
         return "1" if cell.rounds else ""
     shown = f"{factor(interval.middle)} ({factor(interval.low)} to {factor(interval.high)})"
-    return shown if cell.is_faster or cell.is_slower else f"{shown}, no measurable difference"
+    if cell.is_faster or cell.is_slower:
+        return shown
+    return f"{shown}, no measurable difference"
 
 
 def _graphs(cell_figures: CellFigures) -> str:

@@ -274,7 +274,9 @@ def _speed(cell: CellFigures) -> float:
 
 
 def _took(cell: CellFigures) -> str:
-    return run_time(cell.call_s) if cell.call_s is not None else "an unknown time"
+    if cell.call_s is not None:
+        return run_time(cell.call_s)
+    return "an unknown time"
 
 
 def _paid(cell: CellFigures) -> str:
@@ -332,7 +334,9 @@ def _is_more_exact(cell: CellFigures) -> bool:
 def _wrong_results(name: str, cells: Sequence[CellFigures]) -> str:
     """Say where the results are first wrong; empty where they are not."""
     first = next((cell for cell in cells if cell.is_wrong), None)
-    return f"{name} gives other results{_at(first)}: {difference(first)}." if first else ""
+    if first:
+        return f"{name} gives other results{_at(first)}: {difference(first)}."
+    return ""
 
 
 def difference(cell_figures: CellFigures) -> str:

@@ -115,7 +115,9 @@ class BreakCost:
             return "not compiled"
         if self.rests_in_python:
             return "rest not compiled"
-        return f"+{counted(self.extra_graphs, 'graph')}" if self.extra_graphs else "no graph"
+        if self.extra_graphs:
+            return f"+{counted(self.extra_graphs, 'graph')}"
+        return "no graph"
 
     @property
     def in_words(self) -> str:

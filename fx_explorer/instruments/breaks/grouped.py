@@ -88,7 +88,9 @@ def in_library(
         else ()
     )
     found = next(iter(mine), None)
-    return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file))) if found else None
+    if found:
+        return BreakInLibrary(found, bool(_STANDARD_LIBRARY.match(file)))
+    return None
 
 
 # Graph breaks that torch's DistributedDataParallel makes around the user's model, before and
@@ -143,7 +145,9 @@ def break_in_wrapper(
     if skipped := _SKIPPED_WRAPPER.search(text):
         return BreakInWrapper(skipped["name"].rpartition(".")[2])
     called = _CALLED.search(text)
-    return BreakInWrapper(called["logged"] or called["reduced"]) if called else None
+    if called:
+        return BreakInWrapper(called["logged"] or called["reduced"])
+    return None
 
 
 # The ids belong to torch's registry and may change: any other id is told in torch's words.
@@ -182,7 +186,9 @@ class EagerRest(NamedTuple):
     def in_words(self) -> str:
         """Return ``the rest of Net.forward, from line 12 on,``, the subject of a sentence."""
         rest = f"the rest of {self.function or 'the function'}"
-        return f"{rest}, from line {self.line} on," if self.line else rest
+        if self.line:
+            return f"{rest}, from line {self.line} on,"
+        return rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +256,9 @@ class DistinctBreak:
     def in_words(self) -> str:
         """Return torch's reason, in plain words where we have them."""
         plain = PLAIN_REASONS.get(self.registry_id) or first_line(self.reason)
-        return self.elsewhere.in_words(self.registry_id, plain) if self.elsewhere else plain
+        if self.elsewhere:
+            return self.elsewhere.in_words(self.registry_id, plain)
+        return plain
 
     @property
     def rank(self) -> tuple[object, ...]:
@@ -385,7 +393,9 @@ def carets(line: str, column: int, end_column: int) -> str:
 
 
 def _cells(character: str) -> int:
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 1
 
 
 # The last folder of that name, since one above it may be called torch, too.
@@ -439,10 +449,14 @@ def break_in_torch(
     # torch reports the user's line, and its chain continues into the code that breaks.
     if inner is not None and (inner.file, inner.line) != (hit.file, hit.line):
         part = _part(reader, inner.file)
-        return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True) if part else None
+        if part:
+            return BreakInTorch(f"{inner.function} ({part}:{inner.line})", True)
+        return None
     skipped = _SKIPPED_FUNCTION.search(reader.text(hit.text)[:MAX_FIELD]) if hit.text else None
     part = _part(reader, skipped["file"]) if skipped else ""
-    return BreakInTorch(f"{skipped['name']} of torch", False) if skipped and part else None
+    if skipped and part:
+        return BreakInTorch(f"{skipped['name']} of torch", False)
+    return None
 
 
 def _part(reader: SessionReader, path: str) -> str:
@@ -451,4 +465,6 @@ def _part(reader: SessionReader, path: str) -> str:
     """
     match = _IN_TORCH.search(path)
     known = reader.rows(model.SourceFile, path=path, limit=1)
-    return match["part"].replace("\\", "/") if match and not (known and known[0].is_user) else ""
+    if match and not (known and known[0].is_user):
+        return match["part"].replace("\\", "/")
+    return ""

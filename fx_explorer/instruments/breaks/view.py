@@ -149,7 +149,9 @@ def _source_line(reader: SessionReader, recompile: ExplainedRecompile) -> str:
         return ""
     files = reader.by_ids(model.SourceFile, [recompile.place.document.id])
     lines = reader.text(files[0].text).split("\n") if files else []
-    return lines[recompile.place.line].strip() if recompile.place.line < len(lines) else ""
+    if recompile.place.line < len(lines):
+        return lines[recompile.place.line].strip()
+    return ""
 
 
 def _recompile_text(recompile: ExplainedRecompile) -> str:
@@ -205,7 +207,9 @@ def _notice(
         offered = f" x x shows what may take one away{measures}."
     else:
         offered = " x x shows what may avoid one."
-    return f"{' · '.join(parts)}. Enter goes to your line.{offered}" if parts else ""
+    if parts:
+        return f"{' · '.join(parts)}. Enter goes to your line.{offered}"
+    return ""
 
 
 def _why_empty(reader: SessionReader) -> str:

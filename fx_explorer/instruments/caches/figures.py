@@ -368,7 +368,9 @@ def _plain(value: str) -> str:
 
 def _short(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 1]}…"
+    if len(flat) <= LONGEST:
+        return flat
+    return f"{flat[: LONGEST - 1]}…"
 
 
 # The keys of two runs, part by part.

@@ -95,7 +95,9 @@ def done_sentence(warm: WarmStart) -> str:
     phases = ", ".join(
         f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001
     )
-    return f"Done all the same, in {seconds(warm.total_s)}: {phases}." if phases else ""
+    if phases:
+        return f"Done all the same, in {seconds(warm.total_s)}: {phases}."
+    return ""
 
 
 def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:

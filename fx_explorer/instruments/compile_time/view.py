@@ -235,7 +235,9 @@ class _Zoomed:
 
     def _within(self, row: int) -> ViewTable | None:
         frame = self.parts[row].frame
-        return _Zoomed(self.whole, self.at + row).table if row and frame.children else None
+        if row and frame.children:
+            return _Zoomed(self.whole, self.at + row).table
+        return None
 
     def _notice(self, frame: FlameFrame) -> str:
         whole_s = self.whole.root.duration_s
@@ -249,7 +251,9 @@ class _Zoomed:
             f"most expensive by itself: {most_expensive.name}, {seconds(most_expensive.self_s)}"
         )
         words = f"{seconds(whole_s)} in all{on}; {by_itself}. Enter opens a row."
-        return words if self.whole.has_lines else f"{words} {NO_LINES}"
+        if self.whole.has_lines:
+            return words
+        return f"{words} {NO_LINES}"
 
     def _svg(self) -> str:
 
@@ -386,7 +390,9 @@ def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
             KINDS_IN_WORDS[frame.kind],
         ]
         parts += [f"torch calls it {part.span.name}"] if part.span else []
-        return [*parts, in_file(*frame.line)] if frame.line else parts
+        if frame.line:
+            return [*parts, in_file(*frame.line)]
+        return parts
 
     title = (
         f"{root.name}: {run_time(root.duration_s)} of {run_time(whole.root.duration_s)} that "

@@ -126,7 +126,9 @@ def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figur
         for target in sorted({*left, *right})
     )
     found = [figure for figure in each if figure.differs]
-    return [Figure("operations that differ", "", ""), *found] if found else []
+    if found:
+        return [Figure("operations that differ", "", ""), *found]
+    return []
 
 
 LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
@@ -185,7 +187,9 @@ def _lowering_variant(
     ):
         return variant
     is_own = reader.count(model.RegionLowering, compilation=variant.id, direction=direction)
-    return variant if is_own else _lowering_variant(reader, origin, direction)
+    if is_own:
+        return variant
+    return _lowering_variant(reader, origin, direction)
 
 
 def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
@@ -360,5 +364,9 @@ def caches_of(reader: SessionReader) -> str:
     request = reader.request()
     hits = cache_hits(reader)
     if request is None or not request.use_caches:
-        return "off" if not hits else f"used, {counted(hits, 'hit')}"
-    return f"used, {counted(hits, 'hit')}" if hits else "used, no hit"
+        if not hits:
+            return "off"
+        return f"used, {counted(hits, 'hit')}"
+    if hits:
+        return f"used, {counted(hits, 'hit')}"
+    return "used, no hit"

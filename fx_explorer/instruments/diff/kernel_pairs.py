@@ -180,7 +180,9 @@ def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     if not kernel.artifact:
         return []
     lines = comparable(lines_of(reader, Document("artifact", kernel.artifact)))
-    return [line.replace(kernel.name, "KERNEL") for line in lines] if kernel.name else lines
+    if kernel.name:
+        return [line.replace(kernel.name, "KERNEL") for line in lines]
+    return lines
 
 
 _ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")

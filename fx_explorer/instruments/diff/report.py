@@ -412,7 +412,9 @@ def _difference(
     left: SessionReader, right: SessionReader, stage: ShownStage | None, other: ShownStage | None
 ) -> str:
     if stage is None or other is None:
-        return "only in the second" if stage is None else "only in the first"
+        if stage is None:
+            return "only in the second"
+        return "only in the first"
     if stage.document.kind != other.document.kind:
         return f"a {_kind(stage)} in the first, a {_kind(other)} in the second"
     if stage.document.kind == "graph":
@@ -425,4 +427,6 @@ def _difference(
 
 
 def _kind(stage: ShownStage) -> str:
-    return "graph" if stage.document.kind == "graph" else "text"
+    if stage.document.kind == "graph":
+        return "graph"
+    return "text"

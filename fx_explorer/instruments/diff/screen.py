@@ -174,7 +174,9 @@ def pair_row(pair: DocumentPair) -> Row:
 
 
 def _extent(document: Document | None) -> str:
-    return "none" if document is None else counted(document.line_count, _noun(document))
+    if document is None:
+        return "none"
+    return counted(document.line_count, _noun(document))
 
 
 def _noun(document: Document) -> str:
@@ -265,11 +267,15 @@ class CompareScreen(DifferenceScreen):
             return ""
         figure = self._figures[line]
         words = f"{figure.what.strip()}: {figure.left} beside {figure.right}"
-        return f"{words} · {figure.change}" if figure.change else words
+        if figure.change:
+            return f"{words} · {figure.change}"
+        return words
 
     def _pair(self, line: int) -> DocumentPair | None:
         index = line - len(self._figures)
-        return self._pairs[index] if 0 <= index < len(self._pairs) else None
+        if 0 <= index < len(self._pairs):
+            return self._pairs[index]
+        return None
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
@@ -297,7 +303,9 @@ def original_first(
     """Return both with the earlier one first, which the later one set out from or was compiled
     beside.
     """
-    return (left, right) if left.id <= right.id else (right, left)
+    if left.id <= right.id:
+        return (left, right)
+    return (right, left)
 
 
 def headings(
@@ -345,13 +353,17 @@ def headings(
 def variant_name(variant: model.Compilation) -> str:
     """Return ``original`` or ``variant 2``."""
     number = variant.name.rpartition("~")[2]
-    return f"variant {number}" if variant.variant_of else "original"
+    if variant.variant_of:
+        return f"variant {number}"
+    return "original"
 
 
 def _heading(side: model.Compilation, other: model.Compilation, parts: Sequence[str]) -> str:
     if not parts and side.variant_from and _are_variants(side, other):
         parts = [f"compiled again from {model.GATE_WORDS[side.variant_from]}"]
-    return f"{_who(side, other)}: {', '.join(parts)}" if parts else _who(side, other)
+    if parts:
+        return f"{_who(side, other)}: {', '.join(parts)}"
+    return _who(side, other)
 
 
 def _who(side: model.Compilation, other: model.Compilation) -> str:

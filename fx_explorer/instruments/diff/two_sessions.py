@@ -59,7 +59,9 @@ def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
     if what in side or not what.startswith(OF_KERNELS):
         return side.get(what)
     kernels = next(value for name, value in side.items() if name.startswith("kernels"))
-    return _Value("count", 0, unseen=kernels.unseen) if kernels.unseen else None
+    if kernels.unseen:
+        return _Value("count", 0, unseen=kernels.unseen)
+    return None
 
 
 OF_KERNELS = "  "
@@ -86,7 +88,9 @@ def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
 def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
     """Return whether torch's caches were used, where a side used them."""
     sides = caches_of(left), caches_of(right)
-    return [] if sides == ("off", "off") else [text_figure("torch's compile caches", *sides)]
+    if sides == ("off", "off"):
+        return []
+    return [text_figure("torch's compile caches", *sides)]
 
 
 def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
@@ -152,7 +156,9 @@ def _text(value: _Value | None) -> str:
         return "0"
     if value.unseen == CACHED and not value.amount:
         return "not seen"
-    return size(int(value.amount)) if value.kind == "size" else f"{value.amount:,}"
+    if value.kind == "size":
+        return size(int(value.amount))
+    return f"{value.amount:,}"
 
 
 FROM_A_CACHE = "taken from torch's cache"

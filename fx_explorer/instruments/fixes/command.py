@@ -414,7 +414,9 @@ def _what_stopped(reader: SessionReader) -> str:
     if recorded is None:
         return ""
     outcome = Outcome.from_json(recorded)
-    return "" if outcome.went_well else outcome.message or outcome.kind.replace("_", " ")
+    if outcome.went_well:
+        return ""
+    return outcome.message or outcome.kind.replace("_", " ")
 
 
 SEE_ONE = "see one: --diff N"
@@ -440,4 +442,6 @@ def _next_steps(arguments: argparse.Namespace) -> str:
 
 
 def _hint(graph_break: DistinctBreak) -> str:
-    return printable(graph_break.hints[0]) if graph_break.hints else "nothing"
+    if graph_break.hints:
+        return printable(graph_break.hints[0])
+    return "nothing"

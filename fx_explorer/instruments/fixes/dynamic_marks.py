@@ -176,7 +176,9 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
         and change.index is not None
         and not {change.old, change.new} & {"0", "1"}
     ):
-        return f"{_named(change)}:{change.index}" if one_size else _named(change)
+        if one_size:
+            return f"{_named(change)}:{change.index}"
+        return _named(change)
     if change.kind == "number" and change.where != "global" and re.fullmatch(r"-?\d+", change.old):
         return _named(change)
     return ""

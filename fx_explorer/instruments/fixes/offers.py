@@ -88,7 +88,9 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
         return proposals(reader, subject)
     # Which of the values that vary led to the limit is not one line's affair, so all marks are
     # offered.
-    return mark_fixes(reader) if subject.kind == "limit" else proposals(reader, as_break(subject))
+    if subject.kind == "limit":
+        return mark_fixes(reader)
+    return proposals(reader, as_break(subject))
 
 
 def as_break(left: DistinctFallback) -> DistinctBreak:

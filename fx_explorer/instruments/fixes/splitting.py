@@ -88,7 +88,9 @@ def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
     """Return the statements, less the docstring."""
     # The docstring stays where it is, in the function that keeps the name.
     lines = [line for line in function.body.body if isinstance(line, cst.BaseStatement)]
-    return lines[1:] if function.get_docstring() is not None else lines
+    if function.get_docstring() is not None:
+        return lines[1:]
+    return lines
 
 
 def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
@@ -164,7 +166,9 @@ def _call(
 ) -> str:
     is_method = _is_method(code, function)
     call = f"{'self.' if is_method else ''}{name}({', '.join(given[1:] if is_method else given)})"
-    return f"{', '.join(results)} = {call}" if results else call
+    if results:
+        return f"{', '.join(results)} = {call}"
+    return call
 
 
 def _indented(indent: str, lines: Sequence[str]) -> list[str]:
@@ -173,7 +177,9 @@ def _indented(indent: str, lines: Sequence[str]) -> list[str]:
 
 def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
     if _is_method(code, function):
-        return _kept_eager(code, function) if function.name.value == "forward" else None
+        if function.name.value == "forward":
+            return _kept_eager(code, function)
+        return None
     if function.decorators:
         return _moved_decorator(code, function)
     calls = [call for call in code.all(cst.Call) if _compiles(code, call, function.name.value)]
@@ -191,7 +197,9 @@ def _kept_eager(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None
     start = code.line_start(code.lines(function)[0])
     line = f"{code.indent(function)}@torch.compiler.disable(recursive=False)\n"
     # What another decorator makes of the function is not known.
-    return None if function.decorators else _WayOfCompiling("", (Splice(start, start, line),))
+    if function.decorators:
+        return None
+    return _WayOfCompiling("", (Splice(start, start, line),))
 
 
 def _moved_decorator(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:

@@ -352,7 +352,9 @@ def _first_of(some: Sequence[str]) -> str:
 
 
 def _times(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}s"
 
 
 # How likely a fix holds.
@@ -375,7 +377,11 @@ def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
     """
     own = next((trial for trial in reversed(trials) if trial.fix == fix), None)
     if own is not None:
-        return "holds" if own.is_good else "fails" if own.verdict == "refused" else "less likely"
+        if own.is_good:
+            return "holds"
+        if own.verdict == "refused":
+            return "fails"
+        return "less likely"
     if fix.refuted:
         return "unlikely"
     alike = [trial for trial in trials if trial.fix.title == fix.title]

@@ -111,7 +111,9 @@ def short_name(node: model.Node) -> str:
     if node.op == "call_module":
         return node.module_type or node.target
     words = node.target.split(".")
-    return words[1] if words[0] in ("aten", "prims") and len(words) > 1 else words[-1]
+    if words[0] in ("aten", "prims") and len(words) > 1:
+        return words[1]
+    return words[-1]
 
 
 # Why a front end refused.

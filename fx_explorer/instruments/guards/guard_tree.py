@@ -124,7 +124,9 @@ def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
     not known.
     """
     metrics = reader.rows(model.Metric, compilation=compilation, name="guard_check_ns")
-    return float(json.loads(metrics[-1].value)) if metrics else model.NOT_MEASURED
+    if metrics:
+        return float(json.loads(metrics[-1].value))
+    return model.NOT_MEASURED
 
 
 def _scale(checks: Iterable[model.GuardCheck], tree_ns: float) -> float:
@@ -132,7 +134,9 @@ def _scale(checks: Iterable[model.GuardCheck], tree_ns: float) -> float:
     longer than within the tree: they are reported as shares of it where they add up to more.
     """
     whole = sum(max(0.0, check.cost_ns) for check in checks)
-    return min(1.0, tree_ns / whole) if whole > 0 and tree_ns > 0 else 1.0
+    if whole > 0 and tree_ns > 0:
+        return min(1.0, tree_ns / whole)
+    return 1.0
 
 
 def explained(
@@ -254,7 +258,9 @@ def _device(index: str, keys: str) -> str:
     index.
     """
     backend = keys.partition(",")[0].strip().lower()
-    return backend if index == "None" else f"{backend}:{index}"
+    if index == "None":
+        return backend
+    return f"{backend}:{index}"
 
 
 # whether it can fail
@@ -348,7 +354,9 @@ def cost_words(cost_ns: float) -> str:
     """Return ``120 ns``, ``1.3 µs`` or ``not measured``."""
     if cost_ns < 0:
         return "not measured"
-    return f"{cost_ns:.0f} ns" if cost_ns < 1000 else f"{cost_ns / 1000:.1f} µs"
+    if cost_ns < 1000:
+        return f"{cost_ns:.0f} ns"
+    return f"{cost_ns / 1000:.1f} µs"
 
 
 def most_expensive(checks: Iterable[ExplainedCheck], count: int = 2) -> str:

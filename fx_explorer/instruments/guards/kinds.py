@@ -130,7 +130,9 @@ class SavedGuards:
             for kind, source in self.dropped
             if kind != "MODULE_MATCH" and not source.startswith(_OF_TORCH)
         )
-        return f"It does not check {listed(list(names), NAMES_SHOWN)}." if names else ""
+        if names:
+            return f"It does not check {listed(list(names), NAMES_SHOWN)}."
+        return ""
 
 
 def is_of_saved_code(filter_name: str) -> bool:

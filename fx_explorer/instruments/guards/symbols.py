@@ -47,7 +47,9 @@ class ExplainedSymbol:
         if not symbol.final_range:
             return "not known: Dynamo did not come to an end"
         reach = plain_range(symbol.final_range)
-        return f"computed by a kernel, {reach}" if not symbol.source else f"free, {reach}"
+        if not symbol.source:
+            return f"computed by a kernel, {reach}"
+        return f"free, {reach}"
 
     @property
     def specialized(self) -> model.SymbolEvent | None:
@@ -122,7 +124,9 @@ def _explained(
 
 
 def _frames(reader: SessionReader, stack: int) -> tuple[model.Frame, ...]:
-    return reader.get(model.Stack, stack).frames if stack else ()
+    if stack:
+        return reader.get(model.Stack, stack).frames
+    return ()
 
 
 def _user_line(reader: SessionReader, stack: int) -> tuple[str, int]:
@@ -139,7 +143,11 @@ def plain_range(reach: str) -> str:
     from_below, from_above = not lower.endswith("oo"), not upper.endswith("oo")
     if from_below and from_above:
         return f"{lower} to {upper}"
-    return f"at least {lower}" if from_below else f"at most {upper}" if from_above else "any value"
+    if from_below:
+        return f"at least {lower}"
+    if from_above:
+        return f"at most {upper}"
+    return "any value"
 
 
 def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:

@@ -81,7 +81,9 @@ def _documents(reader: SessionReader) -> dict[str, Document]:
 
 def _place(documents: dict[str, Document], file: str, line: int) -> Place | None:
     document = documents.get(file)
-    return Place(document, max(0, line - 1)) if document else None
+    if document:
+        return Place(document, max(0, line - 1))
+    return None
 
 
 def _where(file: str, line: int) -> str:
@@ -312,7 +314,9 @@ def _slowest(reader: SessionReader) -> model.Metric | None:
     """
     metrics = reader.rows(model.Metric, name="guard_check_ns")
     slowest = max(metrics, key=_nanoseconds, default=None)
-    return slowest if slowest and _nanoseconds(slowest) > 0 else None
+    if slowest and _nanoseconds(slowest) > 0:
+        return slowest
+    return None
 
 
 def _nanoseconds(metric: model.Metric) -> float:

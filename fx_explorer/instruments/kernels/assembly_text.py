@@ -112,7 +112,9 @@ def without_margin(level: Level, text: str) -> str:
     """Return the same lines. From SASS, most of the 27 cells that nvdisasm puts around an address
     are removed, and the encoding after an instruction.
     """
-    return _SASS_ENCODING.sub("", _SASS_MARGIN.sub(r"\1", text)) if level == "sass" else text
+    if level == "sass":
+        return _SASS_ENCODING.sub("", _SASS_MARGIN.sub(r"\1", text))
+    return text
 
 
 def without_encoding(level: Level, text: str) -> str:

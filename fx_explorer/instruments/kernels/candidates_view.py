@@ -126,10 +126,14 @@ def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> s
     if measured and may_be_tuned(kernel):
         return " ".join(f"{choice.in_words}." for choice in measured)
     if kernel.language == "extern":
-        return f"{NO_CHOICE} {TEMPLATES_MAY_BE}" if may_be_template(kernel) else NO_CHOICE
+        if may_be_template(kernel):
+            return f"{NO_CHOICE} {TEMPLATES_MAY_BE}"
+        return NO_CHOICE
     if gpu:
         return "None is known yet."
-    return _of_a_log(reader, kernel) if is_log(reader) else NOT_CAPTURED_FOR_A_GPU
+    if is_log(reader):
+        return _of_a_log(reader, kernel)
+    return NOT_CAPTURED_FOR_A_GPU
 
 
 def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -147,7 +151,9 @@ def _in_all(rows: Sequence[KernelBuild]) -> str:
     words = replace(rows[0], options=shared).shown_options if shared else ""
     if not words or len(words) > LONGEST_SHARED:
         return ""
-    return f", all with {words}" if len(rows) > 1 else f" ({words})"
+    if len(rows) > 1:
+        return f", all with {words}"
+    return f" ({words})"
 
 
 def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
@@ -230,7 +236,9 @@ def _number(value: int) -> str:
 
 
 def _measured(build: KernelBuild) -> str:
-    return microseconds(build.timing_s) if build.timing_s else ""
+    if build.timing_s:
+        return microseconds(build.timing_s)
+    return ""
 
 
 def _state(build: KernelBuild, first: KernelBuild, options: Sequence[str]) -> str:
@@ -250,7 +258,9 @@ def _state(build: KernelBuild, first: KernelBuild, options: Sequence[str]) -> st
 def _what(kernel: model.Kernel, build: KernelBuild) -> str:
     if build.origin == "library":
         return f"The library call {build.name}"
-    return f"{kernel.name} with {build.shown_options}" if build.options else kernel.name
+    if build.options:
+        return f"{kernel.name} with {build.shown_options}"
+    return kernel.name
 
 
 def _detail(

@@ -131,7 +131,9 @@ class KernelTimes:
         kernel = use.kernel
         if self._profiled:  # a time of another kind beside it would be of another number of steps
             profiled_kernel = self._profiled.get(kernel.id)
-            return (profiled_kernel.seconds, "in a profile") if profiled_kernel else (0.0, "")
+            if profiled_kernel:
+                return (profiled_kernel.seconds, "in a profile")
+            return (0.0, "")
         if kernel.id in self._in_call:
             return self._in_call[kernel.id], "in a call"
         if kernel.id in self._alone:
@@ -142,7 +144,9 @@ class KernelTimes:
     def runs_of(self, use: KernelUse) -> float:
         """Return how often each call of a kernel ran in the time that ``of`` returns."""
         kernel = self._profiled.get(use.kernel.id)
-        return max(1.0, kernel.runs / max(1, use.calls)) if kernel else 1.0
+        if kernel:
+            return max(1.0, kernel.runs / max(1, use.calls))
+        return 1.0
 
     def shares_of_calls(self, kernel: int) -> Mapping[int, float]:
         """Return the share of each call of a kernel in its time, by the KernelCall; empty where all

@@ -63,7 +63,9 @@ def describe_kind(kernel: model.Kernel) -> str:
     """Return ``library call``, ``conditional``, ``loop``, or the language of generated code."""
     if kernel.runs:
         return _CONTROL_IN_WORDS.get(kernel.name, "call of a graph")
-    return "library call" if kernel.language == "extern" else kernel.language
+    if kernel.language == "extern":
+        return "library call"
+    return kernel.language
 
 
 def describe_run(reader: SessionReader, kernel: model.Kernel) -> str:
@@ -161,7 +163,9 @@ class BuiltKernels:
             return ""
         if not self.built:
             return "not built"
-        return "built" if self.built == self.kernels else f"{self.built:,} built"
+        if self.built == self.kernels:
+            return "built"
+        return f"{self.built:,} built"
 
 
 def built_kernels(reader: SessionReader) -> BuiltKernels:

@@ -146,7 +146,9 @@ def _bound(memory_s: float, arithmetic_s: float, *, is_open: bool) -> Bound:
         return "unknown"
     if max(memory_s, arithmetic_s) < LEAST_S:
         return "start"
-    return "arithmetic" if arithmetic_s > memory_s else "memory"
+    if arithmetic_s > memory_s:
+        return "arithmetic"
+    return "memory"
 
 
 def number_kind(assembly: str) -> str:
@@ -262,7 +264,9 @@ def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
     """Blocks that the slots allow. On AMD barriers are counted, and a single wavefront needs none
     (LLVM, ``getMaxWorkGroupsPerCU``).
     """
-    return max_warps if gpu.vendor == "amd" and warps == 1 else gpu.blocks_per_multiprocessor
+    if gpu.vendor == "amd" and warps == 1:
+        return max_warps
+    return gpu.blocks_per_multiprocessor
 
 
 def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
@@ -283,7 +287,9 @@ def _by_shared(gpu: Gpu, shared_bytes: int) -> dict[Limit, int]:
     if shared_bytes > gpu.shared_per_block:
         return {"shared": 0}
     of_a_block = _rounded(shared_bytes + gpu.shared_reserved_per_block, gpu.shared_granularity)
-    return {"shared": gpu.shared_per_multiprocessor // of_a_block} if of_a_block else {}
+    if of_a_block:
+        return {"shared": gpu.shared_per_multiprocessor // of_a_block}
+    return {}
 
 
 def _rounded(number: int, granularity: int) -> int:
@@ -328,13 +334,17 @@ def device_name(reader: SessionReader) -> str:
 
 def measured_card(reader: SessionReader, device: str) -> Gpu | None:
     """Return the GPU that a kernel was measured on, which need not be the session's."""
-    return card(reader) if device == device_name(reader) else gpu_of_device(device)
+    if device == device_name(reader):
+        return card(reader)
+    return gpu_of_device(device)
 
 
 def not_described(reader: SessionReader) -> str:
     """Return a sentence where there is a GPU and no ``card``; otherwise empty."""
     device = device_name(reader)
-    return NOT_DESCRIBED.format(device=device) if device and card(reader) is None else ""
+    if device and card(reader) is None:
+        return NOT_DESCRIBED.format(device=device)
+    return ""
 
 
 def _of_a_build(reader: SessionReader) -> str:
@@ -349,7 +359,9 @@ def _real(device: str, properties: str) -> Gpu | None:
     """Return the GPU described by ``properties`` (JSON). It is remembered, because the inspector
     asks at every move of the cursor.
     """
-    return gpu_like(device, json.loads(properties)) if device else None
+    if device:
+        return gpu_like(device, json.loads(properties))
+    return None
 
 
 # What cannot be known without the GPU.

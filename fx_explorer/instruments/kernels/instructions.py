@@ -234,7 +234,9 @@ def _ptx_bits(name: str, whole: str) -> int:
         return 0
     if name.startswith("cp."):
         sizes = re.findall(r",\s*(?:0x)?(\d+)\s*[,;]", whole)
-        return 8 * int(sizes[0], 16 if "0x" in whole else 10) if sizes else 0
+        if sizes:
+            return 8 * int(sizes[0], 16 if "0x" in whole else 10)
+        return 0
     match = _PTX_WIDTH.search(name)
     return int(match[1] or 1) * int(match[2]) if match else 0
 
@@ -257,7 +259,11 @@ def _amd_bits(name: str, _: str) -> int:
     pair = 2 if re.search(r"ds_(read|write|load|store)2", name) else 1
     if "ubyte" in name or "sbyte" in name or name.endswith("_byte"):
         return 8
-    return pair * int(match[1]) if match else 16 if "short" in name else 32
+    if match:
+        return pair * int(match[1])
+    if "short" in name:
+        return 16
+    return 32
 
 
 _BITS: dict[Level, Callable[[str, str], int]] = {
@@ -326,7 +332,9 @@ class ExplainedOpcode:
     def words(self) -> str:
         """Return all of it in one line: ``Loads from global memory (v4: 4 values at once).``."""
         text = "; ".join(f"{name}: {words}" for name, words in self.modifiers)
-        return f"{self.sentence.removesuffix('.')} ({text})." if text else self.sentence
+        if text:
+            return f"{self.sentence.removesuffix('.')} ({text})."
+        return self.sentence
 
 
 def explained(level: Level, name: str) -> ExplainedOpcode | None:

@@ -82,7 +82,9 @@ def in_short(
 
 
 def _bound_in_short(roofline: Roofline) -> str:
-    return "" if roofline.bound == "unknown" else f", {describe_bound(roofline)}"
+    if roofline.bound == "unknown":
+        return ""
+    return f", {describe_bound(roofline)}"
 
 
 def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iterator[KernelFact]:
@@ -109,9 +111,9 @@ def _time(gpu: Gpu, kernel: model.Kernel, roofline: Roofline, note: str) -> Iter
 
 
 def _bound(roofline: Roofline) -> str:
-    return (
-        f". {roofline.notes[1]}" if roofline.bound == "unknown" else f"; {describe_bound(roofline)}"
-    )
+    if roofline.bound == "unknown":
+        return f". {roofline.notes[1]}"
+    return f"; {describe_bound(roofline)}"
 
 
 def _rate(number: float) -> str:
@@ -148,7 +150,9 @@ def _resources(gpu: Gpu, build: KernelBuild) -> Iterator[KernelFact]:
 def _spills(build: KernelBuild) -> str:
     if build.spill_bytes < 0:
         return ""
-    return f"{size(build.spill_bytes)} of registers spilled" if build.spill_bytes else "no spills"
+    if build.spill_bytes:
+        return f"{size(build.spill_bytes)} of registers spilled"
+    return "no spills"
 
 
 def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
@@ -163,4 +167,6 @@ def _compiled(build: KernelBuild) -> str:
     if build.duration_s < 0:  # nobody says
         return f"by {build.toolchain or 'Triton'}"
     took = f"in {seconds(build.duration_s)}" if build.duration_s else CACHED
-    return f"by {build.toolchain}, {took}" if build.toolchain else took
+    if build.toolchain:
+        return f"by {build.toolchain}, {took}"
+    return took

@@ -186,7 +186,9 @@ def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
 def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
     level = reader.get(KernelBuild, launch.build).levels if launch.build else {}
     assembly = level.get("ptx") or level.get("amdgcn")
-    return number_kind(reader.text(reader.get(Artifact, assembly).text)) if assembly else "fp32"
+    if assembly:
+        return number_kind(reader.text(reader.get(Artifact, assembly).text))
+    return "fp32"
 
 
 def describe_speed(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:

@@ -39,7 +39,9 @@ def real_builds(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 def real_candidates(reader: SessionReader, kernel: model.Kernel) -> list[Candidate]:
     """Return those builds with occupancy, for a card whose limits are known."""
     rows = real_builds(reader, kernel)
-    return make_candidates(reader, rows, card(reader)) if rows else []
+    if rows:
+        return make_candidates(reader, rows, card(reader))
+    return []
 
 
 def was_launched(reader: SessionReader) -> bool:
@@ -58,7 +60,9 @@ def describe_launches(reader: SessionReader, kernel: model.Kernel) -> list[str]:
     rows = real_builds(reader, kernel)
     if any(row.origin == "cached" for row in rows):
         return [*lines, FROM_CACHE]
-    return [*lines, ONE_CONFIGURATION] if len(rows) == 1 and not is_tritonparse(reader) else lines
+    if len(rows) == 1 and not is_tritonparse(reader):
+        return [*lines, ONE_CONFIGURATION]
+    return lines
 
 
 def _grid(launch: KernelLaunch) -> str:

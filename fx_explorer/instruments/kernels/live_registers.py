@@ -317,7 +317,9 @@ def decoded(address: str, high: int) -> Control:
 
 
 def _barrier(bits: int) -> int | None:
-    return None if bits & NO_BARRIER == NO_BARRIER else bits & NO_BARRIER
+    if bits & NO_BARRIER == NO_BARRIER:
+        return None
+    return bits & NO_BARRIER
 
 
 def architecture_of(sass: str) -> int:
@@ -352,7 +354,9 @@ def control_of(line: str, following: str) -> Control | None:
     """
     low = _LOW.match(line)
     high = _HIGH.match(following) if low else None
-    return decoded(low["address"], int(high["high"], 16)) if low and high else None
+    if low and high:
+        return decoded(low["address"], int(high["high"], 16))
+    return None
 
 
 def control_text(control: Control) -> str:

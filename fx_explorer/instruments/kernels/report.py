@@ -178,7 +178,9 @@ def _configuration(candidate: Candidate, options: Sequence[str]) -> list[str]:
 
 
 def _share(room: Occupancy) -> str:
-    return f"{100 * room.share:.0f} %" if room.blocks else "does not fit"
+    if room.blocks:
+        return f"{100 * room.share:.0f} %"
+    return "does not fit"
 
 
 def _number(number: int) -> str:

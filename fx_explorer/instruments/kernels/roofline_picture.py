@@ -138,7 +138,9 @@ class KernelPoint:
     @property
     def intensity(self) -> float:
         """Return operations a byte; 0 where they are not known."""
-        return self.flops / self.size_bytes if self.flops > 0 and self.size_bytes > 0 else 0.0
+        if self.flops > 0 and self.size_bytes > 0:
+            return self.flops / self.size_bytes
+        return 0.0
 
     @property
     def flops_per_s(self) -> float:
@@ -146,7 +148,9 @@ class KernelPoint:
         neither.
         """
         if self.is_measured:
-            return max(0, self.flops) / self.time_s if self.time_s > 0 else 0.0
+            if self.time_s > 0:
+                return max(0, self.flops) / self.time_s
+            return 0.0
         return self.most_flops_per_s
 
     @property
@@ -370,7 +374,9 @@ def _place(point: KernelPoint) -> tuple[float, float]:
 
 
 def _power(power: int) -> str:
-    return f"{10**power:,}" if power >= 0 else f"{10.0**power:.{-power}f}"
+    if power >= 0:
+        return f"{10**power:,}"
+    return f"{10.0**power:.{-power}f}"
 
 
 def _cell(lines: Sequence[str], axes: Axes, point: KernelPoint) -> tuple[int, int]:

@@ -167,7 +167,9 @@ def _share(part: float) -> str:
 def _bound(point: KernelPoint, roof: Roof | None) -> str:
     if roof is None or point.missing or not roof.flops_per_s.get(point.kind):
         return ""
-    return "memory" if point.intensity < roof.ridge(point.kind) else "arithmetic"
+    if point.intensity < roof.ridge(point.kind):
+        return "memory"
+    return "arithmetic"
 
 
 def _detail(point: KernelPoint, roof: Roof | None) -> str:
@@ -211,7 +213,9 @@ class RooflineChart:
         self._plot = lru_cache(maxsize=2)(lambda width, height: roofline_plot(found, width, height))
 
     def room(self, screen: int) -> int:
-        return screen // 2 if screen >= SHORT_SCREEN else SHORT_ROWS
+        if screen >= SHORT_SCREEN:
+            return screen // 2
+        return SHORT_ROWS
 
     def height(self, width: int) -> int:
         return ROWS
@@ -234,7 +238,9 @@ class RooflineChart:
             return None
         cells = self._plot(width, height).cells
         there = [number for number, cell in enumerate(cells) if cell == (y, x)]
-        return next((number for number in there if number > row), there[0]) if there else None
+        if there:
+            return next((number for number in there if number > row), there[0])
+        return None
 
 
 def _pieces(line: str, lit: int | None) -> list[ChartPiece]:

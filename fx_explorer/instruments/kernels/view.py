@@ -156,11 +156,15 @@ class _Shown(Sequence[TableRow]):
             else:
                 rest = ""
             return f"Times are those of a call (v l){rest}."
-        return "Times marked ≥ are the least that the data sheet allows." if self._is_mixed else ""
+        if self._is_mixed:
+            return "Times marked ≥ are the least that the data sheet allows."
+        return ""
 
     def _weight(self, cost: KernelCost) -> float:
         """Return what the bar shows: the time, or the bytes where there are no times."""
-        return cost.time_s if self._time else float(max(0, cost.size_bytes))
+        if self._time:
+            return cost.time_s
+        return float(max(0, cost.size_bytes))
 
     def __len__(self) -> int:
         return len(self._costs)

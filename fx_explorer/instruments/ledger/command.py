@@ -148,7 +148,9 @@ def run(arguments: argparse.Namespace) -> int:
     told = found[0] if found else None
     if told is None:
         return code or UsageError.exit_code
-    return asyncio.run(_try(told, arguments)) if arguments.trying and not code else code
+    if arguments.trying and not code:
+        return asyncio.run(_try(told, arguments))
+    return code
 
 
 def _why_none(reader: SessionReader) -> str:

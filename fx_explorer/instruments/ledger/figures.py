@@ -186,7 +186,9 @@ class LedgerFigures:
     @property
     def idle_s(self) -> float:
         """Return how long a GPU does nothing in a call; 0 without one."""
-        return max(0.0, self.call.call_s - self.call.busy_s) if self.is_on_gpu else 0.0
+        if self.is_on_gpu:
+            return max(0.0, self.call.call_s - self.call.busy_s)
+        return 0.0
 
     @property
     def work_s(self) -> float:
@@ -199,7 +201,9 @@ class LedgerFigures:
         return dict(self.by_kind).get(kind, 0.0)
 
     def in_words(self, kind: LedgerKind) -> str:
-        return STARTED.get(kind, KIND_IN_WORDS[kind]) if self.is_on_gpu else KIND_IN_WORDS[kind]
+        if self.is_on_gpu:
+            return STARTED.get(kind, KIND_IN_WORDS[kind])
+        return KIND_IN_WORDS[kind]
 
 
 def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
@@ -433,8 +437,12 @@ def _part(figures: LedgerFigures, kind: str, reached: float) -> float:
 
 
 def _of(part: float, what: str) -> str:
-    return f" ({part:.0%} of {what})".replace("%", " %") if part else ""
+    if part:
+        return f" ({part:.0%} of {what})".replace("%", " %")
+    return ""
 
 
 def _three(number: float) -> str:
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"

@@ -164,7 +164,9 @@ def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
 
 def _name_of_part(figures: LedgerFigures, part: Part) -> str:
     goes_backward = any(entry.step.direction == "backward" for entry in figures.entries)
-    return "forward and backward" if goes_backward and not figures.call.trains else part
+    if goes_backward and not figures.call.trains:
+        return "forward and backward"
+    return part
 
 
 def _parts(figures: LedgerFigures) -> list[Part]:
@@ -191,7 +193,9 @@ def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
         return "releasing"
     if before == "loss" and step.direction == "backward":
         return "backward"
-    return "forward" if before == "clearing gradients" else before
+    if before == "clearing gradients":
+        return "forward"
+    return before
 
 
 class _Functions:
@@ -301,7 +305,9 @@ def in_ascii(chart: Text) -> Text:
     ``?``.
     """
     plain = "".join(_ascii(sign) for sign in chart.plain)
-    return Text(plain, spans=chart.spans) if len(plain) == len(chart.plain) else Text(plain)
+    if len(plain) == len(chart.plain):
+        return Text(plain, spans=chart.spans)
+    return Text(plain)
 
 
 def _ascii(sign: str) -> str:
@@ -309,7 +315,9 @@ def _ascii(sign: str) -> str:
 
 
 def _style(kind: str) -> Style | str:
-    return Style(color=INK, bgcolor=COLOURS[kind]) if kind else ""
+    if kind:
+        return Style(color=INK, bgcolor=COLOURS[kind])
+    return ""
 
 
 def _axis(whole_s: float, width: int) -> str:

@@ -129,7 +129,9 @@ def describe_branch(name: str) -> str:
 
 def graph_of(step: LedgerStep) -> str:
     """Return the graph whose generated code a step is in; empty for none."""
-    return f"graph [{step.compilation}] {step.direction}" if step.line and step.compilation else ""
+    if step.line and step.compilation:
+        return f"graph [{step.compilation}] {step.direction}"
+    return ""
 
 
 def describe_lines(entry: LedgerEntry) -> str:
@@ -144,12 +146,16 @@ def describe_lines(entry: LedgerEntry) -> str:
 def _time(took_s: float) -> str:
     if abs(took_s) < LEAST_S:
         return "0 µs"
-    return run_time(took_s) if took_s >= 0 else f"-{run_time(-took_s)}"
+    if took_s >= 0:
+        return run_time(took_s)
+    return f"-{run_time(-took_s)}"
 
 
 def _share(part_s: float, whole_s: float) -> str:
     shown = share(abs(part_s), whole_s)
-    return f"-{shown}" if part_s < 0 and shown != "0 %" else shown
+    if part_s < 0 and shown != "0 %":
+        return f"-{shown}"
+    return shown
 
 
 def _known(took_s: float) -> str:
@@ -217,7 +223,9 @@ def place_of(gap: LedgerGap) -> str:
     before, after = short_kernel_name(gap.before), short_kernel_name(gap.after)
     if not before:
         return f"before {after}"
-    return f"between {before} and {after}" if after else f"after {before}"
+    if after:
+        return f"between {before} and {after}"
+    return f"after {before}"
 
 
 def host_steps_in_gap(figures: LedgerFigures, gap: ToldGap) -> str:

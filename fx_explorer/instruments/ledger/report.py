@@ -137,7 +137,9 @@ TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdow
 
 def _or_null(value: object) -> object:
     """Return null for a time that was not measured."""
-    return None if isinstance(value, float | int) and value < 0 else value
+    if isinstance(value, float | int) and value < 0:
+        return None
+    return value
 
 
 def _line(line_time: LineTime) -> dict[str, object]:

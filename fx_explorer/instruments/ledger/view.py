@@ -191,7 +191,9 @@ class _Rows:
 
     def _source(self, line: SourceLine) -> Place | None:
         file = self._files.get(line.file)
-        return Place(Document("source", file), line.line - 1) if file else None
+        if file:
+            return Place(Document("source", file), line.line - 1)
+        return None
 
     def _about_step(self, entry: LedgerEntry) -> Detail:
         step, reached = entry.step, rate(self._figures, entry)
@@ -234,7 +236,9 @@ class _Rows:
         return Detail("\n".join([f"{where}, compiled:", *compiled, "uncompiled:", *uncompiled]))
 
     def _took_s(self, row: LedgerOperator) -> float:
-        return row.device_s if self._figures.is_on_gpu else row.host_s
+        if self._figures.is_on_gpu:
+            return row.device_s
+        return row.host_s
 
 
 def _bar(began_s: float, took_s: float, whole_s: float) -> str:

@@ -216,7 +216,9 @@ class _Frame:
         for statement in statements:
             self._replay.now += 1
             if isinstance(statement, ast.Return):
-                return self._value(statement.value) if statement.value else NOTHING
+                if statement.value:
+                    return self._value(statement.value)
+                return NOTHING
             if isinstance(statement, ast.With):
                 returned = self.run(statement.body)
                 if _returns(statement):
@@ -331,7 +333,9 @@ class _Frame:
             and (own := self._value(call.func.value)) != NOTHING
         ):
             return own
-        return self._value(call.args[0]) if call.args else NOTHING
+        if call.args:
+            return self._value(call.args[0])
+        return NOTHING
 
     def _run_function(self, function: ast.FunctionDef, call: ast.Call) -> Value:
         given = self._value(call.args[-1]) if call.args else NOTHING

@@ -266,7 +266,9 @@ def memory_of_report(reader: SessionReader) -> Json | None:
     if reader.count(model.Compilation) > MOST_COMPILATIONS or not reader.count(model.Graph):
         return None
     report = memory_report(reader)
-    return memory_object(report) if report.memory.is_known else None
+    if report.memory.is_known:
+        return memory_object(report)
+    return None
 
 
 def memory_object(report: MemoryReport) -> Json:

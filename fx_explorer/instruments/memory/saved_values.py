@@ -214,7 +214,9 @@ def storage_of(row: model.SavedTensor) -> tuple[int, str]:
 def kept_bytes(row: model.SavedTensor) -> int | None:
     """Return the bytes of the whole storage that a value keeps; None when they are not known."""
     if row.storage:
-        return row.storage_bytes if row.storage_bytes >= 0 else None
+        if row.storage_bytes >= 0:
+            return row.storage_bytes
+        return None
     return row.size_bytes or None
 
 
@@ -304,7 +306,9 @@ def recomputed(reader: SessionReader) -> list[Recomputed]:
 
 def why(choice: model.PartitionChoice) -> str:
     """Return why a value is saved or computed again, as one sentence without its full stop."""
-    return _why_saved(choice) if choice.choice == "saved" else _why_recomputed(choice)
+    if choice.choice == "saved":
+        return _why_saved(choice)
+    return _why_recomputed(choice)
 
 
 def _why_saved(choice: model.PartitionChoice) -> str:

@@ -229,7 +229,9 @@ class StorageFlow:
         last one before it where it is not part of the step.
         """
         before = [at for known, at in self._at.items() if known <= position]
-        return max(before, default=otherwise) if position else otherwise
+        if position:
+            return max(before, default=otherwise)
+        return otherwise
 
     def storage(self, at: int, node: int) -> int:
         """Return the number of the storage that a call was given as an input; 0 where nobody

@@ -168,7 +168,9 @@ class _Assembly:
         if producer is None:
             return row.name
         input_name = self._names[at].get(producer.name) if producer.op == "placeholder" else None
-        return f"copy of {input_name.name}" if input_name else result_name(producer)
+        if input_name:
+            return f"copy of {input_name.name}"
+        return result_name(producer)
 
     def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
         """Return the part of a buffer's life in which it holds the value that is returned. Before,
@@ -279,18 +281,18 @@ class _Assembly:
     def _end_of_output(self, at: int, number: int) -> int:
         """Return until when something holds a storage that a graph returns."""
         seen = self.calls[at].returned.get(number, ())
-        return (
-            max(self._end_as_seen(at, storage) for storage in seen)
-            if seen
-            else self._end_unseen(at)
-        )
+        if seen:
+            return max(self._end_as_seen(at, storage) for storage in seen)
+        return self._end_unseen(at)
 
     def _end_unseen(self, at: int) -> int:
         """Return until when a result is taken to be held where nobody looked: the last graph's
         until the end, those of an earlier one until the graphs behind it have run backward, which
         may need them.
         """
-        return FOREVER if at == len(self.segments) - 1 else self._backward_begins[at]
+        if at == len(self.segments) - 1:
+            return FOREVER
+        return self._backward_begins[at]
 
     def _end_as_seen(self, at: int, seen: model.ReturnedStorage) -> int:
         """Return until when the program, a later graph or an operator in between holds a result."""
@@ -427,7 +429,9 @@ class _Assembly:
             return FOREVER
         # Operators between the graphs take it; where there are none, the graph before does.
         is_between = bool(self._orders.get(at - 1))
-        return self._backward_begins[at - 1] if is_between else self._end_of_backward(at - 1)
+        if is_between:
+            return self._backward_begins[at - 1]
+        return self._end_of_backward(at - 1)
 
     def _end_of_backward(self, at: int) -> int:
         """Return the end of a call's backward; of the next one that there is before it where it has

@@ -51,7 +51,9 @@ class BudgetTrial:
 
     @property
     def name(self) -> str:
-        return "compiled" if self.budget is None else f"budget {self.budget:g}"
+        if self.budget is None:
+            return "compiled"
+        return f"budget {self.budget:g}"
 
     def figure(self, name: str) -> int:
         """Return one of the predicted figures."""
@@ -390,7 +392,9 @@ def trials_json(budget_trials: BudgetTrials) -> str:
 
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:
-    return {**asdict(step), "call_s": step.call_s} if step else None
+    if step:
+        return {**asdict(step), "call_s": step.call_s}
+    return None
 
 
 # A point for each budget, as SVG by matplotlib (the extra ``plots``).

@@ -53,7 +53,9 @@ class Usage:
 
     @property
     def begin_bytes(self) -> int:
-        return sum(self.points[0].by_kind.values()) if self.points else 0
+        if self.points:
+            return sum(self.points[0].by_kind.values())
+        return 0
 
     def moment(self, at: int) -> StepMoment | None:
         """Return the kernel call for which the memory is held at a moment: the next one; the last
@@ -61,7 +63,9 @@ class Usage:
         """
         moments = self.step.moments
         found = bisect_left([moment.at for moment in moments], at)
-        return moments[min(found, len(moments) - 1)] if moments else None
+        if moments:
+            return moments[min(found, len(moments) - 1)]
+        return None
 
     def most_with_workspaces(self) -> tuple[int, int]:
         """Return the most that may be held with what library calls take at work, and how many calls

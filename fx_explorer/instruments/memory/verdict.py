@@ -53,7 +53,9 @@ def with_optimizer(step: StepMemory, name: str) -> StepMemory:
         for held_tensor in trained(step)
         for _ in range(TENSORS[name])
     ]
-    return replace(step, held=(*step.held, *kept)) if kept else step
+    if kept:
+        return replace(step, held=(*step.held, *kept))
+    return step
 
 
 IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
@@ -188,13 +190,19 @@ def _up_to(used: Usage) -> str:
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
     if is_training:
-        return "in the backward" if used.is_backward(at) else "in the forward"
+        if used.is_backward(at):
+            return "in the backward"
+        return "in the forward"
     return "in the computation"
 
 
 def _at(moment: StepMoment | None, paths: dict[int, str]) -> str:
     node = moment.call.node if moment else None
-    return f" of {where(node, paths)}" if node else f" ({moment.call.name})" if moment else ""
+    if node:
+        return f" of {where(node, paths)}"
+    if moment:
+        return f" ({moment.call.name})"
+    return ""
 
 
 def where(node: model.Node | None, paths: dict[int, str]) -> str:
@@ -298,7 +306,9 @@ def _across_breaks(memory: SessionMemory) -> str:
 def name_of(held_tensor: Held) -> str:
     """Return the user's name of what is held, as far as there is one."""
     if held_tensor.kind == "gradient":
-        return f"gradient of {held_tensor.name}" if held_tensor.name else "gradient"
+        if held_tensor.name:
+            return f"gradient of {held_tensor.name}"
+        return "gradient"
     if held_tensor.kind == "tangent":
         return "gradient of an output"
     if held_tensor.kind == "workspace":

@@ -179,7 +179,11 @@ def _kept(value: SavedValue) -> str:
     kept = kept_bytes(value.saved)
     if value.saved.kind == "number":
         return "none"
-    return "shared" if value.shares_with else "unknown" if kept is None else size(kept)
+    if value.shares_with:
+        return "shared"
+    if kept is None:
+        return "unknown"
+    return size(kept)
 
 
 def _storage(value: SavedValue, names: _Names) -> list[str]:

@@ -163,7 +163,9 @@ def _named(row: ModuleRow, room: int) -> Text:
     indent = INDENT * row.depth
     title = Text(indent + cut_in_middle(printable(row.title), room - len(indent)))
     kind = Text(f" {printable(row.type)}" if row.type else "", style="dim")
-    return title + kind if title.cell_len + kind.cell_len <= room else title
+    if title.cell_len + kind.cell_len <= room:
+        return title + kind
+    return title
 
 
 def _cells(

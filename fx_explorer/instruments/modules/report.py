@@ -166,14 +166,18 @@ def describe_figure(figures: ModuleFigures, name: str) -> str:
         return microseconds(value)
     if name == "compile_s":
         return seconds(value)
-    return size(value) if name == "saved_bytes" else f"{value:,}"
+    if name == "saved_bytes":
+        return size(value)
+    return f"{value:,}"
 
 
 def title_of(row: ModuleRow) -> str:
     """Return the name of a module with its class: ``attn (Attention)``; of alike layers how many
     there are.
     """
-    return f"{row.title} ({row.type})" if row.type else row.title
+    if row.type:
+        return f"{row.title} ({row.type})"
+    return row.title
 
 
 def modules_text(listed: ModuleList) -> str:

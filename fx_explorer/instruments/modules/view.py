@@ -137,7 +137,9 @@ class _Shown(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
         rows = self._tree.rows[at]
-        return self._row(rows) if isinstance(rows, ModuleRow) else [self._row(row) for row in rows]
+        if isinstance(rows, ModuleRow):
+            return self._row(rows)
+        return [self._row(row) for row in rows]
 
     def _row(self, row: ModuleRow) -> TableRow:
         name = in_words(row.path) or row.name
@@ -190,7 +192,9 @@ def write(figures: ModuleFigures, name: str) -> str:
         return microseconds(value)
     if name == "compile_s":
         return seconds(value)
-    return size(value) if name == "saved_bytes" else f"{value:,}"
+    if name == "saved_bytes":
+        return size(value)
+    return f"{value:,}"
 
 
 def _notice(reader: SessionReader, tree: ModuleTree) -> str:

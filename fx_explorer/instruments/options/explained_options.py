@@ -132,7 +132,9 @@ def next_value(option: ExplainedOption, value: object) -> object:
         (i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)),
         -1,
     )
-    return choices[(at + 1) % len(choices)] if choices else value
+    if choices:
+        return choices[(at + 1) % len(choices)]
+    return value
 
 
 def meaning(option: ExplainedOption, value: str) -> str:
@@ -176,12 +178,16 @@ def _side_effect(row: OptionInForce) -> str:
     """Return a remark for a config that torch itself may have set, for the argument ``dynamic``
     (eval_frame.py, make_set_enable_dynamic); empty for any other.
     """
-    return ", or by its argument dynamic" if row.name in _BY_DYNAMIC else ""
+    if row.name in _BY_DYNAMIC:
+        return ", or by its argument dynamic"
+    return ""
 
 
 def _relative(file: str, folder: Path | None) -> str:
     path = Path(file)
-    return str(path.relative_to(folder)) if folder and path.is_relative_to(folder) else file
+    if folder and path.is_relative_to(folder):
+        return str(path.relative_to(folder))
+    return file
 
 
 def explained(setting: Setting) -> OptionWords:
@@ -263,9 +269,15 @@ def _rank(setting: Setting, words: list[str]) -> int:
     if all(word in name for word in words):
         own_name = setting.name.casefold()
         first = words[0] if words else ""
-        return _IN_FULL if first in (own_name, name) else 1 if own_name.startswith(first) else 2
+        if first in (own_name, name):
+            return _IN_FULL
+        if own_name.startswith(first):
+            return 1
+        return 2
     whole = f"{name} {setting.help.casefold()}"
-    return _NAME_AND_HELP if all(word in whole for word in words) else _NO_MATCH
+    if all(word in whole for word in words):
+        return _NAME_AND_HELP
+    return _NO_MATCH
 
 
 # Options that the user set while a compilation waited.

@@ -55,7 +55,9 @@ def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
     """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
     has_variants = any(variant.variant_of for variant in reader.rows(model.Compilation))
-    return session_figures(reader) if is_whole and not has_variants else None
+    if is_whole and not has_variants:
+        return session_figures(reader)
+    return None
 
 
 # in words

@@ -190,7 +190,9 @@ def kind_of(names: Sequence[str]) -> OutsideKind:
     if FORWARD in names:
         return "wrapper"
     if any(name.startswith(ENGINE) for name in names):
-        return "wrapper" if any(BACKWARD in name for name in names) else "autograd"
+        if any(BACKWARD in name for name in names):
+            return "wrapper"
+        return "autograd"
     return "break" if any(map(is_region, names)) else "eager"
 
 
@@ -208,7 +210,11 @@ def operator_of(names: Sequence[str]) -> str:
         for name in names
         if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
     ]
-    return operators[-1] if operators else (names[0] if names else "")
+    if operators:
+        return operators[-1]
+    if names:
+        return names[0]
+    return ""
 
 
 def line_of(stacks: Sequence[str]) -> tuple[str, int]:

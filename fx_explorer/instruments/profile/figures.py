@@ -262,7 +262,9 @@ class PlaceTime:
 
     @property
     def in_words(self) -> str:
-        return f"{self.sign} {run_time(self.seconds)}" if self.signs else run_time(self.seconds)
+        if self.signs:
+            return f"{self.sign} {run_time(self.seconds)}"
+        return run_time(self.seconds)
 
     @property
     def meaning(self) -> str:
@@ -338,7 +340,9 @@ class GraphTimes:
     def at(self, position: int) -> PlaceTime | None:
         """Return the time of the node at a position; None where it has none."""
         seconds = self.seconds[position] if 0 <= position < len(self.seconds) else 0.0
-        return PlaceTime(seconds, self.signs[position]) if seconds else None
+        if seconds:
+            return PlaceTime(seconds, self.signs[position])
+        return None
 
     def of_node(self, node: int) -> PlaceTime | None:
         return self.at(node - self.first_node)

@@ -80,7 +80,9 @@ def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:
     """Say of a match to one generated kernel whether its whole name is the same."""
     call = calls[matched.calls[0]]
     is_same = ran.key == call.key or ran.is_nameless
-    return matched if matched.how == "shared" or is_same else Matched(matched.calls, "similar")
+    if matched.how == "shared" or is_same:
+        return matched
+    return Matched(matched.calls, "similar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,9 @@ class LaunchFinder:
             thread, start = launch
             return thread, self._trace.threads[thread].at(start)
         external = self._trace.gpu.external[work]
-        return self._of_external(external) if external != NONE else (NONE, NONE)
+        if external != NONE:
+            return self._of_external(external)
+        return (NONE, NONE)
 
     def time_of(self, work: int) -> float:
         """Return when it was launched; when it ran where that is not known."""
@@ -276,7 +280,9 @@ class LaunchFinder:
             launch = None
         else:
             launch = self._trace.launches.get(correlation)
-        return launch[1] if launch else self._trace.gpu.starts[work]
+        if launch:
+            return launch[1]
+        return self._trace.gpu.starts[work]
 
     def in_order(self) -> list[int]:
         """Return all works of GPUs in the order in which they were launched. Those of one launch,

@@ -171,7 +171,9 @@ def _in_words(names: Sequence[str]) -> str:
     """Return what the program does where these events are around, the innermost first."""
     region = region_of(names)
     if any(name in COMPILING for name in names):
-        return f"torch compiles, called from [{region}]" if region else "torch compiles"
+        if region:
+            return f"torch compiles, called from [{region}]"
+        return "torch compiles"
     if not names:
         return PYTHON
     if "TorchDynamo Cache Lookup" in names:
@@ -323,7 +325,9 @@ class _Joining:
         )
 
     def _name_of(self, ran: Ran) -> str:
-        return ran.named.key if ran.operator[1] == NONE else self._name(*ran.operator)
+        if ran.operator[1] == NONE:
+            return ran.named.key
+        return self._name(*ran.operator)
 
     def _name(self, thread: int, event: int) -> str:
         return self._trace.name(self._trace.threads[thread].names[event])

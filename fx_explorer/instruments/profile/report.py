@@ -170,7 +170,11 @@ def _gaps(figures: ProfileFigures) -> ProfileTable:
 
 def mark(is_shared: bool, is_similar: bool) -> str:
     """Return the sign before a time that is not surely that of this kernel."""
-    return "~ " if is_shared else "≈ " if is_similar else ""
+    if is_shared:
+        return "~ "
+    if is_similar:
+        return "≈ "
+    return ""
 
 
 def _time(seconds: float) -> str:

@@ -149,4 +149,6 @@ def _part(part: float, whole: float) -> str:
 def _exact(part: float, whole: float) -> str:
     """Return a percentage that is 100 only where nothing is missing."""
     percent = 100 * part / whole if whole else 0.0
-    return "100 %" if part >= whole * (1 - 1e-9) else f"{min(percent, 99.9):.1f} %"
+    if part >= whole * (1 - 1e-9):
+        return "100 %"
+    return f"{min(percent, 99.9):.1f} %"

@@ -117,7 +117,9 @@ class _Rows:
 
     def _place_of(self, kernel: int) -> Place | None:
         kernels = self._reader.by_ids(model.Kernel, [kernel])
-        return place_of_kernel(self._reader, kernels[0]) if kernels else None
+        if kernels:
+            return place_of_kernel(self._reader, kernels[0])
+        return None
 
     def _line(self, line_share: LineShare) -> TableRow:
         whole, most = self._figures.profile.work_s, self._figures.lines[0].seconds

@@ -360,21 +360,23 @@ _CACHES = {
 def describe_cache(event: str) -> str:
     """Return ``missed the cache of graphs`` for ``fx_graph_cache_miss``."""
     cache, _, answer = event.rpartition("_cache_")
-    return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}" if cache else event
+    if cache:
+        return f"{_CACHE_EVENTS.get(answer, answer)} {_CACHES.get(cache, cache)}"
+    return event
 
 
 def _function(compilation: CompilationSummary) -> str:
     text = called_function(compilation.function) if compilation.function else "a function"
-    return (
-        f"{text} at {in_file(compilation.file, compilation.line)}"
-        if compilation.file
-        else f"[{compilation.name}]"
-    )
+    if compilation.file:
+        return f"{text} at {in_file(compilation.file, compilation.line)}"
+    return f"[{compilation.name}]"
 
 
 def _short(error: str) -> str:
     error = error_of_backend(error)
-    return error if len(error) <= MOST_OF_AN_ERROR else f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
+    if len(error) <= MOST_OF_AN_ERROR:
+        return error
+    return f"{error[: MOST_OF_AN_ERROR - 1].rstrip()}…"
 
 
 def _is_recompile(compilation: CompilationSummary) -> bool:

@@ -67,7 +67,9 @@ def explained(
         rank_words(finding.ranks),
         describe_others(finding.others, finding.ranks, among),
     )
-    return (explain(finding, sides) or finding) if explain else finding
+    if explain:
+        return explain(finding, sides) or finding
+    return finding
 
 
 def _row(reader: SessionReader, name: str) -> int:
@@ -89,7 +91,9 @@ def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
     path = path_of_another_part(
         sides.reader, sides.compilation, sides.reference, sides.other, sides.those
     )
-    return replace(_took(path, finding, sides), aspect="graph") if path else None
+    if path:
+        return replace(_took(path, finding, sides), aspect="graph")
+    return None
 
 
 def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
@@ -333,7 +337,9 @@ def _key_components(
 
 def _short(text: str) -> str:
     one_line = " ".join(text.split())
-    return one_line if len(one_line) <= 60 else f"{one_line[:59]}…"
+    if len(one_line) <= 60:
+        return one_line
+    return f"{one_line[:59]}…"
 
 
 def _results(finding: RankFinding, sides: Sides) -> RankFinding | None:

@@ -82,7 +82,9 @@ def find_files(given: Sequence[Path]) -> FoundFiles:
 
 def rank_in_name(name: str) -> int | None:
     named = _NAMED.search(name)
-    return int(named["rank"]) if named and int(named["rank"]) < MOST_RANKS else None
+    if named and int(named["rank"]) < MOST_RANKS:
+        return int(named["rank"])
+    return None
 
 
 def has_logs(directory: Path) -> bool:
@@ -199,7 +201,9 @@ def _rank(read_file: ReadFile) -> int | None:
     """Return the rank that the name says, else the records; None where neither does."""
     named = rank_in_name(Path(read_file.path).name)
     recorded = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
-    return named if named is not None else next(iter(recorded), None)
+    if named is not None:
+        return named
+    return next(iter(recorded), None)
 
 
 def _with_rank(read_file: ReadFile, rank: int) -> RankSummary:

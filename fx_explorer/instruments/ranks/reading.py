@@ -245,7 +245,9 @@ def _place(reader: SessionReader, row: model.Compilation) -> tuple[str, int]:
 
 
 def _callers(reader: SessionReader, row: model.Compilation) -> tuple[model.Frame, ...]:
-    return reader.get(model.Stack, row.stack).frames if row.stack else ()
+    if row.stack:
+        return reader.get(model.Stack, row.stack).frames
+    return ()
 
 
 def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[str, int]]:
@@ -342,7 +344,9 @@ def _executed(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, dict)]
+    return []
 
 
 def _cache_events(reader: SessionReader) -> dict[int, list[str]]:
@@ -380,4 +384,6 @@ def _unknown_end(reader: SessionReader, compilations: Sequence[CompilationSummar
         # A capture knows that the program came to its end, whatever torch wrote of a compilation.
         return ""
     running = [compilation for compilation in compilations if not compilation.has_ended]
-    return f"[{running[-1].name}] has no end in it" if running else ""
+    if running:
+        return f"[{running[-1].name}] has no end in it"
+    return ""

@@ -193,7 +193,9 @@ class RanksApp(App[int | None]):
     def _answer(self) -> list[Content]:
         lines = [Content.styled(printable(headline(self.state.ranks)), "bold")]
         sentence = first_sentence(self.state.ranks)
-        return [*lines, Content(printable(sentence))] if sentence else lines
+        if sentence:
+            return [*lines, Content(printable(sentence))]
+        return lines
 
     @property
     def row(self) -> RankRow:

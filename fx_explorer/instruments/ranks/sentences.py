@@ -74,7 +74,9 @@ def headline(ranks: ComparedRanks) -> str:
     verb = "diverges" if len(ranks.differing) == 1 else "diverge"
     diverges = f"{as_sentence(rank_words(ranks.differing))} {verb} from {others}."
     failure = first_failure(ranks)
-    return f"{as_sentence(failure.words)}. {diverges}" if failure else diverges
+    if failure:
+        return f"{as_sentence(failure.words)}. {diverges}"
+    return diverges
 
 
 def first_failure(ranks: ComparedRanks) -> RankFinding | None:
@@ -103,7 +105,9 @@ def first_words(finding: RankFinding) -> str:
 
 
 def place(finding: RankFinding) -> str:
-    return in_file(finding.file, finding.line) if finding.file else ""
+    if finding.file:
+        return in_file(finding.file, finding.line)
+    return ""
 
 
 def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
@@ -143,7 +147,9 @@ def first_of_group(findings: Sequence[RankFinding], group: RankGroup) -> RankFin
 def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     """Return what a group is to the first one, in a few words."""
     if group is ranks.groups[0]:
-        return "the baseline of the others" if len(ranks.groups) > 1 else "alike"
+        if len(ranks.groups) > 1:
+            return "the baseline of the others"
+        return "alike"
     first = first_of_group(ranks.findings, group)
     of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
     has_parts = any(finding.aspect == "parts" for finding in of_group)
@@ -151,7 +157,9 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     if first is None:
         if unknown:
             return f"the same up to its end, which is unknown: {group.first.unknown_end}"
-        return "another part of the model" if has_parts else "alike"
+        if has_parts:
+            return "another part of the model"
+        return "alike"
     at = f" at {place(first)}" if first.file else ""
     return "; ".join(filter(None, (f"differs in {ASPECTS[first.aspect]}{at}", unknown)))
 
@@ -225,4 +233,6 @@ def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
 
 def as_sentence(words: str) -> str:
     """Return a sentence that begins with a capital, unless it begins with a name of the program."""
-    return words[:1].upper() + words[1:] if words.partition(" ")[0].isalpha() else words
+    if words.partition(" ")[0].isalpha():
+        return words[:1].upper() + words[1:]
+    return words

@@ -241,7 +241,9 @@ def module_input(node: model.Node) -> str:
     if node.op != "placeholder":
         return ""
     name = (node.target or node.name).lower()
-    return f"{name} {node.dtype}{node.shape}" if _OF_MODULE.search(name) else ""
+    if _OF_MODULE.search(name):
+        return f"{name} {node.dtype}{node.shape}"
+    return ""
 
 
 def is_collective(target: str) -> bool:

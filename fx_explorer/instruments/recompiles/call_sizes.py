@@ -148,7 +148,9 @@ def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
 def _source(change: GuardChange) -> str:
     if change.source.startswith(("L[", "G[")):
         return change.source
-    return global_source(change.name) if change.where == "global" else local_source(change.name)
+    if change.where == "global":
+        return global_source(change.name)
+    return local_source(change.name)
 
 
 def local_source(name: str) -> str:

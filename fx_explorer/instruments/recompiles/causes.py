@@ -75,7 +75,9 @@ def _wrapped(name: str) -> tuple[str, str]:
     if name == _INDUCTOR:
         return "inductor", ""
     wrapper = _WRAPPER.match(name)
-    return (wrapper["backend"], wrapper["dynamic"]) if wrapper else (name, "")
+    if wrapper:
+        return (wrapper["backend"], wrapper["dynamic"])
+    return (name, "")
 
 
 def _given_otherwise(reader: SessionReader, function: model.Compilation) -> list[str]:

@@ -467,7 +467,9 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
 
 
 def _is_gone(keys: str) -> str:
-    return "are gone" if ", " in keys or " and " in keys else "is gone"
+    if ", " in keys or " and " in keys:
+        return "are gone"
+    return "is gone"
 
 
 def _relation(code: str) -> str:
@@ -506,4 +508,6 @@ def _where(source: str) -> Where:
     name = plain_name(source)
     if not name:
         return ""
-    return "attribute" if re.match(r"^\w+\.(?!size\(|stride\()", name) else "input"
+    if re.match(r"^\w+\.(?!size\(|stride\()", name):
+        return "attribute"
+    return "input"

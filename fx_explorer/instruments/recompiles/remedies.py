@@ -88,7 +88,9 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
     if is_unfinished(change.source) or any(is_unfinished(name) for name, _ in every):
         # No line of the program can mark a value that has no name.
         avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
-        return once.strip() if sizes.alike else f"{once}torch.compile(…, dynamic=True) {avoids}."
+        if sizes.alike:
+            return once.strip()
+        return f"{once}torch.compile(…, dynamic=True) {avoids}."
     recompile = "this one" if sizes.became_dynamic else "it"
     also = "also " if sizes.became_dynamic else ""
     verb = also + ("avoids" if len(every) == 1 else "avoid")

@@ -145,4 +145,6 @@ def _notice(eager: list[EagerNodes]) -> str:
         f"{counted(nodes.nodes, 'node')} of {nodes.direction} [{nodes.compilation}]"
         for nodes in eager
     ]
-    return f"Outside of compiled regions, run eagerly: {', '.join(parts)}." if parts else ""
+    if parts:
+        return f"Outside of compiled regions, run eagerly: {', '.join(parts)}."
+    return ""

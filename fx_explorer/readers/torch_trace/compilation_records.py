@@ -72,7 +72,9 @@ class Buckets:
         if record.name == _CUT:
             self._cuts.setdefault(record.compilation, _Cut()).count += 1
         elif record.name in ("dynamo_output_graph", "compilation_metrics"):
-            return "" if self._cuts.pop(record.compilation, None) else None
+            if self._cuts.pop(record.compilation, None):
+                return ""
+            return None
         elif record.name in _ORDER and record.compilation in self._cuts:
             return self._next(self._cuts[record.compilation], _ORDER.index(record.name))
         return None
@@ -478,7 +480,9 @@ def _why_missing(state: LogCompilation) -> str:
 
 def _status(metrics: dict[str, Any], has_broken: bool) -> Status:
     if metrics.get("fail_type"):
-        return "skipped" if metrics["fail_type"] in _RUNS_IN_EAGER else "failed"
+        if metrics["fail_type"] in _RUNS_IN_EAGER:
+            return "skipped"
+        return "failed"
     if not metrics.get("has_guarded_code", True):
         return "skipped"
     return "broke" if has_broken else "ok"

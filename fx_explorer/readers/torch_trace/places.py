@@ -98,7 +98,9 @@ class Places:
             return shortened
         ending = shortened.lstrip("./")
         candidates = [path for path in self._files if path.endswith(ending)]
-        return candidates[0] if len(candidates) == 1 else shortened
+        if len(candidates) == 1:
+            return candidates[0]
+        return shortened
 
 
 def is_library(path: str) -> bool:

@@ -70,7 +70,9 @@ def compilation_of(selection: Selection, current: int) -> int:
     if selection.place.document.compilation:
         return selection.place.document.compilation
     compilations = compilations_of_nodes(selection.reader, selection.nodes)
-    return current if current in compilations or not compilations else min(compilations)
+    if current in compilations or not compilations:
+        return current
+    return min(compilations)
 
 
 STAGES_OF_SLOT: dict[Slot, tuple[model.Stage, ...]] = {
@@ -153,7 +155,9 @@ def seen_above(selection: Selection) -> Selection:
     other selection is returned as it is.
     """
     place = triton_place(selection.reader, selection.place)
-    return selection if place == selection.place else Selection(selection.reader, place)
+    if place == selection.place:
+        return selection
+    return Selection(selection.reader, place)
 
 
 def linked_lines(selection: Selection, shown: set[Document]) -> dict[Document, frozenset[int]]:

@@ -156,7 +156,9 @@ class GraphRows:
     def __len__(self) -> int:
         if self._folded:
             return self._graph.node_count - self._folded + 1
-        return self._graph.node_count if self._positions is None else len(self._positions)
+        if self._positions is None:
+            return self._graph.node_count
+        return len(self._positions)
 
     def page(self, start: int, stop: int) -> Sequence[Row]:
         if self._folded and start == 0 < stop:

@@ -112,7 +112,9 @@ def _in_short(reader: SessionReader, kernel: int, build: int, state: str) -> lis
     """
     gpu = card(reader)
     row = reader.get(KernelBuild, build) if build else None
-    return in_short(reader, reader.get(model.Kernel, kernel), gpu, row) if gpu else []
+    if gpu:
+        return in_short(reader, reader.get(model.Kernel, kernel), gpu, row)
+    return []
 
 
 def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:

@@ -107,7 +107,9 @@ class LiveCapture:
         """Return the stages that began and have not ended."""
         # The plus leaves out what is not above 0: stages that have ended, and ends without a
         # beginning.
-        return frozenset() if self.is_over else frozenset(+self._open_stages)
+        if self.is_over:
+            return frozenset()
+        return frozenset(+self._open_stages)
 
     async def start(self) -> None:
         """Create the session and start the worker. Raises FxExplorerError when that fails."""

@@ -76,7 +76,9 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 def users_name(reader: SessionReader, node: model.Node) -> str:
     """Return what the user calls an input of a graph; empty for other nodes."""
     input_name = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
-    return input_name.name if input_name and input_name.node else ""
+    if input_name and input_name.node:
+        return input_name.name
+    return ""
 
 
 def line_summary(selection: Selection) -> list[str]:
@@ -147,10 +149,14 @@ def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
 
 def _kernel_words(selection: Selection) -> list[str]:
     names = names_of_kernels_of(selection.reader, selection.below)
-    return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"] if names else []
+    if names:
+        return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"]
+    return []
 
 
 def _where(reader: SessionReader, node: model.Node) -> str:
     """Return ``model.py:32`` for the innermost user frame; empty when the node has none."""
     place = place_of_source(reader, node.file, node.line) if node.file else None
-    return f"{place.document.title}:{node.line}" if place else ""
+    if place:
+        return f"{place.document.title}:{node.line}"
+    return ""

@@ -270,4 +270,6 @@ def first_marked(reader: SessionReader, graph: Document, fates: Mapping[int, Fat
     marked = next(
         (node - first for node in rows if node in fates and fates[node] not in AS_BEFORE), None
     )
-    return first_operation(reader, graph.id) if marked is None else marked
+    if marked is None:
+        return first_operation(reader, graph.id)
+    return marked

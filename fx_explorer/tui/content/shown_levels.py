@@ -148,7 +148,9 @@ class Levels:
         """Return the configuration that is shown: the user's choice, the one that ran, the
         first.
         """
-        return self._position_of(reader, self.kernel) if self.kernel else 0
+        if self.kernel:
+            return self._position_of(reader, self.kernel)
+        return 0
 
     def _position_of(self, reader: SessionReader, kernel: model.Kernel) -> int:
         picked = next((row.position for row in builds_here(reader, kernel) if row.is_picked), 0)
@@ -156,7 +158,9 @@ class Levels:
 
     def build(self, reader: SessionReader) -> KernelBuild | None:
         """Return the build that is shown; None while nobody has asked for it."""
-        return self._build_of(reader, self.kernel) if self.kernel else None
+        if self.kernel:
+            return self._build_of(reader, self.kernel)
+        return None
 
     def _build_of(self, reader: SessionReader, kernel: model.Kernel) -> KernelBuild | None:
         wanted = self._position_of(reader, kernel)
@@ -168,7 +172,9 @@ class Levels:
         """
         kernel = kernel_of(reader, document) if document.stage == "kernel" else None
         build = self._build_of(reader, kernel) if kernel else None
-        return source_here(reader, build) or document if build else document
+        if build:
+            return source_here(reader, build) or document
+        return document
 
     def document(self, reader: SessionReader, level: Level) -> Document | None:
         from fx_explorer.analysis.kernel_documents import level_document

@@ -148,7 +148,9 @@ FEWEST_FOLDED = 6
 def folded_inputs(reader: SessionReader, document: Document) -> ShownLines:
     """Return the lines of a graph with its inputs folded, where there are many."""
     count = leading_placeholders(reader, reader.get(Graph, document.id))
-    return FoldedInputs(count) if count >= FEWEST_FOLDED else EVERY_LINE
+    if count >= FEWEST_FOLDED:
+        return FoldedInputs(count)
+    return EVERY_LINE
 
 
 def lines_in(reader: SessionReader, document: Document, region: RegionKey | None) -> ShownLines:
@@ -173,7 +175,9 @@ def _lines_of_code(language: str, text: str) -> ShownLines:
     code = code_lines(level, text)
     every = text.split("\n")
     directives = runs(level, [every[line] for line in code])
-    return FoldedDirectives(code, directives) if directives else ShownLines(code)
+    if directives:
+        return FoldedDirectives(code, directives)
+    return ShownLines(code)
 
 
 def code_of(level: str, text: str, shown: ShownLines) -> str:
@@ -185,7 +189,9 @@ def code_of(level: str, text: str, shown: ShownLines) -> str:
     lines = [every[line] for line in shown.lines or ()]
     for row, words in folded.items():
         lines[row] = f"{FOLDED_SIGN} {words}  ⏎ shows them"
-    return without_margin("sass", "\n".join(lines)) if level == "sass" else "\n".join(lines)
+    if level == "sass":
+        return without_margin("sass", "\n".join(lines))
+    return "\n".join(lines)
 
 
 EVENT_GLYPHS: dict[Literal["graph break", "recompile"], tuple[str, str]] = {

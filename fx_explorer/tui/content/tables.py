@@ -109,7 +109,9 @@ def _line_row(line: model.ConsoleLine) -> TableRow:
 
 
 def _detail_of(line: model.ConsoleLine) -> Callable[[], Detail] | None:
-    return None if len(line.text) < 100 else lambda: Detail(line.text)
+    if len(line.text) < 100:
+        return None
+    return lambda: Detail(line.text)
 
 
 def _notice(failed: list[ExplainedFailure], line_count: int) -> str:

@@ -98,7 +98,9 @@ class Captures:
 
     @property
     def running_stages(self) -> frozenset[Stage]:
-        return self.live.running_stages if self.live else frozenset()
+        if self.live:
+            return self.live.running_stages
+        return frozenset()
 
     async def run(self, show: Show, *, show_from_the_start: bool) -> list[str]:
         """Run a capture until its program has ended, show its session, and return what else the
@@ -166,7 +168,9 @@ class Captures:
     @property
     def last_session(self) -> Path | None:
         """Return the session of the last capture that found something."""
-        return self._made[-1].session_path if self._made else None
+        if self._made:
+            return self._made[-1].session_path
+        return None
 
     def count_unsaved(self) -> int:
         """Return how many compilations of the last capture exist in a temporary place only; 0 when
@@ -176,7 +180,9 @@ class Captures:
         if capture is None or not capture.is_temporary:
             return 0
         count = _compilations(capture.session_path)
-        return 0 if self._saved == (capture.session_path, count) else count
+        if self._saved == (capture.session_path, count):
+            return 0
+        return count
 
     def note_saved(self, session: Path) -> None:
         """Note that what is in ``session`` now has been saved elsewhere."""

@@ -142,7 +142,9 @@ class Comparisons:
 
     def _nothing_before(self) -> str:
         again = first_key(by_id("capture.again"), self._services.explorer.keymap)
-        return NOTHING_BEFORE.format(key=again) if self._services.captures.can_run else SAVED
+        if self._services.captures.can_run:
+            return NOTHING_BEFORE.format(key=again)
+        return SAVED
 
 
 def _card(earlier: Earlier, is_through: bool, reader: SessionReader) -> Sequence[Fact]:

@@ -166,4 +166,6 @@ class TourGuide:
 
     def _key(self, command: str) -> str:
         """Return the key of a command as the user has it; empty for no command."""
-        return first_key(by_id(command), self._services.explorer.keymap) if command else ""
+        if command:
+            return first_key(by_id(command), self._services.explorer.keymap)
+        return ""

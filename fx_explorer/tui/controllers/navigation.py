@@ -206,7 +206,9 @@ class Navigation:
 
 
 def _certainty(entry: Entry) -> str:
-    return entry.note if entry.is_certain else f"{entry.note} (not certain)"
+    if entry.is_certain:
+        return entry.note
+    return f"{entry.note} (not certain)"
 
 
 def open_in_editor(app: App[int], path: str, line: int) -> None:

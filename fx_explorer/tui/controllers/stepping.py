@@ -227,7 +227,9 @@ class Stepping:
 
     def _backends(self) -> set[str]:
         reader = self._services.stepped_session
-        return {row.backend for row in reader.rows(Compilation)} if reader else set()
+        if reader:
+            return {row.backend for row in reader.rows(Compilation)}
+        return set()
 
     def abort_compile(self) -> None:
         live = self._worker()
@@ -309,7 +311,9 @@ class Stepping:
         self.send(Command("steps"), "recording what the bytecode does")
         while live.waiting is None and not live.is_over:
             await asyncio.sleep(RECORD_LOOK_S)
-        return None if live.is_over else await asyncio.to_thread(read_record, reader)
+        if live.is_over:
+            return None
+        return await asyncio.to_thread(read_record, reader)
 
 
 def _first_step_at(record: StepRecord, place: Place | None) -> int:

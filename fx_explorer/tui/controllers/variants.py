@@ -179,7 +179,9 @@ class Variants:
         choices = [Choice(offer.words, offer.detail, offer) for offer in changes_offered(start)]
         offered = await ask(self.app, Chooser(title, matching(choices)))
         if offered is None or offered.settings is not None:
-            return Changes(offered.settings or {}) if offered else None
+            if offered:
+                return Changes(offered.settings or {})
+            return None
         settings = await self._choose_settings()
         return Changes(settings) if settings else None
 
@@ -191,7 +193,9 @@ class Variants:
 
         reader = self._services.stepped_session
         done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
-        return list(without_what_was_set(reader, done)) if reader and done else []
+        if reader and done:
+            return list(without_what_was_set(reader, done))
+        return []
 
     def _compile_and_compare(self, without: Without) -> None:
         """Compile the variant, and show it beside the compilation it sets out from."""

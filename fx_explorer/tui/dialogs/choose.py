@@ -76,7 +76,9 @@ def matching_when_read(choices: Awaitable[Found[ValueT]]) -> Search[ValueT]:
 
     async def search(typed: str) -> Found[ValueT]:
         matches = matching(await asyncio.shield(reading))(typed)
-        return matches if isinstance(matches, Sequence) else await matches
+        if isinstance(matches, Sequence):
+            return matches
+        return await matches
 
     return search
 

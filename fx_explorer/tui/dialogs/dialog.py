@@ -46,7 +46,9 @@ class Dialog(ModalScreen[AnswerT], Generic[AnswerT]):
 
     def dismiss(self, result: AnswerT | None = None) -> AwaitComplete:
         """Close this dialog with ``result``, if it is still the one on top."""
-        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+        if self.app.screen is self:
+            return super().dismiss(result)
+        return AwaitComplete()
 
 
 def is_under_way(trial: Worker[None] | None) -> TypeGuard[Worker[None]]:

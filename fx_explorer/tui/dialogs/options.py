@@ -203,7 +203,9 @@ class TryingDialog(Dialog[Chosen]):
         raise NotImplementedError
 
     def _option(self, entry: OptionEntry | None) -> ExplainedOption | None:
-        return self._options.get(entry.full_name) if isinstance(entry, Setting) else None
+        if isinstance(entry, Setting):
+            return self._options.get(entry.full_name)
+        return None
 
     def _value_of(self, setting: Setting) -> object:
         """Return what was chosen for a setting, else what is in force, the latest."""

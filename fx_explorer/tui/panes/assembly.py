@@ -78,7 +78,9 @@ class OpcodeColumns:
         parts = parts_of(self.level, line)
         if parts is None:
             blanks = len(line) - len(line.lstrip())
-            return _between(tokens, blanks, len(line)) if blanks else tokens
+            if blanks:
+                return _between(tokens, blanks, len(line))
+            return tokens
         guard = _between(tokens, *parts.guard)
         name = _between(tokens, *parts.name)
         operands = _between(tokens, *parts.operands)
@@ -98,7 +100,9 @@ class OpcodeColumns:
         """Return where a comment of the compiler's begins; -1 for none. Those of nvdisasm are its
         encoding.
         """
-        return line.find("//", max(parts.operands[1], parts.name[1])) if self.level == "ptx" else -1
+        if self.level == "ptx":
+            return line.find("//", max(parts.operands[1], parts.name[1]))
+        return -1
 
 
 def columns_of(level: Level, text: str) -> OpcodeColumns:
@@ -125,7 +129,9 @@ def _between(tokens: Sequence[Piece], start: int, stop: int) -> list[Piece]:
 
 def _padded(pieces: Sequence[Piece], width: int) -> list[Piece]:
     missing = width - _cells(pieces)
-    return [*pieces, (" " * missing, "text")] if missing > 0 else list(pieces)
+    if missing > 0:
+        return [*pieces, (" " * missing, "text")]
+    return list(pieces)
 
 
 def _cells(pieces: Sequence[Piece]) -> int:

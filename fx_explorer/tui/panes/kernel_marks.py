@@ -145,7 +145,9 @@ class KernelMarks:
         """Return the lines of a source file that kernels compute; none while kernels are not
         marked.
         """
-        return self.heat.of_file(document.id) if self.is_on and document.kind == "source" else {}
+        if self.is_on and document.kind == "source":
+            return self.heat.of_file(document.id)
+        return {}
 
     def renew(self, reader: SessionReader) -> None:
         """Read the heat of the session as it is now, if kernels are marked and it has changed."""
@@ -170,7 +172,9 @@ class KernelMarks:
         """Say what the gutter of a source file shows, in few words: ``≈% of time`` where that is
         estimated; empty where it shows nothing.
         """
-        return LEGENDS[self.heat.measure] if self.lines_of(document) else ""
+        if self.lines_of(document):
+            return LEGENDS[self.heat.measure]
+        return ""
 
     def words(self, place: Place) -> str:
         """Say what a line of the source costs: ``3 kernels, 42% of the estimated time``; empty
@@ -250,4 +254,6 @@ def _blocks(line_heat: LineHeat, most: float, cells: int) -> list[Piece]:
 
 
 def _block(share: float, most: float) -> str:
-    return BLOCKS[max(0, ceil(share / most * len(BLOCKS)) - 1)] if most else UNKNOWN_BLOCK
+    if most:
+        return BLOCKS[max(0, ceil(share / most * len(BLOCKS)) - 1)]
+    return UNKNOWN_BLOCK

@@ -127,7 +127,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def active(self) -> Pane | None:
         """Return the pane that has the focus, or had it last."""
         panes = self.panes
-        return panes[min(self._active, len(panes) - 1)] if panes else None
+        if panes:
+            return panes[min(self._active, len(panes) - 1)]
+        return None
 
     @property
     def shown_documents(self) -> list[Document]:
@@ -234,7 +236,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         if self.shows_levels:
             return min(count, max(1, width // LEVEL_PANE_CELLS))
         least = MIN_PANE_CELLS if count <= FEW_PANES else TABBED_PANE_CELLS
-        return count if width >= least * count else max(1, width // TABBED_PANE_CELLS)
+        if width >= least * count:
+            return count
+        return max(1, width // TABBED_PANE_CELLS)
 
     @property
     def shows_levels(self) -> bool:
@@ -392,4 +396,6 @@ def _border_of(pane: Pane) -> int:
 
 
 def _rank(slot: Slot) -> int:
-    return SHOWN_FIRST.index(slot) if slot in SHOWN_FIRST else len(SHOWN_FIRST)
+    if slot in SHOWN_FIRST:
+        return SHOWN_FIRST.index(slot)
+    return len(SHOWN_FIRST)

@@ -369,7 +369,9 @@ class LinkedSelection:
             and self._selected.place == place
             and self._selected.reader is self._reader
         )
-        return self._selected if is_selected else Selection(self._reader, place)
+        if is_selected:
+            return self._selected
+        return Selection(self._reader, place)
 
     # below the kernel
 
@@ -400,7 +402,9 @@ class LinkedSelection:
         selected = Selection(self._reader, place)
         showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
         document = kernel_following(selected, self.levels.kernel, showable)
-        return kernel_of(self._reader, document) if document else None
+        if document:
+            return kernel_of(self._reader, document)
+        return None
 
     def _turn_levels(self, origin: Pane | None) -> list[Pane]:
         """Turn panes that show levels to the selected kernel. Returns those that turned to another
@@ -462,7 +466,9 @@ def _find_quickly(old: SessionReader, place: Place) -> Place:
     """Return a place that is found in another session without writing a large graph as a text
     there.
     """
-    return place_in_rows(old, place) if is_large_graph(old, place.document) else place
+    if is_large_graph(old, place.document):
+        return place_in_rows(old, place)
+    return place
 
 
 def _direction_of_graphs(panes: Iterable[Pane]) -> Direction:

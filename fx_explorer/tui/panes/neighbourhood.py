@@ -321,7 +321,9 @@ class NeighbourhoodView(LineView):
 
     @property
     def _box(self) -> Box | None:
-        return self._picture.boxes.get(self._at) if self._picture else None
+        if self._picture:
+            return self._picture.boxes.get(self._at)
+        return None
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._lay_out)
@@ -330,7 +332,9 @@ class NeighbourhoodView(LineView):
 
     @property
     def line_count(self) -> int:
-        return self._picture.height if self._picture and self._canvas else 0
+        if self._picture and self._canvas:
+            return self._picture.height
+        return 0
 
     @property
     def content_width(self) -> int:

@@ -135,7 +135,9 @@ class Picture:
     """Of all of it, in cells and rows."""
 
     def place(self, key: Key) -> Box:
-        return self.boxes[key] if key in self.boxes else self.ways[key]
+        if key in self.boxes:
+            return self.boxes[key]
+        return self.ways[key]
 
 
 @dataclass

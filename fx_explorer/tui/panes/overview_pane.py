@@ -119,7 +119,9 @@ class FactList(LineView):
     @property
     def fact(self) -> Fact | None:
         """Return the fact under the cursor."""
-        return self._facts[self.fact_index] if self._facts else None
+        if self._facts:
+            return self._facts[self.fact_index]
+        return None
 
     @property
     def is_on_a_break(self) -> bool:
@@ -128,7 +130,9 @@ class FactList(LineView):
 
     @property
     def fact_index(self) -> int:
-        return self._lines[self.cursor].fact if self.cursor < len(self._lines) else 0
+        if self.cursor < len(self._lines):
+            return self._lines[self.cursor].fact
+        return 0
 
     def _rebuild(self, fact_index: int) -> None:
         self._width = self.body_width
@@ -163,7 +167,9 @@ class FactList(LineView):
 
 
 def _rank(fact: Fact) -> int:
-    return FIRST.index(fact.topic) if fact.topic in FIRST else len(FIRST)
+    if fact.topic in FIRST:
+        return FIRST.index(fact.topic)
+    return len(FIRST)
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> list[FactLine]:

@@ -168,7 +168,9 @@ def time_in_code(
     if time := calls.get(line):
         return (f"{time.in_words:>{TIME_CELLS}}", "text")
     time = definitions.get(line)
-    return (f"{f'{SUM} {time.in_words}':>{TIME_CELLS}}", "muted") if time else None
+    if time:
+        return (f"{f'{SUM} {time.in_words}':>{TIME_CELLS}}", "muted")
+    return None
 
 
 def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None:
@@ -177,7 +179,9 @@ def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None
     """
     node = text.node_of_line.get(line, 0)
     time = times.of_node(node) if node and text.line_of_node[node] == line else None
-    return (f"{time.in_words:>{TIME_CELLS}}", "text") if time else None
+    if time:
+        return (f"{time.in_words:>{TIME_CELLS}}", "text")
+    return None
 
 
 def definition_line(text: str, name: str) -> int:

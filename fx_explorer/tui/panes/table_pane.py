@@ -465,7 +465,9 @@ class TablePane(TellsUnreadable, Vertical):
 
     def _find_detail(self) -> views.Detail:
         row = self._row()
-        return row.detail() if row and row.detail else views.Detail("")
+        if row and row.detail:
+            return row.detail()
+        return views.Detail("")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._detail.renew)

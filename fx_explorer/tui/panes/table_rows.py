@@ -255,7 +255,9 @@ def _versions(table: ViewTable, names: set[str]) -> list[str]:
     if len(several) == 1:
         function, names_of = next(iter(several.items()))
         return [f"adds up {len(names_of)} versions of {function}: {listed(names_of)}"]
-    return [f"adds up several versions of {len(several)} functions"] if several else []
+    if several:
+        return [f"adds up several versions of {len(several)} functions"]
+    return []
 
 
 class TableRows:
@@ -298,7 +300,9 @@ def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
     first, *rest = row.cells
     if old.changed and old.holds(row.find_place() if row.find_place else row.place):
         return ((f"{first} · {OLD_MARK}", "warning"), *rest)
-    return ((first, row.kind), *rest) if row.kind else row.cells
+    if row.kind:
+        return ((first, row.kind), *rest)
+    return row.cells
 
 
 def columns(table: views.ViewTable, sort: Sort | None) -> list[row_list.ListColumn]:
@@ -325,4 +329,6 @@ SORTED_PRIORITY = 1
 
 def _priority(column: views.TableColumn, sort: Sort | None) -> int:
     is_sorted_by = sort is not None and sort.column in (column.title, column.bar_of or column.title)
-    return min(column.priority, SORTED_PRIORITY) if is_sorted_by else column.priority
+    if is_sorted_by:
+        return min(column.priority, SORTED_PRIORITY)
+    return column.priority

@@ -66,7 +66,9 @@ def position_text(
 def shortened(name: str) -> str:
     """Return a region's name, shortened for where there is little room."""
     text = printable(name)
-    return text if len(text) <= MAX_REGION_CHARACTERS else text[: MAX_REGION_CHARACTERS - 1] + "…"
+    if len(text) <= MAX_REGION_CHARACTERS:
+        return text
+    return text[: MAX_REGION_CHARACTERS - 1] + "…"
 
 
 SHORT_ROWS = 30
@@ -103,7 +105,9 @@ class TableNotes(Widget):
         return self.app.size.height <= SHORT_ROWS
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 if self._is_short else super().get_content_height(container, viewport, width)
+        if self._is_short:
+            return 1
+        return super().get_content_height(container, viewport, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,9 @@ class StageWords(Widget):
 def _sentence_content(sentence: str) -> Content:
     """Return the sentence with the name of the stage standing out."""
     title, colon, rest = printable(sentence).partition(": ")
-    return Content.styled(title, "bold") + Content(f"{colon}{rest}") if colon else Content(title)
+    if colon:
+        return Content.styled(title, "bold") + Content(f"{colon}{rest}")
+    return Content(title)
 
 
 OLD_MARK = "old"

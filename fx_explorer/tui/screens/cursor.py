@@ -53,7 +53,9 @@ class Cursor:
             return shown.fact.place if shown.fact else None
         if isinstance(shown, TablePane):
             return shown.place
-        return self._linked.active.place if self._linked.active else None
+        if self._linked.active:
+            return self._linked.active.place
+        return None
 
     @property
     def place_or_selection(self) -> Place | None:
@@ -75,7 +77,9 @@ class Cursor:
     @property
     def pane(self) -> Pane | None:
         """Return the linked pane that keys go to; None in another view."""
-        return self._linked.active if self._views.name_shown == "source" else None
+        if self._views.name_shown == "source":
+            return self._linked.active
+        return None
 
     @property
     def part(self) -> str:
@@ -91,14 +95,18 @@ class Cursor:
     @property
     def selected_lines(self) -> list[int]:
         """Return the lines that are selected with the mouse in the document of ``place``."""
-        return self.pane.selected if self.pane and not self._outline.has_focus else []
+        if self.pane and not self._outline.has_focus:
+            return self.pane.selected
+        return []
 
     def regions(self, reader: SessionReader) -> list[RegionKey]:
         """Return the regions of what is under the cursor."""
         table = self._views.table
         if self._views.name_shown == "regions" and table and not self._outline.has_focus:
             return [(region.key, region.value) for region in regions(reader)[table.position :][:1]]
-        return regions_at(reader, self.place) if self.place else []
+        if self.place:
+            return regions_at(reader, self.place)
+        return []
 
     def row_of_breaks(self) -> int:
         """Return the row that the cursor is on in the list of breaks."""
@@ -122,19 +130,25 @@ class Cursor:
             return None
         kernel = self._linked_selection.levels.listed
         rows = builds_here(reader, kernel) if kernel else []
-        return rows[table.position].position if table.position < len(rows) else None
+        if table.position < len(rows):
+            return rows[table.position].position
+        return None
 
     def idle_commands(self) -> tuple[str, ...]:
         """Return the commands of the view that do nothing for the row under the cursor."""
         view, place = self._views.name_shown, self.place
         if view == "overview":
-            return () if self._facts.is_on_a_break else ("breaks.fix",)
+            if self._facts.is_on_a_break:
+                return ()
+            return ("breaks.fix",)
         if view not in ("breaks", "guards", "kernels", "sizes"):
             return ()
         if place is None:
             return (*OF_A_PLACE, "line.follow")
         kernel = self._linked_selection.kernel_at(place) if view == "kernels" else None
-        return OF_TRITON if kernel and kernel.language != "triton" else ()
+        if kernel and kernel.language != "triton":
+            return OF_TRITON
+        return ()
 
 
 class InspectorLine(OneLine):

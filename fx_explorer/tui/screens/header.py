@@ -162,7 +162,9 @@ def _exception(message: str) -> str:
     with a name.
     """
     name = first_line(message).partition(":")[0]
-    return name if name.replace(".", "").isidentifier() else ""
+    if name.replace(".", "").isidentifier():
+        return name
+    return ""
 
 
 NAME = Content.styled("fx-explorer", "bold $primary")

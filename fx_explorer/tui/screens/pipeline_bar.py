@@ -163,7 +163,9 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
 def _short(name: str) -> str:
     """Return the name of a step, which is a word or two among others."""
     shown = printable(name)
-    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 1]}…"
+    if len(shown) <= LONGEST_NAME:
+        return shown
+    return f"{shown[: LONGEST_NAME - 1]}…"
 
 
 LONGEST_NAME = 20
@@ -202,7 +204,9 @@ def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
     """Return only the latest stage: it is the one that is known when somebody else is writing the
     session.
     """
-    return {max(reached, key=model.STAGES.index)} if reached else set()
+    if reached:
+        return {max(reached, key=model.STAGES.index)}
+    return set()
 
 
 def _missing(reader: SessionReader) -> dict[model.Stage, str]:
@@ -358,4 +362,6 @@ def _step_content(state: StepState, text: str) -> Content:
         f"{GLYPHS[state.state]} {state.name}",
         f"bold {colour}" if state.state != "waiting" else colour,
     )
-    return name + Content.styled(f" {text}", "$foreground 60%") if text else name
+    if text:
+        return name + Content.styled(f" {text}", "$foreground 60%")
+    return name

@@ -263,7 +263,9 @@ def position(record: StepRecord, at: int, owner: str) -> str:
 def whole(row: Row) -> str:
     """Return a row as one text, for where there is no room for its value."""
     name, value = row
-    return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}") if _plain(value) else ""
+    if _plain(value):
+        return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}")
+    return ""
 
 
 def _plain(cell: Cell) -> str:

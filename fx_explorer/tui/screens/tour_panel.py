@@ -71,7 +71,9 @@ class TourPanel(Widget):
         press = _press(text)
         width, height = self.app.size
         if height < FEW_ROWS or (width < FEW_COLUMNS and height < 2 * FEW_ROWS):
-            return press.truncate(self.size.width, ellipsis=True) if self.size.width > 0 else press
+            if self.size.width > 0:
+                return press.truncate(self.size.width, ellipsis=True)
+            return press
         others = [_clickable(key, words, command) for key, words, command in text.others]
         return Content("\n").join(
             [counted + Content(f"  {text.sentence}"), Content("   ").join([press, *others])]

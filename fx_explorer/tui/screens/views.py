@@ -110,12 +110,16 @@ class Views(Cached, DraggedEdge, Vertical):
             return shown
         if isinstance(shown, TablePane):
             return shown.body
-        return self._linked.active.body if self._linked.active else None
+        if self._linked.active:
+            return self._linked.active.body
+        return None
 
     @property
     def table(self) -> TablePane | None:
         """Return the table on screen; None where the view is no table."""
-        return self.shown if isinstance(self.shown, TablePane) else None
+        if isinstance(self.shown, TablePane):
+            return self.shown
+        return None
 
     def table_of(self, name: str) -> TablePane | None:
         """Return the table of a view that was shown already; None for another view."""
@@ -125,7 +129,9 @@ class Views(Cached, DraggedEdge, Vertical):
     @property
     def detail(self) -> LineView | None:
         """Return the text below the list on screen; None where there is none."""
-        return self.table.detail if self.table and self.table.detail.line_count else None
+        if self.table and self.table.detail.line_count:
+            return self.table.detail
+        return None
 
     def stop_reading(self) -> bool:
         """Abandon what is being made for the view on screen. Returns whether there was
@@ -188,7 +194,9 @@ class OutlineSide:
 
     def _below(self, entry: OutlineEntry) -> list[OutlineEntry]:
         with explained(self._outline):
-            return kernels_below(self._reader, entry) if self._reader else []
+            if self._reader:
+                return kernels_below(self._reader, entry)
+            return []
         return []
 
     def _cannot_read(self) -> None:

@@ -57,7 +57,9 @@ def add_to_splash(lines: Iterable[str]) -> None:
 
 
 def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: max(0, width - 1)]}…"[:width]
+    if len(line) <= width:
+        return line
+    return f"{line[: max(0, width - 1)]}…"[:width]
 
 
 QUESTION = "\x1b]11;?\x1b\\\x1b[c"

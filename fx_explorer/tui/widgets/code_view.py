@@ -148,15 +148,21 @@ class CodeView(LineView):
 
     def line_of_row(self, row: int) -> int:
         """Return the line of the text that a row shows."""
-        return self._wrapped.line_of(row) if self._wrapped else row
+        if self._wrapped:
+            return self._wrapped.line_of(row)
+        return row
 
     def rows_of_line(self, line: int) -> range:
         """Return the rows that a line of the text takes."""
-        return self._wrapped.rows_of(line) if self._wrapped else range(line, line + 1)
+        if self._wrapped:
+            return self._wrapped.rows_of(line)
+        return range(line, line + 1)
 
     def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
         rows = self._wrapped
-        return frozenset(row for line in lines for row in rows.rows_of(line)) if rows else lines
+        if rows:
+            return frozenset(row for line in lines for row in rows.rows_of(line))
+        return lines
 
     @property
     def _row_room(self) -> int:
@@ -196,7 +202,9 @@ class CodeView(LineView):
             return self._row_room
         text = self._lines.text
         cells = self._lines.longest * (1 if text.isascii() else 2)
-        return cells * TAB_SIZE if "\t" in text[:100_000] else cells
+        if "\t" in text[:100_000]:
+            return cells * TAB_SIZE
+        return cells
 
     @property
     def gutter_width(self) -> int:
@@ -210,7 +218,9 @@ class CodeView(LineView):
     def gutter_tokens(self, row: int) -> Sequence[Piece]:
         line = self.line_of_row(row)
         if row != self.rows_of_line(line)[0]:
-            return [(" " * self.gutter_width, "gutter")] if self.gutter_width else []
+            if self.gutter_width:
+                return [(" " * self.gutter_width, "gutter")]
+            return []
         tokens: list[Piece] = []
         if self._line_numbers:
             number = self._numbers[line] if self._numbers else line
@@ -311,7 +321,9 @@ class DiffView(CodeView):
 
     def _sign(self, line: int) -> str:
         text = self._lines.raw(line)
-        return text[:1] if text[:1] in SIGNS and not text.startswith(HEADINGS) else ""
+        if text[:1] in SIGNS and not text.startswith(HEADINGS):
+            return text[:1]
+        return ""
 
 
 def _code_of(diff: str) -> Lines:

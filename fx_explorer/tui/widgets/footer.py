@@ -94,7 +94,9 @@ class FooterLine(Cached):
         if wanted <= room:
             return [Content("  ").join(keys) + Content(" " * (room - wanted + MARGIN)) + tabs]
         rows = [Content("  ").join(fitting(keys, width)), tabs.truncate(width)]
-        return rows if self.app.size.height >= FEW_ROWS else rows[:1]
+        if self.app.size.height >= FEW_ROWS:
+            return rows
+        return rows[:1]
 
 
 def footer_commands(

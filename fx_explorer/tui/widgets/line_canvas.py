@@ -208,7 +208,9 @@ class LineCanvas(TellsUnreadable, ScrollView):
     def line_at(self, y: int) -> int | None:
         """Return the line shown at row ``y`` of this widget; None for a row without one."""
         line = y - self._header_height + self.scroll_offset.y
-        return line if y >= self._header_height and 0 <= line < self.line_count else None
+        if y >= self._header_height and 0 <= line < self.line_count:
+            return line
+        return None
 
     def scroll_to_track(self, y: int) -> None:
         """Scroll to where row ``y`` of the track points."""

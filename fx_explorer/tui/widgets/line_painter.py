@@ -52,7 +52,9 @@ class Line(Strip):
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
         places = list(cuts)
-        return [self] if places == [self.cell_length] else super().divide(places)
+        if places == [self.cell_length]:
+            return [self]
+        return super().divide(places)
 
 
 class LinePainter:

@@ -114,7 +114,9 @@ class LineFinder:
 
     def before(self, line: int) -> int | None:
         """Return the last match above ``line``, or the last of all if there is none."""
-        return self.matches[bisect_left(self.matches, line) - 1] if self.matches else None
+        if self.matches:
+            return self.matches[bisect_left(self.matches, line) - 1]
+        return None
 
 
 WHEEL_LINES = 3
@@ -130,7 +132,9 @@ def _at_once(binding: BindingType) -> BindingType:
     """Return the binding with priority. A key is then not offered to every container around the
     view first, which takes a millisecond per cursor move.
     """
-    return dataclasses.replace(binding, priority=True) if isinstance(binding, Binding) else binding
+    if isinstance(binding, Binding):
+        return dataclasses.replace(binding, priority=True)
+    return binding
 
 
 class LineView(LineCanvas, can_focus=True):

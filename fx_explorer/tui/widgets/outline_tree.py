@@ -114,12 +114,16 @@ class Outline(RowList):
     def text(self) -> str:
         """Return the entry under the cursor in full, because its row may cut it."""
         entry = self._entries[self._shown[self.cursor]] if self._shown else OutlineEntry(0, "")
-        return f"{entry.title} · {entry.detail}" if entry.detail else entry.title
+        if entry.detail:
+            return f"{entry.title} · {entry.detail}"
+        return entry.title
 
     @property
     def place(self) -> Place | None:
         """Return where the entry under the cursor leads; None if nowhere."""
-        return self._entries[self._shown[self.cursor]].place if self._shown else None
+        if self._shown:
+            return self._entries[self._shown[self.cursor]].place
+        return None
 
     @property
     def compilation(self) -> int:
@@ -130,7 +134,9 @@ class Outline(RowList):
         headings = (
             entry for entry in self._entries[at::-1] if entry.depth == 0 or entry.is_variant
         )
-        return next((entry.compilation for entry in headings), 0) if at >= 0 else 0
+        if at >= 0:
+            return next((entry.compilation for entry in headings), 0)
+        return 0
 
     def _rebuild(self) -> None:
         paths = entry_paths(self._entries)
@@ -210,7 +216,9 @@ def short_detail(entry: OutlineEntry) -> str:
     more.
     """
     number = entry.detail.partition(" ")[0]
-    return number if number.replace(",", "").isdigit() else ""
+    if number.replace(",", "").isdigit():
+        return number
+    return ""
 
 
 def entry_paths(entries: Sequence[OutlineEntry]) -> list[str]:

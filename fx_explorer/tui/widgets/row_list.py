@@ -87,7 +87,9 @@ class ListColumn:
 
     @property
     def heading(self) -> str:
-        return f"{self.title} {self.arrow}".strip() if self.arrow else self.title
+        if self.arrow:
+            return f"{self.title} {self.arrow}".strip()
+        return self.title
 
 
 class RowList(LineView):
@@ -339,7 +341,9 @@ def _cells(cell: Cell) -> int:
     if isinstance(cell, list):
         return sum(_cells(piece) for piece in cell)
     text = cell if isinstance(cell, str) else cell[0]
-    return len(text) if text.isascii() and text.isprintable() else cell_len(printable(text))
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return cell_len(printable(text))
 
 
 def _fit(
@@ -355,7 +359,9 @@ def _fit(
     padding = " " * max(0, width - cells)
     if align == "right":
         return _filled(padding, pieces, gap)
-    return pieces if is_last else _filled("", pieces, padding + gap)
+    if is_last:
+        return pieces
+    return _filled("", pieces, padding + gap)
 
 
 def _filled(before: str, pieces: list[Piece], after: str) -> list[Piece]:

@@ -68,7 +68,9 @@ class Indentation:
     def text(self, text: str) -> str:
         """Return a line as it is shown."""
         cells = _blanks(text)
-        return " " * self.shown(cells) + text[cells:] if cells else text
+        if cells:
+            return " " * self.shown(cells) + text[cells:]
+        return text
 
     def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:
         """Return the tokens of a line as they are shown."""
@@ -79,7 +81,9 @@ class Indentation:
             if blanks < len(text):
                 before = " " * self.shown(leading)
                 return [(before + text[blanks:], kind), *tokens[index + 1 :]]
-        return [(" " * self.shown(leading), "text")] if leading else tokens
+        if leading:
+            return [(" " * self.shown(leading), "text")]
+        return tokens
 
 
 AS_IT_IS = Indentation()

@@ -232,7 +232,9 @@ def is_on_gpu(caller: Caller) -> bool:
 
 def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
     """Return parameters and buffers."""
-    return [*network.parameters(), *network.buffers()] if network is not None else []
+    if network is not None:
+        return [*network.parameters(), *network.buffers()]
+    return []
 
 
 def _other_values(tensor: torch.Tensor) -> torch.Tensor:
@@ -339,7 +341,9 @@ def resized(tensor: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
     for dim, size in sizes.items():
         rows = torch.arange(size, device=tensor.device) % tensor.shape[dim]
         changed = changed.index_select(dim, rows)
-    return changed.requires_grad_(tensor.requires_grad) if sizes else tensor
+    if sizes:
+        return changed.requires_grad_(tensor.requires_grad)
+    return tensor
 
 
 def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:

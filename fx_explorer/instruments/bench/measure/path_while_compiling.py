@@ -92,4 +92,6 @@ def _short(file: str) -> str:
     if "site-packages" in parts:
         return str(Path(*parts[parts.index("site-packages") + 1 :]))
     path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+    if path.is_relative_to(here):
+        return str(path.relative_to(here))
+    return path.name

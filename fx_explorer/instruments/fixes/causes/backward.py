@@ -104,4 +104,6 @@ def _backward(code: Code, line: cst.CSTNode, number: int) -> cst.Call | None:
         or call.func.attr.value != "backward"
     ):
         return None
-    return call if code.lines(line)[0] <= number <= code.lines(line)[1] else None
+    if code.lines(line)[0] <= number <= code.lines(line)[1]:
+        return call
+    return None

@@ -347,7 +347,9 @@ def _return_value(code: Code, body: cst.CSTNode | None) -> str:
         return ""
     value = statements[0].value
     # torch.where chooses one tensor, and no tuple of them.
-    return code.source(value) if is_pure(value) and not isinstance(value, cst.Tuple) else ""
+    if is_pure(value) and not isinstance(value, cst.Tuple):
+        return code.source(value)
+    return ""
 
 
 def condition(code: Code, test: cst.BaseExpression) -> str:

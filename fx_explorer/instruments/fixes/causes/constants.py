@@ -134,7 +134,9 @@ def _kept(opaque: OpaqueCall, text: str) -> str:
     used up after the first call.
     """
     loop = opaque.statement
-    return f"list({text})" if isinstance(loop, cst.For) and loop.iter is opaque.call else text
+    if isinstance(loop, cst.For) and loop.iter is opaque.call:
+        return f"list({text})"
+    return text
 
 
 # Whether an expression can give something else at another call.
@@ -215,7 +217,9 @@ class Constancy:
         if isinstance(node, cst.Attribute):
             return self._of_attribute(code, node, bound)
         if isinstance(node, cst.Name):
-            return "" if node.value in bound else self._of_name(code, node)
+            if node.value in bound:
+                return ""
+            return self._of_name(code, node)
         if isinstance(node, cst.Annotation | cst.Param):
             return ""
         return self._first(code, node.children, bound)
@@ -240,8 +244,12 @@ class Constancy:
             reasons = (self._of_function(*method) for method in methods)
             return next(filter(None, reasons), "") or self._of(code, call.func.value, bound)
         if isinstance(call.func, cst.Name):
-            return "" if _is_known(code, call.func.value) else self._of_name(code, call.func)
-        return "" if isinstance(call.func, cst.Attribute) else self._of(code, call.func, bound)
+            if _is_known(code, call.func.value):
+                return ""
+            return self._of_name(code, call.func)
+        if isinstance(call.func, cst.Attribute):
+            return ""
+        return self._of(code, call.func, bound)
 
     def _of_function(self, code: Code, function: cst.FunctionDef) -> str:
         if function in self._seen:
@@ -289,7 +297,9 @@ class Constancy:
             is_library = imported.partition(".")[0] in _LIBRARIES
             if _GIVES_ANOTHER.match(imported):
                 return f"{name} can be changed"
-            return "" if is_module or is_library else f"{name}, of another file, can be changed"
+            if is_module or is_library:
+                return ""
+            return f"{name}, of another file, can be changed"
         values = _bindings(code, name)
         if not values:
             if hasattr(builtins, name):

@@ -54,7 +54,9 @@ def _enabled(reader: SessionReader, site: Site) -> Iterator[Fix]:
 
 
 def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value
+    return ""
 
 
 def _without_disable(code: Code, name: str) -> Iterator[Splice]:

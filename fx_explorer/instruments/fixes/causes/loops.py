@@ -210,7 +210,9 @@ def _returned(code: Code, loop: cst.While, name: str) -> str:
         if isinstance(node, cst.Assign)
         and any(code.source(target.target) == name for target in node.targets)
     ]
-    return f"{name}.clone()" if any(isinstance(value, cst.Name) for value in given) else name
+    if any(isinstance(value, cst.Name) for value in given):
+        return f"{name}.clone()"
+    return name
 
 
 # Generators and iterators.

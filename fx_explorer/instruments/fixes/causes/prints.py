@@ -57,7 +57,9 @@ def _what(call: cst.Call, name: str) -> str:
         return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
     # ``log`` is a method of loggers, and a function of torch's that computes.
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS
-    return "log message" if is_method and "torch" not in name.split(".") else ""
+    if is_method and "torch" not in name.split("."):
+        return "log message"
+    return ""
 
 
 def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
@@ -242,7 +244,9 @@ def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
 
 def _names(code: Code, count: int) -> list[str]:
     name = new_name(code, "printed")
-    return [name] if count == 1 else [f"{name}_{number}" for number in range(1, count + 1)]
+    if count == 1:
+        return [name]
+    return [f"{name}_{number}" for number in range(1, count + 1)]
 
 
 def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:

@@ -118,4 +118,6 @@ def _set_by_name(code: Code, statement: Statement) -> str:
         return ""
     name = str(text.evaluated_value)
     function = code.function(statement)
-    return name if name.isidentifier() and function and name not in locals_of(function) else ""
+    if name.isidentifier() and function and name not in locals_of(function):
+        return name
+    return ""

@@ -111,7 +111,11 @@ class Comparison:
     @property
     def _how(self) -> str:
         """How the changed program ran."""
-        return IN_BUILT_CODE if self.is_built else WITHOUT_COMPILING if self.is_uncompiled else ""
+        if self.is_built:
+            return IN_BUILT_CODE
+        if self.is_uncompiled:
+            return WITHOUT_COMPILING
+        return ""
 
     def place_of(self, text: str) -> str:
         """Return the value and the call that a difference is about: "the output, with zeros" for
@@ -237,7 +241,9 @@ class Comparison:
         return f"{what}, {self._call}"
 
     def _describe_place(self, name: str, kind: str) -> str:
-        return f"{name} after the call" if kind == "input" else name
+        if kind == "input":
+            return f"{name} after the call"
+        return name
 
     def _content(self, name: str, value: Any) -> Any:
         if isinstance(value, str) and value == UNCHANGED:
@@ -343,7 +349,9 @@ class Comparison:
         if not is_equal and not self.is_uncompiled and type(before) is type(after) is float:
             self.apart[place] = near.distance_of_numbers(before, after)
             is_equal = near.are_numbers_near(before, after, is_built=self.is_built)
-        return "" if is_equal else f"was {_short(before)} and is {_short(after)}"
+        if is_equal:
+            return ""
+        return f"was {_short(before)} and is {_short(after)}"
 
     def _describe_tensors(self, before: torch.Tensor, after: torch.Tensor, place: str) -> str:
         for what, one, other in (
@@ -494,12 +502,16 @@ def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, An
 
 
 def _ended(seen: Mapping[str, Any]) -> str:
-    return f"it raised {seen['raised']}" if seen["raised"] else "it returned"
+    if seen["raised"]:
+        return f"it raised {seen['raised']}"
+    return "it returned"
 
 
 def _form(value: object) -> tuple[object, ...]:
     """Return what is the same in each run of a value that varies."""
-    return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else (type(value),)
+    if isinstance(value, torch.Tensor):
+        return (value.dtype, value.shape)
+    return (type(value),)
 
 
 def _message_of(seen: Mapping[str, Any]) -> str:
@@ -517,7 +529,9 @@ _SHORT, _MESSAGE = 40, 80
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1]}…"
 
 
 def _shape(tensor: torch.Tensor) -> str:

@@ -174,7 +174,9 @@ def _of_numpy(value: Any) -> ObjectParts:
         return ObjectParts(
             {"type": type_name(value), "state": digest(repr(value.get_state(legacy=False)))}
         )
-    return parts_by_repr(value) if isinstance(value, numpy.dtype) else parts_by_name(value)
+    if isinstance(value, numpy.dtype):
+        return parts_by_repr(value)
+    return parts_by_name(value)
 
 
 def _array(value: Any) -> ObjectParts:

@@ -295,9 +295,13 @@ def weighted_loss(output: object) -> torch.Tensor | None:
     """
     own_loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(own_loss, torch.Tensor) and own_loss.requires_grad:
-        return own_loss if own_loss.dim() == 0 else own_loss.sum()
+        if own_loss.dim() == 0:
+            return own_loss
+        return own_loss.sum()
     parts = [_weighted(tensor) for tensor in tensors(output) if tensor.requires_grad]
-    return sum((part.to(parts[0].device) for part in parts[1:]), parts[0]) if parts else None
+    if parts:
+        return sum((part.to(parts[0].device) for part in parts[1:]), parts[0])
+    return None
 
 
 def _weighted(tensor: torch.Tensor) -> torch.Tensor:

@@ -99,7 +99,9 @@ def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
     """
     # It is imported where Dynamo looks at all.
     hiding = sys.modules.get("fx_explorer.capture.recording.noting")
-    return hiding.DynamoOff() if hiding else contextlib.nullcontext()
+    if hiding:
+        return hiding.DynamoOff()
+    return contextlib.nullcontext()
 
 
 _OF_TORCH = "(Triggered internally at"

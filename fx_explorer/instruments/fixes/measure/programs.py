@@ -117,7 +117,9 @@ def why_not_built(request: CaptureRequest) -> str:
     """Return why the code is not built, as far as the request tells; empty where it can be."""
     if request.gpu:
         return f"it is for a GPU that is not here ({request.gpu.title})"
-    return _NOTHING_ELSE if request.build or request.backend != "inductor" else ""
+    if request.build or request.backend != "inductor":
+        return _NOTHING_ELSE
+    return ""
 
 
 def _built_result(

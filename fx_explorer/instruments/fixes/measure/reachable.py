@@ -185,7 +185,9 @@ class ReachableWalk:
     def _content(self, tensor: torch.Tensor) -> object:
         before = self._before.get(id(tensor))
         copied = copy_tensor(tensor)
-        return UNCHANGED if before is not None and _is_bitwise(before, copied) else copied
+        if before is not None and _is_bitwise(before, copied):
+            return UNCHANGED
+        return copied
 
     def _visit_gradient(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         """Add the gradient of a tensor, and the attributes that the program has put on it."""

@@ -251,7 +251,9 @@ records.
 
 
 def key_name(key: object, position: int) -> str:
-    return repr(key) if _is_simple(key) else f"key {position}"
+    if _is_simple(key):
+        return repr(key)
+    return f"key {position}"
 
 
 def _is_simple(key: object) -> bool:
@@ -307,7 +309,9 @@ def _buffer(value: Any) -> ObjectParts:
 
 
 def _closed(value: Any) -> ObjectParts | None:
-    return ObjectParts({"type": type_name(value), "is closed": True}) if value.closed else None
+    if value.closed:
+        return ObjectParts({"type": type_name(value), "is closed": True})
+    return None
 
 
 def _file(value: Any) -> ObjectParts:

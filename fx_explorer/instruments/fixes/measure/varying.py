@@ -287,7 +287,9 @@ _MOST_SHOWN = 60
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[: _MOST_SHOWN - 1]}…"
 
 
 # Printed lines as texts with numbers in them.

@@ -109,4 +109,6 @@ def _picked_options(reader: SessionReader, launch: KernelLaunch) -> dict[str, ob
     """Return the options of the configuration that was picked; empty means the first that Inductor
     would try.
     """
-    return reader.get(KernelBuild, launch.build).options if launch.build else {}
+    if launch.build:
+        return reader.get(KernelBuild, launch.build).options
+    return {}

@@ -402,7 +402,9 @@ class _Work:
 
 
 def _users_source(row: KernelBuild) -> dict[str, int]:
-    return {SOURCE_LEVEL: row.source_artifact} if row.source_artifact else {}
+    if row.source_artifact:
+        return {SOURCE_LEVEL: row.source_artifact}
+    return {}
 
 
 def with_resources(row: KernelBuild, built: Built) -> KernelBuild:
@@ -441,7 +443,9 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
         else:
             rows = []
         file = PurePath(reader.get(SourceFile, rows[0].file).path).name if rows else ""
-        return f"{file}:{rows[0].source_line}, {place[0]}" if rows else place[0]
+        if rows:
+            return f"{file}:{rows[0].source_line}, {place[0]}"
+        return place[0]
 
     return _PLACE.sub(named, error)
 

@@ -111,7 +111,9 @@ def uncompiled_function(target: Target) -> Callable[..., object]:
         isinstance(target.callable, torch.nn.Module)
         and target.callable._compiled_call_impl is not None
     )
-    return target.callable if is_in_place else uncompiled(target.callable)
+    if is_in_place:
+        return target.callable
+    return uncompiled(target.callable)
 
 
 class _Ledger:
@@ -305,7 +307,9 @@ LONGEST = 160
 def _short(error: BaseException) -> str:
     """Return the error in one line, without the addresses of objects."""
     words = re.sub(r"<[\w.]+ object at 0x\w+>", "an object", one_line(error)).rstrip(".")
-    return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"
+    if len(words) <= LONGEST:
+        return words
+    return f"{words[:LONGEST]}…"
 
 
 def _name(plain: Caller) -> str:
@@ -314,7 +318,9 @@ def _name(plain: Caller) -> str:
     """
     wrapped = plain.target.callable
     is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
-    return type(plain.function).__name__ if is_wrapper else plain.target.name
+    if is_wrapper:
+        return type(plain.function).__name__
+    return plain.target.name
 
 
 def _graph_of(step: LedgerStep) -> str:

@@ -160,7 +160,9 @@ class _Rows:
         cut = self._measured.clock.cuts.get(step.frame)
         if step.kind == "break" and cut:
             row = replace(row, file=cut.file, user_line=cut.line)
-        return self._in_wrapper(row, step) if step.part >= 0 else row
+        if step.part >= 0:
+            return self._in_wrapper(row, step)
+        return row
 
     def _direction(self, step: CallStep) -> Direction:
         return "backward" if step.is_backward else ""
@@ -200,7 +202,9 @@ class _Rows:
 
     def _each(self, number: int, step: CallStep) -> int:
         """Return what one of the passes of a part has, when they share it equally."""
-        return number // self._passes[step.part] if number > 0 else NOT_KNOWN
+        if number > 0:
+            return number // self._passes[step.part]
+        return NOT_KNOWN
 
 
 def _codes(wrappers: WrapperClock, session: Path) -> dict[str, list[GeneratedCode]]:

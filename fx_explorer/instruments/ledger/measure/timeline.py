@@ -110,7 +110,9 @@ def _uncompiled_backward(step: CallStep) -> CallStep:
     """Return the step of a call whose backward runs no generated code: it is work, and not around
     some.
     """
-    return replace(step, kind="graph") if step.kind == "autograd" else step
+    if step.kind == "autograd":
+        return replace(step, kind="graph")
+    return step
 
 
 def _advance(now: _Now, kind: str, number: int, frames: Sequence[FrameCode]) -> None:
@@ -208,7 +210,9 @@ def _in_frame(kind: str, frame: FrameCode, has_resumed: bool, looks_up: bool) ->
     if kind == "resume":
         return "entry" if looks_up else "python"
     is_behind_graph = kind in ("end", "leave", "raise") or not frame.has_graph
-    return "break" if frame.is_cut and is_behind_graph and not has_resumed else "bytecode"
+    if frame.is_cut and is_behind_graph and not has_resumed:
+        return "break"
+    return "bytecode"
 
 
 def signature(ticks: Sequence[RawTick]) -> tuple[tuple[str, int], ...]:

@@ -297,11 +297,10 @@ def _run(name: str, words: list[str]) -> int:
     command.add_arguments(parser)
     # argparse loses what follows "--" when options stand between it and the last positional
     # argument.
-    own, script = (
-        (words[: words.index("--")], words[words.index("--") + 1 :])
-        if "--" in words
-        else (words, [])
-    )
+    if "--" in words:
+        own, script = (words[: words.index("--")], words[words.index("--") + 1 :])
+    else:
+        own, script = (words, [])
     if script and _lacks_target(parser, own):
         own, script = [*own, "--", script[0]], script[1:]  # a file whose name begins with a dash
     arguments = parser.parse_args(own)

@@ -185,7 +185,10 @@ class OutputFile:
         )
 
     def _cannot(self, error: Exception) -> UsageError:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        else:
+            reason = str(error)
         return UsageError(
             f"cannot write the {self.what} to {self.path}: {reason}; {self._elsewhere()}"
         )

@@ -169,7 +169,10 @@ def _positions(
     """
     positions: dict[tuple[str, int], int] = {}
     for stage in stages:
-        key = ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact)
+        if stage.graph:
+            key = ("graph", stage.graph)
+        else:
+            key = ("artifact", stage.artifact)
         positions[key] = stage.position
     if not positions:
         return positions
@@ -205,7 +208,10 @@ def _below_parents(graphs: Sequence[model.Graph]) -> list[model.Graph]:
 
 
 def _stage_order(document: Document) -> tuple[int, int]:
-    stage = model.STAGES.index(document.stage) if document.stage else len(model.STAGES)
+    if document.stage:
+        stage = model.STAGES.index(document.stage)
+    else:
+        stage = len(model.STAGES)
     return stage, model.DIRECTIONS.index(document.direction)
 
 
@@ -231,7 +237,10 @@ def graph_form(document: Document, kind: DocumentKind) -> Document:
     """Return the document of the same graph that is its rows, its code or its table."""
     title = document.title.removesuffix(f" · {FORM_TITLES.get(document.kind, '')}")
     language = {"graph": "graph", "code": "python"}.get(kind, "text")
-    shown = f"{title} · {FORM_TITLES[kind]}" if kind in FORM_TITLES else title
+    if kind in FORM_TITLES:
+        shown = f"{title} · {FORM_TITLES[kind]}"
+    else:
+        shown = title
     return replace(document, kind=kind, title=shown, language=language)
 
 

@@ -76,7 +76,10 @@ class InputNames:
     ) -> InputName:
         if first is None:
             return InputName(node.name, "input")
-        attribute = _ATTRIBUTE.search(node.value) if node.shape is None else None
+        if node.shape is None:
+            attribute = _ATTRIBUTE.search(node.value)
+        else:
+            attribute = None
         if attribute:
             whole = self._named(first, replace(node, value=""), sources)
             return replace(whole, name=f"{whole.name}.{attribute['name']}", kind="input")
@@ -85,7 +88,10 @@ class InputNames:
             return InputName(name, "input", first.id)
         source = sources.get(first.id) or self._guarded.get(first.target, "")
         of_module = _OF_MODULE.search(first.target[:LONGEST_NAME])
-        kind = _KINDS[of_module["kind"]] if of_module else _kind_of_source(source)
+        if of_module:
+            kind = _KINDS[of_module["kind"]]
+        else:
+            kind = _kind_of_source(source)
         compilation = self._compilation(first.graph)
         if source and kind != "input":
             owner, _, path = plain_source(source, compilation).partition(".")

@@ -132,7 +132,10 @@ def _slot(document: Document) -> tuple[object, ...]:
 
 
 def _order(document: Document) -> tuple[int, int]:
-    stage = model.STAGES.index(document.stage) if document.stage else len(model.STAGES)
+    if document.stage:
+        stage = model.STAGES.index(document.stage)
+    else:
+        stage = len(model.STAGES)
     return stage, model.DIRECTIONS.index(document.direction)
 
 

@@ -117,7 +117,10 @@ def _assigned(tree: ast.Module, name: str, *, of_self: bool) -> list[ast.expr]:
     for node in nodes:
         if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        else:
+            targets = [node.target]
         for target in targets:
             if of_self:
                 is_it = isinstance(target, ast.Attribute) and target.attr == name

@@ -176,7 +176,10 @@ def with_names_of_function(text: str, of: Compilation | None) -> str:
             pattern = rf"(?<![\w.]){re.escape(handed_on)}(?!\w)"
             text = re.sub(pattern, name.replace("\\", r"\\"), text)
     line = resumed_at(of.function) if of else 0
-    value = f"the value computed at line {line}" if line else "a value of an unfinished expression"
+    if line:
+        value = f"the value computed at line {line}"
+    else:
+        value = "a value of an unfinished expression"
     return _STACK.sub(value, text)
 
 

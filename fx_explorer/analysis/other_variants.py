@@ -307,7 +307,10 @@ def measurable_breaks(reader: SessionReader) -> list[Measurable]:
     if not reader.count(model.GraphBreak):
         return []
     call = call_time(reader)
-    last = f" · measured: a call of {run_time(call.median_s)}" if call else ""
+    if call:
+        last = f" · measured: a call of {run_time(call.median_s)}"
+    else:
+        last = ""
     return [Measurable("graph breaks", f"what a call spends at each{last}", ())]
 
 

@@ -107,7 +107,10 @@ def last_runs(reader: SessionReader) -> list[PublishedRun]:
     last: dict[tuple[int, str, str], model.BackendRun] = {}
     for run in reader.rows(model.BackendRun):
         last[run.compilation, run.entry, run.direction] = run
-    names = {row.id: row.name for row in reader.rows(model.Compilation)} if last else {}
+    if last:
+        names = {row.id: row.name for row in reader.rows(model.Compilation)}
+    else:
+        names = {}
     return [_published_run(reader, run, names.get(run.compilation, "")) for run in last.values()]
 
 

@@ -135,7 +135,10 @@ class _Lines(threading.local):
     def _line_of(self, translator: Any) -> UserLine | None:
         """Return the innermost line outside torch, and the module that is traced."""
         stack = translator.nn_module_stack
-        module = module_path(str(next(reversed(stack.values()))[0])) if stack else ""
+        if stack:
+            module = module_path(str(next(reversed(stack.values()))[0]))
+        else:
+            module = ""
         inlined: Any = translator
         while inlined is not None and self._recording.sources.is_torch(inlined.f_code.co_filename):
             inlined = getattr(inlined, "parent", None)

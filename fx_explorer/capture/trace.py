@@ -158,7 +158,10 @@ class _Records:
         recording.compilation_id(name)
         row = recording.row(name)
         status = self._status(name, content)
-        error = row.error if status == "left" else one_line(content.get("fail_reason") or "")
+        if status == "left":
+            error = row.error
+        else:
+            error = one_line(content.get("fail_reason") or "")
         if status == "failed":
             error = self._add_failure(name, content)
         restarts = tuple(
@@ -386,7 +389,10 @@ def _add(recording: Recording, name: str, guard: FailedGuard) -> None:
     value, reason = guard.value, parse_reason(guard.reason)
     sources = recording.sources
     user = sources.user_frame(reason.frames)
-    file, line = (user.file, user.line) if user else (sources.complete(reason.file), reason.line)
+    if user:
+        file, line = (user.file, user.line)
+    else:
+        file, line = (sources.complete(reason.file), reason.line)
     compilation = recording.compilation_id(name)
     row = Recompile(
         0,
@@ -447,7 +453,10 @@ class Spans:
                 )
         elif phase == "E" and (ended := phases.end(event_name, time_s)):
             start_s = ended.start_s
-            compilation = ended.variant or self._recording.compilation_id(name) if name else 0
+            if name:
+                compilation = ended.variant or self._recording.compilation_id(name)
+            else:
+                compilation = 0
             is_short = event_name.startswith(PASS) and time_s - start_s < SHORT_PASS_S
             if not is_short or compilation <= EVERY_PASS_OF:
                 span = Span(

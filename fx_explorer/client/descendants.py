@@ -182,7 +182,10 @@ class Descendants:
                 self.unknown.append(suspect)
         for process in self._outliving():
             group = status_of(process.pid)
-            fate = "was ended with it" if group and group.group == self._worker else "runs on"
+            if group and group.group == self._worker:
+                fate = "was ended with it"
+            else:
+                fate = "runs on"
             why = f"it still ran when the program ended, and {fate}"
             unknown = UnknownProcess(
                 process.pid, process.command, why, self._is_recorded(process.image)

@@ -164,7 +164,10 @@ def _title(member: Member) -> str:
     """Return ``Wrapper · c4mw….cpp``: the names begin with a hash, which is shortened."""
     name = PurePosixPath(member.name).name
     stem, _, rest = name.partition(".")
-    short = f"{stem[:8]}….{rest}" if len(stem) > 16 and name != KERNEL_INFORMATION else name
+    if len(stem) > 16 and name != KERNEL_INFORMATION:
+        short = f"{stem[:8]}….{rest}"
+    else:
+        short = name
     if name.endswith(".json"):
         kind = "Metadata"
     elif ".wrapper." in name:

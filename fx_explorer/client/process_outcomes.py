@@ -91,7 +91,10 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         )
     if remains.stopped == "cancelled" and remains.stopped_by not in (0, signal.SIGINT):
         name = signal_name(remains.stopped_by)
-        of_job = f": {OF_A_JOB}" if remains.is_of_job and name == "SIGTERM" else ""
+        if remains.is_of_job and name == "SIGTERM":
+            of_job = f": {OF_A_JOB}"
+        else:
+            of_job = ""
         message = f"ended by {name} from outside{doing}{of_job}"
         return Outcome("killed", message, -remains.stopped_by)
     if remains.stopped == "cancelled":
@@ -126,7 +129,10 @@ def outcome_of(remains: EndedWorker) -> Outcome:
             status,
         )
     if not remains.activity:
-        said = f" Its last words: {remains.last_output}." if remains.last_output else ""
+        if remains.last_output:
+            said = f" Its last words: {remains.last_output}."
+        else:
+            said = ""
         return Outcome(
             "not_started",
             f"{remains.python} ended with status {status} before it could start.{said} "
@@ -153,7 +159,10 @@ def failure_of(outcome: Outcome, remains: EndedWorker) -> Failure | None:
     has_told = bool(remains.last_words) and not remains.stopped
     if outcome.kind not in ("killed", "timed_out") or has_told:
         return None
-    kind = signal_name(-outcome.exit_code) if outcome.kind == "killed" else "timeout"
+    if outcome.kind == "killed":
+        kind = signal_name(-outcome.exit_code)
+    else:
+        kind = "timeout"
     return Failure(0, 0, "program", None, kind, outcome.message)
 
 

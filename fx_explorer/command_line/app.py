@@ -44,7 +44,10 @@ def explore(arguments: argparse.Namespace) -> int:
         return explore_ranks(arguments)
     if arguments.profile:
         return _explore_with_profile(arguments)
-    session = Path(arguments.target) if log is None and is_session(arguments.target) else None
+    if log is None and is_session(arguments.target):
+        session = Path(arguments.target)
+    else:
+        session = None
     given = session or log
     if arguments.save and not getattr(arguments, "is_saved", False):
         raise UsageError("--save is for TORCH_TRACE logs. Keep a capture with: -o FILE")

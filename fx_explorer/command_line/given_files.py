@@ -182,7 +182,10 @@ def given_log(
             "- is for a log that comes from another program: zcat trace.log.gz | fx-explorer -"
         )
     save: Path | None = getattr(arguments, "save", None)
-    output = session_file(save, force=arguments.force, never=(log,)) if save else None
+    if save:
+        output = session_file(save, force=arguments.force, never=(log,))
+    else:
+        output = None
     if output:
         output.check()
     is_shown = is_on_terminal() or (log == STANDARD_INPUT and sys.stdout.isatty())

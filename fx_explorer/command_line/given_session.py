@@ -88,7 +88,10 @@ def refuse_gpu(arguments: argparse.Namespace) -> None:
         given = "--no-weights"
     if given:
         shown = shown_name(arguments)
-        what = "is compiled already" if is_of_package(arguments) else "is captured already"
+        if is_of_package(arguments):
+            what = "is compiled already"
+        else:
+            what = "is captured already"
         raise UsageError(
             f"{given} is for targets: {shown} {what}. Capture its program with {given}."
         )
@@ -108,7 +111,10 @@ def is_session(target: str) -> bool:
     if path.suffix.lower() == SUFFIX:
         return False
     if kind.kind == "directory":
-        ranks = f" Ranks are compared by: fx-explorer ranks {target}" if is_of_ranks(target) else ""
+        if is_of_ranks(target):
+            ranks = f" Ranks are compared by: fx-explorer ranks {target}"
+        else:
+            ranks = ""
         raise UsageError(
             f"{target} is a directory. Give a target, a session, or one of the TORCH_TRACE logs in "
             f"it.{ranks}"
@@ -203,7 +209,10 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
             continue
         is_negative = getattr(arguments, action.dest) is False
         option = action.option_strings[-1 if is_negative else 0]
-        what = "is compiled already" if is_of_package(arguments) else "is captured already"
+        if is_of_package(arguments):
+            what = "is compiled already"
+        else:
+            what = "is captured already"
         raise UsageError(
             f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "
             f"program with {option}."

@@ -97,7 +97,10 @@ def _held(log_records: list[Record], what: str) -> Iterator[str]:
     first: dict[str, BreakReport] = {}
     for report in breaks:
         first.setdefault(_place(report), report)
-    text = breaks_hit(len(first), len(breaks)) if breaks else "no graph break"
+    if breaks:
+        text = breaks_hit(len(first), len(breaks))
+    else:
+        text = "no graph break"
     yield (
         f"{what} {counted(len(compilations), 'compilation')}, "
         f"{counted(len(recompiled), 'recompile')}, {text}"

@@ -143,7 +143,10 @@ class BeingCompiled:
     def words(self) -> str:
         """Return the line; what the program does where nothing is compiled."""
         number = len(self._compilations)
-        so_far = f" · {counted(number, 'compilation')} so far" if number > 1 else ""
+        if number > 1:
+            so_far = f" · {counted(number, 'compilation')} so far"
+        else:
+            so_far = ""
         phase = self._open[-1] if self._open else None
         if phase is None and self._latest and self._clock() - self._ended_s < PHASES_FOLLOW_S:
             phase = self._latest

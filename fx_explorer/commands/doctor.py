@@ -223,7 +223,10 @@ def _compiler(environ: Mapping[str, str]) -> DoctorCheck:
         compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
     if compiler:
         return DoctorCheck("c++ compiler", "ok", compiler)
-    missing = f"CXX is {wanted}, which is not there" if wanted else "none found"
+    if wanted:
+        missing = f"CXX is {wanted}, which is not there"
+    else:
+        missing = "none found"
     return DoctorCheck(
         "c++ compiler",
         "warning",
@@ -399,7 +402,10 @@ def _checks(arguments: argparse.Namespace) -> list[DoctorCheck]:
 
 def _list_gpus(form: str) -> int:
 
-    text = gpus_as_json() if form == "json" else "\n".join(describe_gpus()) + "\n"
+    if form == "json":
+        text = gpus_as_json()
+    else:
+        text = "\n".join(describe_gpus()) + "\n"
     sys.stdout.write(text)
     return 0
 

@@ -54,7 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"there is no {arguments.number} in the list of what was left: it has {len(found)}"
         )
-    chosen = found if arguments.number is None else [found[arguments.number - 1]]
+    if arguments.number is None:
+        chosen = found
+    else:
+        chosen = [found[arguments.number - 1]]
     if arguments.remove:
         for leftover in chosen:
             remove(leftover)

@@ -120,7 +120,10 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
     one, and the levels that are shown at the side where no mark stands.
     """
     cells = {_middle(block, steps) for block in marked}
-    taken = len(levels) + GAP if levels and width - len(levels) - GAP >= TICK_CELLS else 0
+    if levels and width - len(levels) - GAP >= TICK_CELLS:
+        taken = len(levels) + GAP
+    else:
+        taken = 0
     is_free = (max(cells, default=0) < width - taken, min(cells, default=0) >= taken)
     if not any(is_free):
         taken = 0

@@ -96,7 +96,10 @@ class _Chart:
         self._picture = picture
         self._root = root
         self._top = top
-        self._scale = (WIDTH - 2 * MARGIN) / root.duration_s if root.duration_s > 0 else 0.0
+        if root.duration_s > 0:
+            self._scale = (WIDTH - 2 * MARGIN) / root.duration_s
+        else:
+            self._scale = 0.0
         depths = [frame.depth for frame in root.frames()]
         self._least = LEAST_PIXELS if len(depths) > MANY else 0.0
         self.bottom = top + ROW * (1 + max(depths) - root.depth)

@@ -156,9 +156,10 @@ def _table(entries: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float, str]:
-    value, source = (
-        (entry.get("value"), entry.get("source")) if isinstance(entry, dict) else (None, None)
-    )
+    if isinstance(entry, dict):
+        value, source = (entry.get("value"), entry.get("source"))
+    else:
+        value, source = (None, None)
     if not isinstance(value, int | float) or not isinstance(source, str):
         raise TypeError(f"{name} cannot be {shown_value(entry)}: {SHAPE}")
     return value, texts.get(source, source)

@@ -77,7 +77,10 @@ def without_secrets(words: Sequence[str]) -> SafeWords:
             safe.append(LEFT_OUT)
             name_of_next = ""
             continue
-        name_of_next = word if word.startswith("-") and is_secret_name(word) else ""
+        if word.startswith("-") and is_secret_name(word):
+            name_of_next = word
+        else:
+            name_of_next = ""
         name, equals, value = word.partition("=")
         if equals and value and _NAME.fullmatch(name) and is_secret_name(name):
             names[name] = None

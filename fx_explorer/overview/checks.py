@@ -147,7 +147,10 @@ def relative_path(file: str, folder: Path) -> str:
 
 def _graph_breaks(reader: SessionReader, limit: int) -> Check:
     hits = totals(reader).graph_break_hits + children(reader).graph_breaks
-    measured = f"graph breaks hit {counted(hits, 'time')}" if hits else "0 graph breaks"
+    if hits:
+        measured = f"graph breaks hit {counted(hits, 'time')}"
+    else:
+        measured = "0 graph breaks"
     return _at_most("max-graph-breaks", limit, hits, measured, _break_findings(reader))
 
 
@@ -262,7 +265,10 @@ CONDITIONS: dict[str, Judge] = {
 
 def _break_findings(reader: SessionReader) -> Iterator[CheckFinding]:
     for graph_break in distinct_breaks(reader):
-        times = f" ({counted(graph_break.count, 'time')})" if graph_break.count > 1 else ""
+        if graph_break.count > 1:
+            times = f" ({counted(graph_break.count, 'time')})"
+        else:
+            times = ""
         yield CheckFinding(
             graph_break.file, graph_break.line, first_line(graph_break.in_words) + times
         )
@@ -273,7 +279,10 @@ def _findings_of_children(reader: SessionReader, kind: model.FindingKind) -> Ite
     processes = children(reader)
     findings = processes.left if kind == "left" else processes.of(kind)
     for finding in findings:
-        times = f" ({counted(finding.count, 'time')})" if finding.count > 1 else ""
+        if finding.count > 1:
+            times = f" ({counted(finding.count, 'time')})"
+        else:
+            times = ""
         yield CheckFinding(finding.file, finding.line, describe_finding(finding) + times)
 
 

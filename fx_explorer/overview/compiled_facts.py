@@ -82,7 +82,10 @@ def _only_counted(point: StagePoint, calls: Mapping[int, int]) -> str:
     after = _operations(point.after, calls)
     if before == after:
         return ""
-    together = ", forward and backward together" if point.key == "partition" else ""
+    if point.key == "partition":
+        together = ", forward and backward together"
+    else:
+        together = ""
     sentence = f"{point.title}: {counted(before, 'operation')} became {after:,}{together}."
     return _with_direction(sentence, point)
 
@@ -313,9 +316,18 @@ def break_fact(graph_break: DistinctBreak, *, advises: bool = True) -> Fact:
     """Return the fact of a break: the line and what it costs; with ``advises``, torch's first
     hint.
     """
-    where = in_file(graph_break.file, graph_break.line) if graph_break.file else "somewhere"
-    hits = f" ({counted(graph_break.count, 'time')})" if graph_break.count > 1 else ""
-    loss = f". {graph_break.loss[0].upper()}{graph_break.loss[1:]}" if graph_break.loss else ""
+    if graph_break.file:
+        where = in_file(graph_break.file, graph_break.line)
+    else:
+        where = "somewhere"
+    if graph_break.count > 1:
+        hits = f" ({counted(graph_break.count, 'time')})"
+    else:
+        hits = ""
+    if graph_break.loss:
+        loss = f". {graph_break.loss[0].upper()}{graph_break.loss[1:]}"
+    else:
+        loss = ""
     text = f"{where} breaks the graph{hits}: {graph_break.in_words}{loss}."
     cost = ""
     if graph_break.cost.is_known and graph_break.cost != NO_COST:
@@ -332,7 +344,10 @@ def look_at(fact: Fact) -> str:
 
 def costliest_fact(graph_break: DistinctBreak, breaks: int) -> Fact:
     """Return the fact that this break costs most, how much, and torch's advice."""
-    cost = f"The costliest of {breaks} breaks" if breaks > 1 else "What it costs"
+    if breaks > 1:
+        cost = f"The costliest of {breaks} breaks"
+    else:
+        cost = "What it costs"
     lines = [f"{cost}: {graph_break.cost.in_words}."]
     hint = graph_break.hints[0] if graph_break.hints else ""
     advice = " · ".join(part for part in (graph_break.code, hint) if part)

@@ -37,7 +37,10 @@ def _is_on_the_cpu(device: str) -> bool:
 
 def _fact(reader: SessionReader, copies: Sequence[DeviceCopy]) -> Fact:
     first = copies[0]
-    where = in_file(first.file, first.line) if first.file else "A line that torch does not name"
+    if first.file:
+        where = in_file(first.file, first.line)
+    else:
+        where = "A line that torch does not name"
     tensors = f"{counted(len(copies), 'tensor')} ({listed(copy.tensor for copy in copies)})"
     text = f"{where} copies {tensors} from {_named(first.of)} to {_named(first.to)} in each call."
     made_of = dict.fromkeys(taken for copy in copies for taken in copy.made_of)
@@ -50,7 +53,10 @@ def _fact(reader: SessionReader, copies: Sequence[DeviceCopy]) -> Fact:
     elif _is_on_the_cpu(first.to):
         details.append("The CPU waits for it, unless the copy is non_blocking.")
     detail = "\n".join(filter(None, details))
-    place = place_of_path(reader, first.file, first.line) if first.file else None
+    if first.file:
+        place = place_of_path(reader, first.file, first.line)
+    else:
+        place = None
     return Fact("call", severity, text, detail, place, "graphs")
 
 
@@ -124,7 +130,10 @@ def _stays(reader: SessionReader, made: MadeOnTheCpu, *, asks_for_graphs: bool) 
         f"{in_file(made.file, made.line)} makes {made.input.name} on the CPU, where it stays when "
         "there is a GPU; here it is on the GPU with everything else."
     )
-    read = f" at {in_file(made.read_file, made.read_line)}" if made.read_file else ""
+    if made.read_file:
+        read = f" at {in_file(made.read_file, made.read_line)}"
+    else:
+        read = ""
     graphs = ", and outside of CUDA graphs" if asks_for_graphs else ""
     advice = _ATTRIBUTE if made.input.kind == "attribute" else _GLOBAL
     detail = (

@@ -217,7 +217,10 @@ def went_on(reader: SessionReader) -> bool:
 def _ended(reader: SessionReader, outcome: model.Outcome) -> Fact:
     """Say how the program ended."""
     name = (reader.meta("target") or {}).get("name", "The program")
-    early = ", although more of it was left to run" if outcome.is_early else ""
+    if outcome.is_early:
+        early = ", although more of it was left to run"
+    else:
+        early = ""
     texts = {
         "finished": f"{name} ran to its end.",
         "raised": f"{name} stopped with an error.",
@@ -262,7 +265,10 @@ def what_ran(reader: SessionReader) -> str:
         trained = "forward and backward"
     else:
         trained = "forward only" if reader.count(model.Graph) else ""
-    torch = f"torch {environment['torch']}" if environment.get("torch") else ""
+    if environment.get("torch"):
+        torch = f"torch {environment['torch']}"
+    else:
+        torch = ""
     backend = request.get("backend", "inductor")
     other_backend = f"backend {backend}" if backend != "inductor" else ""
     parts = (size, trained, ran_on(environment), torch, other_backend)

@@ -143,7 +143,10 @@ def _nodes(reader: SessionReader, words: list[str], limit: int) -> Iterator[Matc
     documents = {graph: document_of(reader, "graph", graph) for graph in graphs}
     for node in sorted(nodes.values(), key=lambda n: (_rank(n.name, words), n.id)):
         document = documents[node.graph]
-        where = f"[{document.owner}] {document.title}" if document.owner else document.title
+        if document.owner:
+            where = f"[{document.owner}] {document.title}"
+        else:
+            where = document.title
         detail = f"{node.target} · {where}"
         place = Place(document, node.position)
         yield Match("node", node.name, detail, place, _rank(node.name, words))

@@ -162,7 +162,10 @@ def _refused(reader: SessionReader, row: model.FrontEnd) -> Fact:
 
     known_refusal = refusal(row)
     where = f" at {in_file(row.file, row.line)}" if row.line else ""
-    state = "was stopped" if row.state == "timed_out" else "refused the target"
+    if row.state == "timed_out":
+        state = "was stopped"
+    else:
+        state = "refused the target"
     detail = [row.code]
     if known_refusal:
         detail.append(known_refusal.why)

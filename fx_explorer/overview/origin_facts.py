@@ -95,7 +95,10 @@ def _constants(reader: SessionReader) -> Iterator[Fact]:
     file, line = next(iter(lines))
     path = reader.get(SourceFile, file).path if file else ""
     where = f"{in_file(path, line)} makes" if path else "The program makes"
-    others = f" So do {counted(len(lines) - 1, 'other line')}." if len(lines) > 1 else ""
+    if len(lines) > 1:
+        others = f" So do {counted(len(lines) - 1, 'other line')}."
+    else:
+        others = ""
     text = (
         f"{where} a tensor of Python numbers, which is copied to the GPU here; a GPU that "
         "is there has it at once."
@@ -130,7 +133,10 @@ def _placeholders(reader: SessionReader, placeholders: list[dict[str, Any]]) -> 
     first = placeholders[0]
     lines = {(placeholder["file"], placeholder["line"]) for placeholder in placeholders}
     where = in_file(first["file"], first["line"])
-    others = f" and {counted(len(lines) - 1, 'other line')}" if len(lines) > 1 else ""
+    if len(lines) > 1:
+        others = f" and {counted(len(lines) - 1, 'other line')}"
+    else:
+        others = ""
     reads = "read numbers" if others else "reads a number"
     yield Fact(
         "run",
@@ -149,7 +155,10 @@ def _unsaved(reader: SessionReader, unsaved: list[dict[str, Any]]) -> Iterator[F
     if not unsaved:
         return
     first = unsaved[0]
-    others = f", and so do {counted(len(unsaved) - 1, 'other line')}" if unsaved[1:] else ""
+    if unsaved[1:]:
+        others = f", and so do {counted(len(unsaved) - 1, 'other line')}"
+    else:
+        others = ""
     text = (
         f"{in_file(first['file'], first['line'])} saves tensors without content{others}: "
         "nothing was written."

@@ -122,7 +122,10 @@ def _by_origin(compilations: Sequence[model.Compilation]) -> dict[int, list[mode
     first: dict[str, int] = {}
     variants: dict[int, list[model.Compilation]] = {}
     for compilation in compilations:
-        origin = first.get(compilation.variant_of, 0) if compilation.variant_of else 0
+        if compilation.variant_of:
+            origin = first.get(compilation.variant_of, 0)
+        else:
+            origin = 0
         variants.setdefault(origin, []).append(compilation)
         first.setdefault(compilation.name, compilation.id)
     return variants
@@ -163,7 +166,10 @@ def variant_title(reader: SessionReader, variant: model.Compilation) -> str:
     since a narrow outline cuts the rest.
     """
     number = variant.name.rpartition("~")[2]
-    start = [f"from {model.GATE_WORDS[variant.variant_from]}"] if variant.variant_from else []
+    if variant.variant_from:
+        start = [f"from {model.GATE_WORDS[variant.variant_from]}"]
+    else:
+        start = []
     parts = [*describe_variant(reader, variant), *start]
     return f"variant {number}: {' · '.join(parts)}".removesuffix(": ")
 
@@ -177,7 +183,10 @@ def _compilation(reader: SessionReader, compilation: model.Compilation) -> list[
     took = seconds(compilation.duration_s) if compilation.duration_s else ""
     if compilation.variant_of:
         title = f"↳ {variant_title(reader, compilation)}"
-        saved = f"saved {seconds(compilation.saved_s)}" if compilation.saved_s else ""
+        if compilation.saved_s:
+            saved = f"saved {seconds(compilation.saved_s)}"
+        else:
+            saved = ""
         use = "the program uses it" if compilation.in_use else ""
         parts = [f"[{compilation.name}]", took, saved, use, compilation.error]
     else:

@@ -192,7 +192,10 @@ def _graph_fact(reader: SessionReader, figures: Totals, broken: Sequence[Distinc
     operations = counted(captured_operations(reader, graphs_in_use(reader)), "operation")
     graphs = f"{counted(figures.graphs, 'graph')} with {operations}"
     if figures.graphs == 1 and not figures.graph_breaks:
-        what = "Everything became one graph" if _all_was_compiled(reader) else "One graph was made"
+        if _all_was_compiled(reader):
+            what = "Everything became one graph"
+        else:
+            what = "One graph was made"
         return Fact("graphs", "good", f"{what}: {operations}.", view="graphs")
     if broken and all(graph_break.is_wrappers for graph_break in broken):
         text = (
@@ -401,7 +404,10 @@ def _other_variants(reader: SessionReader) -> Iterator[Fact]:
 def _breaks(reader: SessionReader, graph_breaks: Sequence[DistinctBreak]) -> Iterator[Fact]:
     if not graph_breaks:
         if reader.count(model.Graph) and knows_breaks(reader):
-            never = ": Python never had to step in" if _all_was_compiled(reader) else ""
+            if _all_was_compiled(reader):
+                never = ": Python never had to step in"
+            else:
+                never = ""
             yield Fact("breaks", "good", f"No graph breaks{never}.", view="breaks")
         return
     for graph_break in islice(graph_breaks, SHOWN_AT_MOST):
@@ -451,7 +457,10 @@ def _recompiles(reader: SessionReader, figures: Totals) -> Iterator[Fact]:
     guards = check_count(reader)
     if guards:
         times = figures.compilations
-        among = f", {guards:,} in all, each compilation its own" if times > 1 else f": {guards:,}"
+        if times > 1:
+            among = f", {guards:,} in all, each compilation its own"
+        else:
+            among = f": {guards:,}"
         text = f"The compiled code is used again as long as its guards hold{among}."
         yield Fact("recompiles", "good", text, _dynamic_sizes(reader), view="guards")
 

@@ -178,6 +178,9 @@ def time_facts(reader: SessionReader) -> Iterator[Fact]:
         f"{STAGE_IN_WORDS[stage]} {seconds(spent)} ({share(spent, times.total_s)})"
         for stage, spent in most
     ]
-    least = "at least " if reader.count(model.Compilation, status="running") else ""
+    if reader.count(model.Compilation, status="running"):
+        least = "at least "
+    else:
+        least = ""
     text = f"Compiling took {least}{seconds(times.total_s)}."
     yield Fact("time", "good", text, "; ".join(parts), view="time")

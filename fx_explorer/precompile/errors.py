@@ -31,7 +31,10 @@ class GraphBreakError(PrecompileError):
     def __init__(self, breaks: tuple[BreakReport, ...], note: str) -> None:
         self.breaks = breaks
         self.note = note
-        count = "1 graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
+        if len(breaks) == 1:
+            count = "1 graph break"
+        else:
+            count = f"{len(breaks)} graph breaks"
         lines = [
             f"{count}; Precompile.dynamo needs a model that is one graph",
             *_numbered(breaks),

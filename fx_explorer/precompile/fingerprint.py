@@ -106,7 +106,10 @@ def first_difference(ours: tuple[OperationPrint, ...], theirs: tuple[OperationPr
         return ""
     longer = max(ours, theirs, key=len)
     extra = longer[min(len(ours), len(theirs))]
-    verb = "is computed only then" if longer is theirs else "is not computed then"
+    if longer is theirs:
+        verb = "is computed only then"
+    else:
+        verb = "is not computed then"
     return f"{extra.line or _short(extra.text)} {verb}"
 
 
@@ -145,7 +148,10 @@ class _Reader:
         self._count += 1
         names[node] = f"%{self._count}"
         args, kwargs = map_arg((node.args, node.kwargs), lambda arg: _Name(names[arg]))
-        target = node.target if isinstance(node.target, str) else _name_of(node.target)
+        if isinstance(node.target, str):
+            target = node.target
+        else:
+            target = _name_of(node.target)
         written = [repr(arg) for arg in args]
         written += [f"{key}={value!r}" for key, value in kwargs.items()]
         result = _described(node.meta.get("example_value", node.meta.get("val")))

@@ -162,7 +162,10 @@ def _without_gradients(owner: object | None) -> Iterator[None]:
     """Take away the gradients of all parameters inside the block: torch 2.13 cannot read back the
     guards that it writes on a parameter that has one.
     """
-    parameters = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
+    if isinstance(owner, torch.nn.Module):
+        parameters = list(owner.parameters())
+    else:
+        parameters = []
     gradients = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -213,7 +216,10 @@ def load(path: Path, model: Callable[..., Any] | None) -> Callable[..., Any]:
     """Load a compiled function. ``model`` gives the globals that it uses, and may be None where it
     uses none. Raises SaveError where the file cannot be read.
     """
-    function = None if model is None else convert_frame.get_traced_fn(model)[0]
+    if model is None:
+        function = None
+    else:
+        function = convert_frame.get_traced_fn(model)[0]
     try:
         read = require(_AOT_COMPILE, "AOTCompiledFunction").deserialize
         loaded = read(path.read_bytes(), getattr(function, "__globals__", None))
@@ -244,7 +250,10 @@ class _Loaded:
     def __init__(self, function: Any, model: Callable[..., Any] | None) -> None:
         self._function = function
         self._model = model
-        self._owner = None if model is None else convert_frame.get_traced_fn(model)[1]
+        if model is None:
+            self._owner = None
+        else:
+            self._owner = convert_frame.get_traced_fn(model)[1]
         self._manager, state = guards_of_file(function)
         self._states = States(state)
         artifacts = function._artifacts

@@ -86,12 +86,18 @@ class States:
         now = TorchState.now()
         if mismatch := self._decisive(now):
             return mismatch
-        names = local_names if now.has_gradients else without_inference_tensors(local_names)
+        if now.has_gradients:
+            names = local_names
+        else:
+            names = without_inference_tensors(local_names)
         with torch.inference_mode(False), torch.set_grad_enabled(now.has_gradients):
             # Told to accept this state, torch's guards fail for the inputs only.
             self._guard.__setstate__(now.text)
             failed = first_failure(manager, names)
-            mismatch = _of_guard(failed) if failed else self._verdict(now, trace, case)
+            if failed:
+                mismatch = _of_guard(failed)
+            else:
+                mismatch = self._verdict(now, trace, case)
         # Where the code may be used the guard stays so, and the next call in this state passes at
         # once.
         if mismatch:
@@ -147,7 +153,10 @@ class States:
                 now,
                 "the model turns gradients on itself, which are not in the compiled code then",
             )
-        difference = _difference(self._traced, traced) if self._traced else "unknown"
+        if self._traced:
+            difference = _difference(self._traced, traced)
+        else:
+            difference = "unknown"
         if difference:  # what was captured may have been edited since, or be in a file
             with self._then.in_force():
                 before = _trace(trace)

@@ -26,7 +26,10 @@ def captured_or_broken(
     from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 
     _check_call(model, args, kwargs)
-    sizes = contextlib.nullcontext() if dynamic is None else set_enable_dynamic(dynamic)
+    if dynamic is None:
+        sizes = contextlib.nullcontext()
+    else:
+        sizes = set_enable_dynamic(dynamic)
     try:
         with measured("fullgraph_capture"), torch_function_mode_stack_state_mgr, sizes:
             return convert_frame.fullgraph_capture(model, args, kwargs)

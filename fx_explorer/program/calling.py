@@ -184,7 +184,10 @@ def find_loss(output: object) -> torch.Tensor | None:
 
     Returns None when nothing in the output has a gradient.
     """
-    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(output, Mapping):
+        own = output.get("loss")
+    else:
+        own = getattr(output, "loss", None)
     if isinstance(own, torch.Tensor) and own.requires_grad:
         return own if own.dim() == 0 else own.sum()
     total: torch.Tensor | None = None

@@ -37,7 +37,10 @@ class CalledOnce:
         self._modules = modules
         # The first call may write to its inputs. They may be large, so they are copied only where a
         # second call is sure.
-        self._arguments = copied(target.arguments) if request.record_bytecode else target.arguments
+        if request.record_bytecode:
+            self._arguments = copied(target.arguments)
+        else:
+            self._arguments = target.arguments
         self._versions = _versions(self._arguments)
 
     def __call__(self, watching: AbstractContextManager[object]) -> list[str]:

@@ -53,7 +53,10 @@ def load_exported_target(place: TargetPlace, request: CaptureRequest, say: Say) 
     offered = OfferingModule("", {"model": module, "program": program}, place, request, say)
     name = place.file.stem
     if request.call or request.inputs:
-        target = offered.target() if request.call else offered.complete(name, module)
+        if request.call:
+            target = offered.target()
+        else:
+            target = offered.complete(name, module)
         return Target(target.name, target.callable, _as_exported(program, module, target.arguments))
     if program.example_inputs is None:
         raise TargetError(
@@ -122,7 +125,10 @@ def _in_words(file: Path, archive: Pt2Archive, reason: str) -> str:
         by = f"torch {archive.torch_release}"
     else:
         by = "a torch that it does not name"
-    schema = f" (schema {archive.schema_version})" if archive.schema_version else ""
+    if archive.schema_version:
+        schema = f" (schema {archive.schema_version})"
+    else:
+        schema = ""
     advice = (
         "Load it with the torch that saved it (--python), or export the model again with this one."
     )

@@ -172,7 +172,10 @@ def _callables_in(module: ModuleType, file: Path) -> str:
     ]
     if not names:
         return f"{file.name} has no callable of its own"
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    if len(names) > MOST_NAMES:
+        more = f" and {len(names) - MOST_NAMES} more"
+    else:
+        more = ""
     return f"the callables of {file.name} are {', '.join(names[:MOST_NAMES])}{more}"
 
 

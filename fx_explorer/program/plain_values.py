@@ -85,5 +85,8 @@ def repr_of(value: object) -> str:
 
 def digest(text: str | bytes) -> str:
     """Return a short digest, for something long that is only compared."""
-    written = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    if isinstance(text, str):
+        written = text.encode(errors="surrogatepass")
+    else:
+        written = text
     return hashlib.sha256(written).hexdigest()[:16]

@@ -266,7 +266,10 @@ class EventStream:
         if piece is None:
             self._has_more = False
             return False
-        self._text = self._text[self._at :] + piece if self.is_trace else self._text + piece
+        if self.is_trace:
+            self._text = self._text[self._at :] + piece
+        else:
+            self._text = self._text + piece
         self._at = 0
         return True
 

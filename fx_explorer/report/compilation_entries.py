@@ -265,7 +265,10 @@ def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None
     shown_gpu = gpu or card(reader)
     if shown_gpu is None or kernel.estimated_bytes < 0:
         return None
-    rows = builds(reader, kernel, gpu) if gpu else real_builds(reader, kernel)
+    if gpu:
+        rows = builds(reader, kernel, gpu)
+    else:
+        rows = real_builds(reader, kernel)
     built = [row for row in rows if row.state == "built"]
     # The configuration that runs, where the autotuner has picked one.
     built.sort(key=lambda row: not row.is_picked)

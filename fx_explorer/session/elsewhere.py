@@ -131,7 +131,10 @@ class AlikeTexts:
 
     def packed(self, raw: bytes, like: str) -> Packed:
         alone = _packed_alone(raw)
-        base, known = self._bases.get(like, (0, b"")) if len(raw) <= LARGEST_ALIKE else (0, b"")
+        if len(raw) <= LARGEST_ALIKE:
+            base, known = self._bases.get(like, (0, b""))
+        else:
+            base, known = (0, b"")
         if base:
             packer = zlib.compressobj(LEVEL, zdict=known)
             body = packer.compress(raw) + packer.flush()
@@ -157,7 +160,10 @@ def _packed_alone(raw: bytes) -> bytes:
     refused as what inflates without end is packed by the frequency of its bytes alone: a bit for
     each byte at least.
     """
-    packed = _packed_short(raw) if len(raw) <= SHORT else zlib.compress(raw, LEVEL)
+    if len(raw) <= SHORT:
+        packed = _packed_short(raw)
+    else:
+        packed = zlib.compress(raw, LEVEL)
     if len(raw) <= max(FREELY, MOST_INFLATED * len(packed)):
         return packed
     packer = zlib.compressobj(LEVEL, strategy=zlib.Z_HUFFMAN_ONLY)

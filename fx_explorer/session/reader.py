@@ -116,7 +116,10 @@ class SessionReader:
         (application_id,) = self._query("PRAGMA application_id")[0]
         if application_id != schema.APPLICATION_ID:
             kind = kind_of_file(self.path)
-            what = "some other SQLite database" if kind.kind == "sqlite" else kind.words
+            if kind.kind == "sqlite":
+                what = "some other SQLite database"
+            else:
+                what = kind.words
             raise NotASessionError(f"{self.path} is not an fx-explorer session: it is {what}")
         check_tables(self._db, self.path)
         version = self.meta("schema_version")
@@ -221,7 +224,10 @@ class SessionReader:
     def _unpacked(self, body: object, base: int, digest: object) -> str:
         if base == BASE:
             return read_elsewhere(self.path, body, digest)
-        base_text = self._base(base).encode("utf-8", "surrogatepass") if base else b""
+        if base:
+            base_text = self._base(base).encode("utf-8", "surrogatepass")
+        else:
+            base_text = b""
         return inflated(body, base_text)
 
     def _packed_alone(self, text_id: int) -> str:
@@ -411,7 +417,10 @@ class SessionReader:
         known: type = row_type
         repeated = schema.repeated_columns(known)
         try:
-            values = [self._with_texts(row, repeated) for row in rows] if repeated else list(rows)
+            if repeated:
+                values = [self._with_texts(row, repeated) for row in rows]
+            else:
+                values = list(rows)
             decoded = schema.decoder(row_type)(values)
         except ValueError as error:
             raise NotASessionError(

@@ -128,7 +128,10 @@ def _added_imports(code: Code, lines: list[str]) -> list[Splice]:
     if not lines:
         return []
     offset = code.line_start(_import_line(code) + 1)
-    newline = "" if offset == 0 or code.text[offset - 1] == "\n" else code.newline
+    if offset == 0 or code.text[offset - 1] == "\n":
+        newline = ""
+    else:
+        newline = code.newline
     return [Splice(offset, offset, newline + "".join(f"{line}{code.newline}" for line in lines))]
 
 
@@ -138,7 +141,10 @@ def _import_line(code: Code) -> int:
     """
     line = 0
     for position, statement in enumerate(code.module.body):
-        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(statement, cst.SimpleStatementLine):
+            small = statement.body[0]
+        else:
+            small = None
         is_docstring = (
             position == 0
             and isinstance(small, cst.Expr)
@@ -240,7 +246,10 @@ def _function(code: Code, where: str, first: int, last: int) -> cst.FunctionDef:
     ]
     if not holding:
         crossed = ", ".join(function.name.value for function in functions)
-        reason = f"reach over the edge of {crossed}" if functions else "are in no function"
+        if functions:
+            reason = f"reach over the edge of {crossed}"
+        else:
+            reason = "are in no function"
         raise UsageError(
             f"{where} {reason}: a region is made of whole statements within one function. "
             "Choose other lines."

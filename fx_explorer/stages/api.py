@@ -123,7 +123,10 @@ class Stages:
         self._target = Target(
             name, model, Arguments(tuple(inputs), dict(kwargs or {}), "the arguments of Stages")
         )
-        path = Path(session) if session is not None else _temporary_session(self)
+        if session is not None:
+            path = Path(session)
+        else:
+            path = _temporary_session(self)
         self.request = CaptureRequest(
             name,
             str(path),
@@ -292,7 +295,10 @@ class Stages:
         _check_gate(stage)
         kept = self._stepper.kept_of(variant)
         chosen = kept.variant(variant) or kept.variants[0]
-        graph = kept.dynamo if stage == "dynamo" else _graph_at(chosen, (stage, direction))
+        if stage == "dynamo":
+            graph = kept.dynamo
+        else:
+            graph = _graph_at(chosen, (stage, direction))
         if graph is None:
             noun = f"{direction} graph" if direction else "graph"
             raise UsageError(f"[{chosen.row.name}] has no {noun} of {GATE_WORDS[stage]}.")

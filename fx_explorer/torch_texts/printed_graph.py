@@ -122,7 +122,10 @@ def operation_of(expression: str, known: dict[str, int]) -> Operation | None:
     overload = _OVERLOAD.fullmatch(expression)
     if overload:
         name = overload["target"]
-        target = f"torch.ops.{name}" if name.startswith("higher_order.") else name
+        if name.startswith("higher_order."):
+            target = f"torch.ops.{name}"
+        else:
+            target = name
         return Operation("call_function", target, overload["arguments"])
     try:
         tree = ast.parse(expression, mode="eval").body

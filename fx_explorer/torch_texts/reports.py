@@ -153,7 +153,10 @@ def _backend_report(report: str, match: re.Match[str]) -> BreakReport:
 
 def _reason(report: str) -> str:
     match = _REASON.search(report)
-    text = _ATTEMPT.sub("", match["reason"].strip() + "\n") if match else report
+    if match:
+        text = _ATTEMPT.sub("", match["reason"].strip() + "\n")
+    else:
+        text = report
     return next((line.strip() for line in text.splitlines() if line.strip()), "unknown reason")
 
 

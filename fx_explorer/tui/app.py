@@ -213,7 +213,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """Return whether ``error`` is the session's: it is told then, and what can be read stays on
         screen.
         """
-        unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
+        if self.captures.is_running:
+            unreadable = None
+        else:
+            unreadable = why(self.explorer.reader, error)
         if unreadable is None:
             return False
         message = str(unreadable)
@@ -228,7 +231,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
         """
         if isinstance(error, WorkerFailed) and self.tell_unreadable(error):
             return
-        unreadable = None if self.captures.is_running else why(self.explorer.reader, error)
+        if self.captures.is_running:
+            unreadable = None
+        else:
+            unreadable = why(self.explorer.reader, error)
         if unreadable is None:
             super()._handle_exception(error)
         else:

@@ -107,7 +107,10 @@ def _without_a_fix(now: TourMoment) -> TourStep | None:
     """
     if now.verdict in ("", "good", "prints differ", "partly compared"):
         return None
-    how = "timed out" if now.verdict == "timed out" else f"ended with “{now.verdict}”"
+    if now.verdict == "timed out":
+        how = "timed out"
+    else:
+        how = f"ended with “{now.verdict}”"
     return TourStep(
         "write",
         f"The trial {how}, so this change is not written; the tour continues without it.",
@@ -351,5 +354,8 @@ def _kept(folder: Path) -> int:
     except (OSError, ValueError, RecursionError):
         return 0
     step_id = kept.get("step") if isinstance(kept, dict) else None
-    step = STEPS[place_of(step_id)] if isinstance(step_id, str) else STEPS[0]
+    if isinstance(step_id, str):
+        step = STEPS[place_of(step_id)]
+    else:
+        step = STEPS[0]
     return place_of(step.resumes_at or step.id)

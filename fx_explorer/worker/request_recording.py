@@ -79,7 +79,10 @@ class RequestRecording:
             use_backend(str(request.compile_arguments["backend"]), BACKEND_OF_PROGRAM)
         if request.settings:
             apply(request.settings)  # for good: the process ends with this request
-        gates = Gates(request.pause, channel.send) if request.pause or request.stay else None
+        if request.pause or request.stay:
+            gates = Gates(request.pause, channel.send)
+        else:
+            gates = None
         options, unknown = _options(lambda: in_force(request))  # before the recorder turns some off
         state = self._until.enter_context(recording(writer, request, channel.send, gates))
         if not hasattr(eval_frame, "skip_code"):

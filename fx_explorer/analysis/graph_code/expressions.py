@@ -141,7 +141,10 @@ def arguments_of(
     except (RecursionError, MemoryError) as error:
         raise NotPythonError(TOO_DEEP) from error
     except (SyntaxError, ValueError) as error:
-        reason = TOO_DEEP if "too many nested" in str(error) else _no_python(text)
+        if "too many nested" in str(error):
+            reason = TOO_DEEP
+        else:
+            reason = _no_python(text)
         raise NotPythonError(reason) from error
 
 
@@ -243,7 +246,10 @@ def _is_complex(node: ast.expr) -> bool:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Add, ast.Sub)):
         return False
     left, right = node.left, node.right
-    real = left.operand if isinstance(left, ast.UnaryOp) and isinstance(left.op, ast.USub) else left
+    if isinstance(left, ast.UnaryOp) and isinstance(left.op, ast.USub):
+        real = left.operand
+    else:
+        real = left
     if not isinstance(real, ast.Constant) or not isinstance(right, ast.Constant):
         return False
     return isinstance(real.value, (int, float)) and isinstance(right.value, complex)
@@ -253,7 +259,10 @@ def call_of(target: str, positional: list[str], named: dict[str, str], names: Ro
     """Return the call of a function by its qualified name, as Python. Raises NotPythonError for one
     that cannot be imported.
     """
-    function = target.removeprefix("_") if target.startswith("_operator.") else target
+    if target.startswith("_operator."):
+        function = target.removeprefix("_")
+    else:
+        function = target
     if function in _SAFE_BUILTINS:
         # FX names them without their module (_get_qualified_name, torch/fx/node.py).
         function = f"builtins.{function}"

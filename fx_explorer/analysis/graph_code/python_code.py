@@ -350,7 +350,10 @@ def _computed(
     if node.op == "call_method":
         if not positional:
             raise NotPythonError(f"it calls {node.target} of nothing")
-        owner = positional[0] if positional[0].isidentifier() else f"({positional[0]})"
+        if positional[0].isidentifier():
+            owner = positional[0]
+        else:
+            owner = f"({positional[0]})"
         return f"{owner}.{member(node.target)}({arguments_text(positional[1:], named)})"
     if node.op == "call_module":
         return f"{attribute(node.target)}({arguments_text(positional, named)})"

@@ -58,7 +58,10 @@ def written_graph(
 def describe_origin(reader: SessionReader, graph: model.Graph, title: str) -> str:
     """Say which graph of what it is, and who wrote it."""
     owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
-    of = f" of [{owner.name}] {plain_function(owner.function)}" if owner else ""
+    if owner:
+        of = f" of [{owner.name}] {plain_function(owner.function)}"
+    else:
+        of = ""
     return printable(f"{title}{of}, {SIGN}")
 
 

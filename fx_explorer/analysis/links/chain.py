@@ -90,12 +90,18 @@ def linked_with_levels(
     for document in documents:
         if document in builds:
             build = builds[document]
-            wanted = lines if lines is not None else _lines_of_kernel(reader, build, place)
+            if lines is not None:
+                wanted = lines
+            else:
+                wanted = _lines_of_kernel(reader, build, place)
             # A template has a source for each configuration: lines of one say nothing about
             # another.
             if lines is not None and not _same_source(build, builds[place.document]):
                 wanted = frozenset()
-            selected = frozenset([place.line]) if document == place.document else frozenset()
+            if document == place.document:
+                selected = frozenset([place.line])
+            else:
+                selected = frozenset()
             linked[document] = selected | lines_in_level(reader, build, document, wanted)
     return linked
 
@@ -134,7 +140,10 @@ def level_lines(reader: SessionReader, build: KernelBuild, level: Level) -> Line
 def _parts(
     reader: SessionReader, build: KernelBuild, level: Level
 ) -> tuple[Level, str, KernelFile, str]:
-    assembly = text_of_level(reader, build, "ptx") if level == "sass" else ""
+    if level == "sass":
+        assembly = text_of_level(reader, build, "ptx")
+    else:
+        assembly = ""
     return level, text_of_level(reader, build, level), kernel_file(build), assembly
 
 

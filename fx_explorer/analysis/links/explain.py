@@ -156,7 +156,10 @@ def _to_lines(reader: SessionReader, nodes: list[int], limit: int) -> list[Expla
 def _to_source(reader: SessionReader, nodes: list[int]) -> list[Explanation]:
     explanations = []
     for node in reader.by_ids(model.Node, nodes):
-        place = place_of_source(reader, node.file, node.line) if node.file else None
+        if node.file:
+            place = place_of_source(reader, node.file, node.line)
+        else:
+            place = None
         if place:
             name = f"{place.document.title}:{node.line}"
             explanations.append(Explanation("source", place, name, "stack_trace", OWN_STACK))

@@ -264,7 +264,10 @@ class StatementBlock:
     @property
     def annotation(self) -> str:
         """Return the argument of ``annotate``, as Python."""
-        configs = f', "inductor_configs": {self.configs!r}' if self.configs else ""
+        if self.configs:
+            configs = f', "inductor_configs": {self.configs!r}'
+        else:
+            configs = ""
         return f'{{"compile_with_inductor": {{"inductor_region": {_quoted(self.name)}{configs}}}}}'
 
 
@@ -367,7 +370,10 @@ def markables(reader: SessionReader, document: Document, lines: Sequence[int]) -
     if document.kind == "source":
         file = reader.get(model.SourceFile, document.id)
         first, last = min(lines) + 1, max(lines) + 1
-        range_of_lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        if first == last:
+            range_of_lines = f"line {first}"
+        else:
+            range_of_lines = f"lines {first} to {last}"
         mark = model.Mark("", file=file.path, first_line=first, last_line=last)
         title = f"{range_of_lines} of {document.title}"
         markables.insert(0, Markable(title, f"now {size}", mark, owner))

@@ -124,7 +124,10 @@ def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
     for child, parents in places.items():
         fates[child] = _fate_of_new(parents, places, takers)
     for parent in gone:
-        fates[parent] = fates[takers[parent][0]] if parent in takers else "removed"
+        if parent in takers:
+            fates[parent] = fates[takers[parent][0]]
+        else:
+            fates[parent] = "removed"
     return fates
 
 
@@ -256,7 +259,10 @@ def partition_work(reader: SessionReader, point: StagePoint) -> StageWork:
     for pair in (forward, backward):
         for node in pair.after:
             parents = pair.parents.get(node.id)
-            fates[node.id] = fates.get(parents[0].parent, "made") if parents else "made"
+            if parents:
+                fates[node.id] = fates.get(parents[0].parent, "made")
+            else:
+                fates[node.id] = "made"
     was, made = _counts(fates, forward.before), _counts(fates, (*forward.after, *backward.after))
     again = [node for node in forward.before if fates[node.id] == "both"]
     variant = reader.get(model.Compilation, point.compilation)

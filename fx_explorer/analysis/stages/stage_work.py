@@ -58,7 +58,10 @@ class _Documents:
 
     def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
         every = documents_of_variant(reader, variant)
-        edits = edited_graphs(reader) if reader.count(model.Intervention) else []
+        if reader.count(model.Intervention):
+            edits = edited_graphs(reader)
+        else:
+            edits = []
         given, made = {before for before, _ in edits}, {after for _, after in edits}
         graphs = [
             document for document in every if document.kind == "graph" and document.line_count
@@ -70,7 +73,10 @@ class _Documents:
         stages = reader.rows(model.PublishedStage, compilation=variant.id)
         self._published: dict[tuple[str, int], str] = {}
         for stage in stages:
-            key = ("graph", stage.graph) if stage.graph else ("artifact", stage.artifact)
+            if stage.graph:
+                key = ("graph", stage.graph)
+            else:
+                key = ("artifact", stage.artifact)
             self._published[key] = stage.name
         self._of_backend = [document for document in every if document.stage == "backend"]
 

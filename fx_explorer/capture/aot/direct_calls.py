@@ -310,7 +310,10 @@ def _shortened(summary: dict[str, Any]) -> dict[str, object]:
     kept: dict[str, object] = {"kept": len(summary.pop("kept_guards")), "unchecked": unchecked}
     summary.pop("dropped_guard_code", None)
     for name, value in summary.items():
-        kept[name] = list(value[:MOST_IN_SUMMARY]) if isinstance(value, tuple) else value
+        if isinstance(value, tuple):
+            kept[name] = list(value[:MOST_IN_SUMMARY])
+        else:
+            kept[name] = value
     return kept
 
 

@@ -375,7 +375,10 @@ def keep_regions_separate(gm: torch.fx.GraphModule) -> Iterator[int]:
 
 
 def _label(written: object) -> str:
-    name = written.get("inductor_region") if isinstance(written, dict) else written
+    if isinstance(written, dict):
+        name = written.get("inductor_region")
+    else:
+        name = written
     if not isinstance(name, str):
         return "without a name"
     return f'"{name}"'
@@ -394,14 +397,20 @@ def configs_in_force(gm: torch.fx.GraphModule) -> dict[str, object] | None:
 
 def written_value(value: object) -> object:
     """Return the annotation as the user wrote it, also inside ``keep_regions_separate``."""
-    region = value.get("inductor_region") if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        region = value.get("inductor_region")
+    else:
+        region = None
     if isinstance(region, _SeparateRegion):
         return region.as_written
     return value
 
 
 def _separate(written: object) -> dict[str, Any]:
-    fields = dict(written) if isinstance(written, dict) else {"inductor_region": written}
+    if isinstance(written, dict):
+        fields = dict(written)
+    else:
+        fields = {"inductor_region": written}
     apart = _SeparateRegion(
         repr((fields.get("inductor_region"), fields.get("inductor_configs"))), written
     )

@@ -67,7 +67,10 @@ def _of_buffer(buffer: Any, lowering: Any) -> StoredOutput:
     )
     if owner:  # a part of a concatenation, or an operation in place
         return _stored(getattr(layout, owner), lowering)
-    maker = buffer.inputs[0] if type(buffer).__name__ == "MultiOutput" else None
+    if type(buffer).__name__ == "MultiOutput":
+        maker = buffer.inputs[0]
+    else:
+        maker = None
     if type(maker).__name__ == "InvokeSubgraph":
         return _of_region(buffer, maker, lowering)
     return StoredOutput(buffer.get_name(), _bytes(layout, lowering))
@@ -195,7 +198,10 @@ def _row(
 
 
 def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTensor:
-    kind = _kind_of_input(segment, storage.first) if storage.first.op == "placeholder" else row.kind
+    if storage.first.op == "placeholder":
+        kind = _kind_of_input(segment, storage.first)
+    else:
+        kind = row.kind
     return replace(row, kind=kind, storage=storage.first.name, storage_bytes=storage.size_bytes)
 
 

@@ -179,7 +179,10 @@ class _Entry:
 def _output_count(module: Any) -> int:
     """Return how many outputs a graph has; -1 where it does not return a tuple or list."""
     output = next((node for node in reversed(module.graph.nodes) if node.op == "output"), None)
-    returned = output.args[0] if output is not None and output.args else None
+    if output is not None and output.args:
+        returned = output.args[0]
+    else:
+        returned = None
     if not isinstance(returned, (tuple, list)):
         return -1
     return len(returned)

@@ -322,7 +322,10 @@ def _within(
     node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]
 ) -> Found:
     """Return what the graph that a node calls was made of."""
-    inner = graph.nested.get(str(node.target)) if node.op == "call_module" else None
+    if node.op == "call_module":
+        inner = graph.nested.get(str(node.target))
+    else:
+        inner = None
     if inner is None:
         return (), "name"
     rows: dict[int, None] = {}

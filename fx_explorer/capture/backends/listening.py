@@ -167,7 +167,10 @@ class _Listener:
         self, name: str, text: str, language: Any, links: Any, direction: Direction, of: Problems
     ) -> int:
         recording = self._recording
-        coloured = language if isinstance(language, str) and language in LANGUAGES else "text"
+        if isinstance(language, str) and language in LANGUAGES:
+            coloured = language
+        else:
+            coloured = "text"
         if coloured != language:
             unknown = name_of(language, of, "", "language")
             recording.note_of_backend(

@@ -298,7 +298,10 @@ class Registry:
 
     def has(self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node) -> bool:
         """Return whether the operator of a node is in it, under whichever of its names."""
-        target = type(submodules.get(str(node.target))) if node.op == "call_module" else node.target
+        if node.op == "call_module":
+            target = type(submodules.get(str(node.target)))
+        else:
+            target = node.target
         key = node.op, target
         if key not in self._known:
             self._known[key] = self._has(node.op, target)
@@ -317,10 +320,16 @@ class Registry:
         odd = [repr(entry)[:60] for entry in self._objects if not callable(entry)]
         parts = []
         if unknown:
-            are = "name of the registry is" if len(unknown) == 1 else "names of the registry are"
+            if len(unknown) == 1:
+                are = "name of the registry is"
+            else:
+                are = "names of the registry are"
             parts.append(f"{len(unknown)} {are} no operator of this torch: {_some(unknown)}.")
         if odd:
-            are = "entry of the registry is" if len(odd) == 1 else "entries of the registry are"
+            if len(odd) == 1:
+                are = "entry of the registry is"
+            else:
+                are = "entries of the registry are"
             parts.append(f"{len(odd)} {are} neither an operator nor a name: {_some(odd)}.")
         return parts
 
@@ -329,7 +338,10 @@ MOST_NAMES = 8
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    if len(names) > MOST_NAMES:
+        more = f" and {len(names) - MOST_NAMES} more"
+    else:
+        more = ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 

@@ -79,7 +79,10 @@ def _handed_on(code: types.CodeType) -> tuple[str, ...]:
     torch's function what the callable within it holds, such as the arguments of a ``partial``.
     """
     variable = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-    held = tuple(f"L['{name}']." for name in code.co_freevars) if code is _OF_TORCH else ()
+    if code is _OF_TORCH:
+        held = tuple(f"L['{name}']." for name in code.co_freevars)
+    else:
+        held = ()
     return (f"L['{variable}'][", *held)
 
 

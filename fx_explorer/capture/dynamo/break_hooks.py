@@ -260,7 +260,10 @@ def _kept(translator: Any) -> list[Any]:
     subgraph = _compile_subgraph_locals()
     if not subgraph:
         return []
-    operands = subgraph.get("stack_pops", 0) if translator is subgraph.get("tx") else 0
+    if translator is subgraph.get("tx"):
+        operands = subgraph.get("stack_pops", 0)
+    else:
+        operands = 0
     stack: list[Any] = translator.stack
     return stack[: len(stack) - operands]
 

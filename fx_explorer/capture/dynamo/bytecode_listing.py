@@ -116,7 +116,10 @@ def bytecode_hook(recording: Recording) -> Iterator[None]:
 
 def _add_modified(recording: Recording, original: types.CodeType, modified: types.CodeType) -> None:
     graph = graph_of(recording, modified)
-    lines = in_words(source_lines(recording, graph, original)) if graph else ""
+    if graph:
+        lines = in_words(source_lines(recording, graph, original))
+    else:
+        lines = ""
     known = _add_bytecode(recording, "bytecode_modified", modified, lines)
     recording.dynamo_bytecode.add(original, modified, known)
     if graph:
@@ -467,7 +470,10 @@ def instructions(code: types.CodeType) -> Iterator[BytecodeInstruction]:
     line = 0
     for instruction in dis.get_instructions(code):
         line = _own_line(instruction) or line
-        target = int(instruction.argval) if instruction.opcode in JUMPS else None
+        if instruction.opcode in JUMPS:
+            target = int(instruction.argval)
+        else:
+            target = None
         yield BytecodeInstruction(
             instruction.offset, instruction.opname, _argument(instruction, target), line, target
         )

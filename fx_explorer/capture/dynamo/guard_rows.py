@@ -334,7 +334,10 @@ class _Checks:
         rows = []
         for i, cost in enumerate(less_the_call(costs)):
             number = numbers[i]
-            guard, guard_id = (asked[number], ids[number]) if number >= 0 else (None, 0)
+            if number >= 0:
+                guard, guard_id = (asked[number], ids[number])
+            else:
+                guard, guard_id = (None, 0)
             rows.append(self._row(i, parts[i], values[i], cost, guard, guard_id))
         return rows
 

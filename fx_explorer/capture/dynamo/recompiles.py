@@ -220,7 +220,10 @@ def looked_at(part: str) -> list[str]:
         return []
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
         tree = tree.operand
-    sides = [tree.left, *tree.comparators] if isinstance(tree, ast.Compare) else [tree]
+    if isinstance(tree, ast.Compare):
+        sides = [tree.left, *tree.comparators]
+    else:
+        sides = [tree]
     reading = [side for side in sides if _reads_the_program(side)]
     if not all(_is_one_value(side) for side in reading):
         sources: list[ast.expr] = []
@@ -380,5 +383,8 @@ def _literal(text: str) -> Any:
 
 
 def _listed(keys: list[str]) -> str:
-    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    if len(keys) > MOST_NAMED:
+        more = f" and {len(keys) - MOST_NAMED} more"
+    else:
+        more = ""
     return ", ".join(keys[:MOST_NAMED]) + more

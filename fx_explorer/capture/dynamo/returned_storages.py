@@ -241,7 +241,10 @@ class WatchedCalls:
         for position, value in enumerate(
             results if isinstance(results, list | tuple) else (results,)
         ):
-            number = forward.numbers.of(value) if isinstance(value, torch.Tensor) else 0
+            if isinstance(value, torch.Tensor):
+                number = forward.numbers.of(value)
+            else:
+                number = 0
             if not number or (number in given and number not in own):
                 continue
             if number not in own:

@@ -151,7 +151,10 @@ def _add_ir(recording: Recording, kind: ArtifactKind, title: str, nodes: list[An
     direction, segment = recording.here.direction, recording.segment()
     whole = segment.post_grad.get(direction)
     graph = whole and (whole.find(V.graph.module) or whole)
-    part = graph.graph.label or graph.graph.name if graph else segment.subgraph
+    if graph:
+        part = graph.graph.label or graph.graph.name
+    else:
+        part = segment.subgraph
     artifact = recording.add_artifact(
         kind, "schedule", text, title=f"{title} {part}".strip(), language="ir", direction=direction
     )
@@ -376,7 +379,10 @@ class _LoopBodyText:
                 self._names[node] = str(node.args[1])
             elif node.op == "call_method":
                 text = self._operation(str(node.target), node)
-                result = "" if str(node.target).startswith("store") else f"{self._name(node)} = "
+                if str(node.target).startswith("store"):
+                    result = ""
+                else:
+                    result = f"{self._name(node)} = "
                 yield f"{indent}{result}{text}", self._nodes(node)
             elif node.op == "output" and block is not self._body.root_block:
                 yield f"{indent}{self._argument(node.args[0])}", ()
@@ -406,7 +412,10 @@ class _LoopBodyText:
         if operation == "load":
             return f"{arguments[0]}[{arguments[1]}]"
         if operation in ("store", "store_reduction"):
-            mode = f"  ({arguments[3]})" if len(arguments) > 3 and arguments[3] != "None" else ""
+            if len(arguments) > 3 and arguments[3] != "None":
+                mode = f"  ({arguments[3]})"
+            else:
+                mode = ""
             return f"{arguments[0]}[{arguments[1]}] = {arguments[2]}{mode}"
         if operation == "reduction":
             return f"reduce {arguments[2]}({', '.join(arguments[3:])}) as {arguments[0]}"

@@ -270,7 +270,10 @@ class LoweringInProgress:
         stays as it is.
         """
         is_own = kernel.name in self._own and kernel.source
-        copied = copied_lines(self._own[kernel.name], kernel.source) if is_own else CopiedKernel()
+        if is_own:
+            copied = copied_lines(self._own[kernel.name], kernel.source)
+        else:
+            copied = CopiedKernel()
         self.problems += [f"{kernel.name}: {problem}" for problem in copied.problems]
         return replace(kernel, copied=copied.lines)
 

@@ -142,7 +142,10 @@ def _generated_modules() -> Iterator[types.ModuleType]:
 def _definitions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Yield the functions that are wrappers: they take their arguments as one list, ``args``."""
     for statement in tree.body:
-        inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
+        if isinstance(statement, ast.ClassDef):
+            inner = statement.body
+        else:
+            inner = [statement]
         for function in inner:
             if not isinstance(function, ast.FunctionDef):
                 continue

@@ -64,7 +64,10 @@ def apply(settings: Mapping[str, object]) -> Restore:
     keeps options for each thread: call this, and what it returns, on the thread that compiles.
     Raises UsageError, and then nothing was changed.
     """
-    known = {setting.full_name: setting for setting in list_settings()} if settings else {}
+    if settings:
+        known = {setting.full_name: setting for setting in list_settings()}
+    else:
+        known = {}
     problems = [_problem(known, name, value) for name, value in settings.items()]
     if any(problems):
         raise UsageError("; ".join(filter(None, problems)))

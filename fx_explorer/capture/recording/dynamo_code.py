@@ -130,7 +130,10 @@ class ResumeCode:
         listed = _IN_A_LIST.match(source)
         if listed is None:
             return LocalName(0, source)
-        depth = len(self.nested) - int(listed["frame"]) if listed["frame"] else 0
+        if listed["frame"]:
+            depth = len(self.nested) - int(listed["frame"])
+        else:
+            depth = 0
         names = self._at(depth).values
         item = int(listed["item"])
         if item >= len(names):
@@ -141,7 +144,10 @@ class ResumeCode:
         """Return a source by the names of the function whose rest this is in the end."""
         local = self.local_name(source)
         named = _NAMED.match(local.source)
-        origin = self._at(local.depth).origins.get(named["name"]) if named else None
+        if named:
+            origin = self._at(local.depth).origins.get(named["name"])
+        else:
+            origin = None
         if not named or not origin:
             return local.source
         return origin + local.source[named.end() :]

@@ -198,7 +198,10 @@ def _object_text(node: torch.fx.Node, value: Any) -> str:
     """
     description = node.meta.get("desc")
     is_attribute = type(description).__name__ == "SubclassGetAttrAOTInput"
-    of_tensor = f", attribute {description.attr}" if is_attribute and description else ""
+    if is_attribute and description:
+        of_tensor = f", attribute {description.attr}"
+    else:
+        of_tensor = ""
     return f"{describe_value(value)}{of_tensor}"
 
 

@@ -419,7 +419,10 @@ class Recording:
         direction: Direction = "",
     ) -> int:
         lines = text.removesuffix("\n").count("\n") + 1
-        owner = self.compilation_id() if stage == "dynamo" else self.variant_id()
+        if stage == "dynamo":
+            owner = self.compilation_id()
+        else:
+            owner = self.variant_id()
         frame = self.compilation_name().partition("/")[0]
         # Texts of one frame are alike, and kept by what differs (session/elsewhere.py).
         body = self.writer.text(text, like=f"{frame} {kind} {direction}")

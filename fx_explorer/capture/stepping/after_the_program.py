@@ -241,7 +241,10 @@ def late_guards(recording: Recording, kept: CapturedSegment, variant: Variant) -
 
 def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
     code = " and ".join(codes)
-    known = None if variant.row.variant_of else recording.of(variant.row.name).shape_guard
+    if variant.row.variant_of:
+        known = None
+    else:
+        known = recording.of(variant.row.name).shape_guard
     if known is None:
         guard = Guard(0, variant.row.id, 0, SHAPES, "", code, "")
         add_late_checks(recording, replace(guard, id=recording.writer.add(guard)), codes)

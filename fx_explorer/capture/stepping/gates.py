@@ -128,7 +128,10 @@ class Gates:
                 self._answer("done", _GOING.get(command.kind, ""))
                 return
             if command.kind == "skip":
-                which = "this graph runs eagerly" if compilation else "all of them run eagerly"
+                if compilation:
+                    which = "this graph runs eagerly"
+                else:
+                    which = "all of them run eagerly"
                 self._answer("done", which)
                 raise Skipped
             if command.kind in ("abort", "quit"):

@@ -217,7 +217,10 @@ class Variant:
         """
         spent_s = self.spent_s()
         self.kept[key] = made
-        self.took_s[key] = spent_s - self.kept_at_s if took_s is None else took_s
+        if took_s is None:
+            self.took_s[key] = spent_s - self.kept_at_s
+        else:
+            self.took_s[key] = took_s
         self.kept_at_s = spent_s
 
     def shared_s(self, replays: frozenset[Key]) -> float:
@@ -482,7 +485,10 @@ def signature(module: torch.fx.GraphModule) -> str:
 
 def _lines(module: torch.fx.GraphModule) -> Iterator[str]:
     for node in module.graph.nodes:
-        target = node.target if isinstance(node.target, str) else repr(node.target)
+        if isinstance(node.target, str):
+            target = node.target
+        else:
+            target = repr(node.target)
         yield (
             f"{node.name} {node.op} {target} {node.args} {node.kwargs} "
             f"{describe_value(node_value(node))}"

@@ -59,7 +59,10 @@ def _place(module: str) -> Path | None:
 def _written_version(module: str) -> str:
     place = _place(module)
     try:
-        text = place.read_text("utf-8", errors="replace") if place and place.is_file() else ""
+        if place and place.is_file():
+            text = place.read_text("utf-8", errors="replace")
+        else:
+            text = ""
     except OSError:
         return ""
     written = _VERSION.search(text)

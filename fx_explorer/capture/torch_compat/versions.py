@@ -124,7 +124,10 @@ def every_guard_checked() -> Iterator[None]:
     config = importlib.import_module("torch._dynamo.config")
     names = ("use_recursive_dict_tags_for_guards", "skip_tensor_guards_with_matching_dict_tags")
     options = dict.fromkeys(known_options(config, *names), False)
-    in_force = config.patch(options) if options else contextlib.nullcontext()
+    if options:
+        in_force = config.patch(options)
+    else:
+        in_force = contextlib.nullcontext()
     with in_force:
         yield
 

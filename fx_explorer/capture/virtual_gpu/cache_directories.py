@@ -36,7 +36,10 @@ def cache_home() -> Path:
     place in each working directory.
     """
     wanted = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(wanted) if Path(wanted).is_absolute() else home_folder() / ".cache"
+    if Path(wanted).is_absolute():
+        base = Path(wanted)
+    else:
+        base = home_folder() / ".cache"
     return base / "fx-explorer"
 
 

@@ -253,7 +253,10 @@ def missing_value(error: BaseException) -> str:
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)
     ]
-    place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`" if frames else ""
+    if frames:
+        place = f" at {frames[-1].filename}:{frames[-1].lineno} `{frames[-1].line}`"
+    else:
+        place = ""
     return (
         f"the content of a tensor on the virtual GPU was asked for{place}: it has a shape and no "
         "content, so what depends on it cannot continue, and what was compiled until then is kept. "
@@ -418,7 +421,10 @@ class Placeholders:
 
     def _holds_empty(self, obj: object) -> bool:
         for leaf in torch.utils._pytree.tree_leaves(obj):
-            held = leaf.state_dict().values() if isinstance(leaf, torch.nn.Module) else (leaf,)
+            if isinstance(leaf, torch.nn.Module):
+                held = leaf.state_dict().values()
+            else:
+                held = (leaf,)
             if any(map(self.is_empty, held)):
                 return True
         return False

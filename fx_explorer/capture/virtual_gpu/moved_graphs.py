@@ -146,7 +146,10 @@ def moved_operators(
     for node in graph_on_gpu.graph.nodes:
         for of_the_cpu in ("val", "tensor_meta"):
             node.meta.pop(of_the_cpu, None)
-        constant = getattr(graph_on_gpu, node.target, None) if node.op == "get_attr" else None
+        if node.op == "get_attr":
+            constant = getattr(graph_on_gpu, node.target, None)
+        else:
+            constant = None
         if isinstance(constant, torch.Tensor):
             setattr(graph_on_gpu, node.target, _with_content(move.tensor(constant), constant))
     moved_inputs = []

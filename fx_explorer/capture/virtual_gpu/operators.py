@@ -123,7 +123,10 @@ def fused_gru_cell_backward(
     grad: torch.Tensor, workspace: torch.Tensor, has_bias: bool
 ) -> tuple[torch.Tensor | None, ...]:
     batch, hidden = grad.shape
-    bias = (grad.new_empty(3 * hidden), grad.new_empty(3 * hidden)) if has_bias else (None, None)
+    if has_bias:
+        bias = (grad.new_empty(3 * hidden), grad.new_empty(3 * hidden))
+    else:
+        bias = (None, None)
     gates = grad.new_empty((batch, 3 * hidden)), grad.new_empty((batch, 3 * hidden))
     return (*gates, torch.empty_like(grad), *bias)
 
@@ -193,7 +196,10 @@ class Attention:
             return fused(query, key, value, mask, saves, dropout_p, is_causal, False, scale=scale)[
                 0
             ]
-        mask = None if mask is None else _aligned(mask).expand(*query.shape[:3], key.shape[2])
+        if mask is None:
+            mask = None
+        else:
+            mask = _aligned(mask).expand(*query.shape[:3], key.shape[2])
         fused = torch.ops.aten._scaled_dot_product_efficient_attention
         return fused(query, key, value, mask, saves, dropout_p, is_causal, scale=scale)[0]
 

@@ -114,7 +114,10 @@ def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
     called by.
     """
     wanted = environ.get("CXX", "")
-    commands = [_words(wanted)] if wanted.strip() else [[name] for name in COMPILERS]
+    if wanted.strip():
+        commands = [_words(wanted)]
+    else:
+        commands = [[name] for name in COMPILERS]
     for name, *arguments in commands:
         path = shutil.which(name)
         if path:

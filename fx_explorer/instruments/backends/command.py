@@ -193,6 +193,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(backend: Backend) -> list[str]:
     """Return the name of a backend, what it does, and what is missing for it."""
-    missing = f"{backend.missing[:1].upper()}{backend.missing[1:]}." if backend.missing else ""
+    if backend.missing:
+        missing = f"{backend.missing[:1].upper()}{backend.missing[1:]}."
+    else:
+        missing = ""
     sentences = [" " * 6 + sentence for sentence in (backend.does, missing) if sentence]
     return [f"  {'✗' if backend.missing else '✓'} {backend.name}", *sentences]

@@ -35,7 +35,10 @@ NO_BACKEND = (
 
 def why_unknown(reader: SessionReader) -> str:
     """Return why a session says of no graph what a backend supports of it."""
-    outcome = Outcome.from_json(reader.meta("outcome")) if reader.meta("outcome") else None
+    if reader.meta("outcome"):
+        outcome = Outcome.from_json(reader.meta("outcome"))
+    else:
+        outcome = None
     backend = str((reader.meta("request") or {}).get("backend", ""))
     if outcome is None or outcome.went_well or backend in ("", "inductor"):
         return NO_BACKEND
@@ -83,7 +86,10 @@ def short_verdict(summary: Summary) -> list[str]:
 
 
 def _more(summary: Summary, graphs: Sequence[GraphSupport]) -> list[str]:
-    sentences = _costliest(operator_rows(graphs), summary.whole) if summary.is_said else []
+    if summary.is_said:
+        sentences = _costliest(operator_rows(graphs), summary.whole)
+    else:
+        sentences = []
     sentences += dict.fromkeys(who_says(graph) for graph in graphs)
     sentences += dict.fromkeys(note for graph in graphs for note in graph.report.notes)
     if any(graph.is_circular for graph in graphs):
@@ -114,7 +120,10 @@ def _how_much(summary: Summary) -> str:
 
 def _shares(part: Amount, whole: Amount) -> str:
     which = "known FLOPs" if whole.without_flops else "FLOPs"
-    flops = f"{careful_share(part.flops, whole.flops)} of the {which}, " if whole.flops else ""
+    if whole.flops:
+        flops = f"{careful_share(part.flops, whole.flops)} of the {which}, "
+    else:
+        flops = ""
     return f"{flops}{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
 
 
@@ -218,9 +227,10 @@ def split_words(graph: GraphSupport) -> list[str]:
 
 
 def _out_of_turn(turn: OutOfTurn) -> str:
-    when, moved = (
-        ("before", "earlier") if turn.reader.position < turn.write.position else ("after", "later")
-    )
+    if turn.reader.position < turn.write.position:
+        when, moved = ("before", "earlier")
+    else:
+        when, moved = ("after", "later")
     reader = f"{operation(turn.reader)} ({turn.reader.name})"
     return (
         f"Results may differ from PyTorch's: {operation(turn.write)} ({turn.write.name}) writes "

@@ -116,10 +116,16 @@ def _run(reader: SessionReader, told: PublishedRun) -> Iterator[TableRow]:
     """Yield a run, then its instructions."""
     run, owner = told.run, f"[{told.compilation}]" if told.compilation else ""
     place = Place(told.program) if told.program else None
-    how = f"{told.fell_back:,} fell back" if told.fell_back else "none fell back"
+    if told.fell_back:
+        how = f"{told.fell_back:,} fell back"
+    else:
+        how = "none fell back"
     size = counted(len(told.instructions), "instruction")
     text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
-    direction = f" {run.direction}" if run.direction and run.direction not in run.entry else ""
+    if run.direction and run.direction not in run.entry:
+        direction = f" {run.direction}"
+    else:
+        direction = ""
     cells = (
         "run",
         f"{run.entry}{direction}, call {run.call:,}",
@@ -140,11 +146,10 @@ def _instruction(
     reader: SessionReader, run: PublishedRun, instruction: model.BackendInstruction, owner: str
 ) -> TableRow:
     how = "fell back to PyTorch" if instruction.fell_back else "supported"
-    where = (
-        f", line {instruction.line:,} of {run.program.title}"
-        if run.program and instruction.line
-        else ""
-    )
+    if run.program and instruction.line:
+        where = f", line {instruction.line:,} of {run.program.title}"
+    else:
+        where = ""
     part = share(instruction.seconds, run.seconds) if run.seconds else ""
     cells = (
         f"{instruction.position:>4,}",
@@ -226,7 +231,10 @@ def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
     ):
         where = f"{graph.document.title} [{graph.compilation}]"
         cells = (name, count, flops, "", "", takes, gives, f"{where}: {made_of}")
-        place = Place(graph.document, one.nodes[0].node.position) if one.nodes else None
+        if one.nodes:
+            place = Place(graph.document, one.nodes[0].node.position)
+        else:
+            place = None
         kind = colours.kind(name) if one.part.segment else "warning"
         yield TableRow(cells, place, lambda one=one: Detail(_part_text(graph, one)), kind)  # type: ignore[misc]
 

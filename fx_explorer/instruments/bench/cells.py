@@ -166,7 +166,10 @@ def _figures(
     cell: BenchCell, of_cell: _Rounds, reference: BenchCell, uncompiled: _Rounds
 ) -> CellFigures:
     times, uncompiled_s = of_cell.counting_s, uncompiled.counting_s
-    part = 1.0 if of_cell.has_enough_quiet or of_cell.is_quiet else of_cell.undisturbed_part
+    if of_cell.has_enough_quiet or of_cell.is_quiet:
+        part = 1.0
+    else:
+        part = of_cell.undisturbed_part
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
     speed_up = speed_up and speed_up.measured_again(cell.clock, processes=2)

@@ -129,7 +129,10 @@ def _check_saved(arguments: argparse.Namespace) -> None:
     """
     given = sorted(set(arguments.given) - {*OF_TELLING})
     if given:
-        option_name = "-o" if given[0] == "output" else f"--{given[0].replace('_', '-')}"
+        if given[0] == "output":
+            option_name = "-o"
+        else:
+            option_name = f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{option_name} is for targets: {arguments.target} is measured already")
 
 

@@ -73,7 +73,10 @@ def _row(figures: BenchFigures, cell: CellFigures) -> TableRow:
 
 def _detail(figures: BenchFigures, cell: CellFigures) -> str:
     """Say all about one cell, draw the picture, and give the whole verdict."""
-    picture = ["", *_picture(figures).splitlines()] if len(figures.sizes) > 1 else []
+    if len(figures.sizes) > 1:
+        picture = ["", *_picture(figures).splitlines()]
+    else:
+        picture = []
     return "\n".join([*_about(cell), *picture, "", *verdict(figures)])
 
 

@@ -92,8 +92,14 @@ def _untimed(row: TableRow) -> TableRow:
 
 
 def _break_row(reader: SessionReader, graph_break: DistinctBreak) -> TableRow:
-    where = in_file(graph_break.file, graph_break.line) if graph_break.file else "unknown"
-    takes = run_time(graph_break.cost.run_s) if graph_break.cost.run_s is not None else "–"
+    if graph_break.file:
+        where = in_file(graph_break.file, graph_break.line)
+    else:
+        where = "unknown"
+    if graph_break.cost.run_s is not None:
+        takes = run_time(graph_break.cost.run_s)
+    else:
+        takes = "–"
     cells = (
         "✗ break",
         where,
@@ -125,11 +131,10 @@ def _left_row(reader: SessionReader, fallback: DistinctFallback) -> TableRow:
 
 
 def _recompile_row(reader: SessionReader, recompile: ExplainedRecompile) -> TableRow:
-    where = (
-        in_file(recompile.file, recompile.line)
-        if recompile.file
-        else plain_function(recompile.function)
-    )
+    if recompile.file:
+        where = in_file(recompile.file, recompile.line)
+    else:
+        where = plain_function(recompile.function)
     cells = (
         "↻ recompile",
         where,

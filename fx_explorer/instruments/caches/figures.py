@@ -453,6 +453,9 @@ def _named(answer: CacheAnswer) -> dict[str, tuple[str, str]]:
     times: dict[str, int] = {}
     for part in answer.record.components:
         times[part.name] = times.get(part.name, 0) + 1
-        name = part.name if times[part.name] == 1 else f"{part.name} ({times[part.name]})"
+        if times[part.name] == 1:
+            name = part.name
+        else:
+            name = f"{part.name} ({times[part.name]})"
         found[name] = (part.digest, part.value)
     return found

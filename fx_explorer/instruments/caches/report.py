@@ -84,7 +84,10 @@ MOST_PHASES = 4
 
 
 def warm_sentence(warm: WarmStart) -> str:
-    saved = f", which saved {seconds(warm.saved_s)} as torch reckons" if warm.saved_s else ""
+    if warm.saved_s:
+        saved = f", which saved {seconds(warm.saved_s)} as torch reckons"
+    else:
+        saved = ""
     return (
         f"{warm.hits} of {counted(warm.asked, 'compilation')} found code in torch's caches{saved}."
     )

@@ -246,7 +246,10 @@ class _Zoomed:
             return f"{frame.name}: {seconds(frame.duration_s)}, {part} of all. Escape leaves it."
         most_expensive = max(self.parts, key=lambda part: part.frame.self_s).frame
         threads = [child for child in frame.children if child.kind == "thread"]
-        on = f" on {counted(len(threads), 'thread')}, which run side by side" if threads else ""
+        if threads:
+            on = f" on {counted(len(threads), 'thread')}, which run side by side"
+        else:
+            on = ""
         by_itself = (
             f"most expensive by itself: {most_expensive.name}, {seconds(most_expensive.self_s)}"
         )

@@ -146,7 +146,10 @@ class _Side:
                 self.operations.update(
                     n.target for n in rows_of(reader, document) if n.op.startswith("call_")
                 )
-        self.eager = _run_eagerly(reader, variant) if variant.status == "ok" else 0
+        if variant.status == "ok":
+            self.eager = _run_eagerly(reader, variant)
+        else:
+            self.eager = 0
         saved = reader.rows(model.SavedTensor, compilation=saving_variant(reader, variant).id)
         self.saved_bytes = storage_total(saved).size_bytes
 

@@ -93,11 +93,10 @@ def _across_compilations(
                 free[_code_of(right, key[1], other)].append(other)
     rows, taken = [], set[int]()
     for key, (kernel_use, other) in found:
-        same = (
-            free.get(_code_of(left, key[1], kernel_use))
-            if free and kernel_use and other is None
-            else None
-        )
+        if free and kernel_use and other is None:
+            same = free.get(_code_of(left, key[1], kernel_use))
+        else:
+            same = None
         partner = same.popleft() if same else other
         if partner is not None and partner is not other:
             taken.add(partner.kernel.id)

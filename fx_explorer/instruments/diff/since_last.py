@@ -77,7 +77,12 @@ def since(
     extent = extent_of_both(then, now)
     if extent == "nothing":
         return [_not_compared(before if then == "nothing" else after, is_first=then == "nothing")]
-    not_compared = "" if extent == "all" else STILL_AHEAD if now == "graphs" else NOT_COMPILED_THEN
+    if extent == "all":
+        not_compared = ""
+    elif now == "graphs":
+        not_compared = STILL_AHEAD
+    else:
+        not_compared = NOT_COMPILED_THEN
     sources = changed_sources(before, after)
     figures = _figures(before, after)
     facts = list(_dynamo_lines(before, after, figures, extent))
@@ -461,11 +466,10 @@ def _break_row(before: DistinctBreak | None, after: DistinctBreak | None) -> Dif
 
 
 def _break_cell(graph_break: DistinctBreak) -> str:
-    where = (
-        f"{in_file(graph_break.file, graph_break.line)}  {graph_break.code}  "
-        if graph_break.file
-        else ""
-    )
+    if graph_break.file:
+        where = f"{in_file(graph_break.file, graph_break.line)}  {graph_break.code}  "
+    else:
+        where = ""
     return f"{where}{first_line(graph_break.in_words)}"
 
 

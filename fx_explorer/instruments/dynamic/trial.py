@@ -216,7 +216,10 @@ async def try_marks(
     """
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
-    problem = "" if again.is_whole else again.outcome.message or again.outcome.kind
+    if again.is_whole:
+        problem = ""
+    else:
+        problem = again.outcome.message or again.outcome.kind
     return DynamicMarkTrial(
         before,
         again.found if again.is_whole else None,

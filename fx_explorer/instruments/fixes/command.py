@@ -437,7 +437,10 @@ def _no_breaks(session_fixes: SessionFixes) -> str:
 
 def _next_steps(arguments: argparse.Namespace) -> str:
     target = printable(shlex.quote(arguments.target))
-    trying = "" if arguments.trying else f"try them all: fx-explorer fix {target} --try   "
+    if arguments.trying:
+        trying = ""
+    else:
+        trying = f"try them all: fx-explorer fix {target} --try   "
     return f"{trying}{SEE_ONE}   write one: --apply N"
 
 

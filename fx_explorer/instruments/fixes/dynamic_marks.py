@@ -63,7 +63,10 @@ class DynamicMark:
         """Return what is marked: ``size 0 of x``."""
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
-        first = change.name if change.index is None else f"{which} of {change.name}"
+        if change.index is None:
+            first = change.name
+        else:
+            first = f"{which} of {change.name}"
         return listed(
             [first, *(f"size {size_mark.index} of {size_mark.name}" for size_mark in self.with_it)]
         )

@@ -182,7 +182,10 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
         return f"{path} is {kind}: no file to edit. Move the code to a .py file, and capture that."
     row = files.get(path)
     if row is None or not row.text:
-        note = row.note if row and row.note else "the session does not have its text"
+        if row and row.note:
+            note = row.note
+        else:
+            note = "the session does not have its text"
         return f"{path}: {note}, so no edit can be made. Capture again where the file can be read."
     if _is_torch(path):
         return f"{path} is part of torch: the break cannot be fixed in your source."

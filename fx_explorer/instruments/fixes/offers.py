@@ -116,7 +116,10 @@ def _why_none(reader: SessionReader, subject: Subject) -> str:
         return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
     if isinstance(subject, DistinctFallback) and subject.is_made_by_python:
         return f"{MADE_BY_PYTHON}."
-    broken = subject if isinstance(subject, DistinctBreak) else as_break(subject)
+    if isinstance(subject, DistinctBreak):
+        broken = subject
+    else:
+        broken = as_break(subject)
     known = "No fix is known for this." + (
         f" torch suggests: {broken.hints[0]}" if broken.hints else ""
     )

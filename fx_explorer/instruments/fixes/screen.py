@@ -447,7 +447,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         files, old = (
             ", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups)
         )
-        options = f" Set in your program too: {fix.instruction}" if fix.settings else ""
+        if fix.settings:
+            options = f" Set in your program too: {fix.instruction}"
+        else:
+            options = ""
         written = f"Wrote {files}; the file as it was: {old}."
         if self._after_fix == "nothing":
             self.notify(f"{written} Capture again to see it.{options}", timeout=READ_S)

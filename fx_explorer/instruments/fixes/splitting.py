@@ -245,7 +245,10 @@ def _is_method(code: Code, function: cst.FunctionDef) -> bool:
     instance.
     """
     block = code.parent(function)
-    owner = code.parent(block) if isinstance(block, cst.IndentedBlock) else None
+    if isinstance(block, cst.IndentedBlock):
+        owner = code.parent(block)
+    else:
+        owner = None
     first = parameters(function)[:1]
     return (
         isinstance(owner, cst.ClassDef)

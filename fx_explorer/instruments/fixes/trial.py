@@ -151,7 +151,10 @@ def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verifi
     """
     if verification is None:
         return None
-    unseen = [fix.unseen] if fix.unseen and not verification.lost_lines else []
+    if fix.unseen and not verification.lost_lines:
+        unseen = [fix.unseen]
+    else:
+        unseen = []
     untried = [fix.untried] if fix.untried else []
     return replace(
         verification,
@@ -347,7 +350,10 @@ def _left_out(verification: Verification) -> str:
 
 
 def _first_of(some: Sequence[str]) -> str:
-    more = f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
+    if len(some) > _MOST_TOLD:
+        more = f" and {len(some) - _MOST_TOLD} more"
+    else:
+        more = ""
     return f"{', '.join(some[:_MOST_TOLD])}{more}"
 
 

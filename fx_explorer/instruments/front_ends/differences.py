@@ -243,7 +243,10 @@ def _guards(both: FrontEndDifference) -> Iterator[str]:
             f"runs ({names})."
         )
     if guards:
-        whatever = "" if asserted else _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
+        if asserted:
+            whatever = ""
+        else:
+            whatever = _WITHOUT_CHECKS.get(both.name, _RUNS_WITH_ANYTHING)
         yield (
             f"Dynamo checks {counted(guards, 'guard')} before each call, and compiles again "
             f"when one fails.{whatever}"
@@ -282,7 +285,10 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
         text = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
         yield f"{dynamic}Open sizes: {text}."
     elif free:
-        way = "dynamic_shapes={…}" if both.name == "export" else 'tracing_mode="symbolic"'
+        if both.name == "export":
+            way = "dynamic_shapes={…}"
+        else:
+            way = 'tracing_mode="symbolic"'
         yield f"{dynamic}Here every size is the example's; {way} leaves some open."
 
 

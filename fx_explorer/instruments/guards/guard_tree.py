@@ -115,7 +115,10 @@ def explained_checks(
         scale = _scale(checks, tree_cost_ns(reader, owner.id))
         for check in checks:
             known = explained(check, owner, kinds.get(check.guard, ""))
-            cost = round(check.cost_ns * scale, 1) if check.cost_ns > 0 else check.cost_ns
+            if check.cost_ns > 0:
+                cost = round(check.cost_ns * scale, 1)
+            else:
+                cost = check.cost_ns
             yield replace(known, check=replace(check, cost_ns=cost)) if scale < 1 else known
 
 
@@ -299,7 +302,10 @@ def can_fail(
             if is_resumed
             else "it comes with the call",
         )
-    where = "a variable of the enclosing function" if check.origin == "closure" else "a global"
+    if check.origin == "closure":
+        where = "a variable of the enclosing function"
+    else:
+        where = "a global"
     return "program", f"{where}: the program may set it between two calls"
 
 

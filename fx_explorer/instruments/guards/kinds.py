@@ -216,7 +216,10 @@ class CaptureSummary:
             f"{counted(self.guarded_codes, 'version')} with "
             f"{counted(self.backend_graphs, 'graph')}"
         )
-        state = "is not complete" if self.gaps else "is complete for the calls that ran"
+        if self.gaps:
+            state = "is not complete"
+        else:
+            state = "is complete for the calls that ran"
         return f"The capture of {self.function} {state}: {covered}."
 
     @property

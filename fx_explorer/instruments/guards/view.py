@@ -164,7 +164,10 @@ def _check_text(explained_check: ExplainedCheck) -> str:
         asked = f"asked for by {check.file}:{check.line}"
     else:
         asked = "no line of yours is known to have asked for it"
-    example = f", which is {check.value} in the example inputs" if check.value else ""
+    if check.value:
+        example = f", which is {check.value} in the example inputs"
+    else:
+        example = ""
     if check.cost_ns == 0 and not check.source:
         cost = "0 ns of its own: checked together with the one above"
     else:
@@ -213,7 +216,10 @@ def _answer_row(
         "",
     )
     told = f"With {inputs}, [{owner}] {words}."
-    text = f"{told}\n\ntorch's own words\n  {answer.reason}" if answer.reason else told
+    if answer.reason:
+        text = f"{told}\n\ntorch's own words\n  {answer.reason}"
+    else:
+        text = told
     return TableRow(
         cells,
         _place(documents, answer.file, answer.line),

@@ -180,7 +180,10 @@ def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
         if row.position == request.position
     ]
     with SessionWriter(request.session) as writer:
-        row = rows[0] if rows else KernelBuild(0, request.kernel, request.position, {}, gpu.name)
+        if rows:
+            row = rows[0]
+        else:
+            row = KernelBuild(0, request.kernel, request.position, {}, gpu.name)
         row = replace(row, state="failed", error=how, toolchain="")
         if row.id:
             writer.update(row)

@@ -87,7 +87,10 @@ def make_candidates(
 ) -> list[Candidate]:
     """Make candidates of rows. Without a data sheet of the GPU there is no occupancy."""
     built = list(rows)
-    assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built]) if built else []
+    if built:
+        assemblies = reader.by_ids(model.Artifact, [_assembly(row) for row in built])
+    else:
+        assemblies = []
     sizes = {artifact.id: artifact.line_count for artifact in assemblies}
     return [
         Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0))

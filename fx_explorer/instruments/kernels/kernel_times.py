@@ -184,7 +184,10 @@ def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
 
 
 def _kind(reader: SessionReader, launch: KernelLaunch) -> str:
-    level = reader.get(KernelBuild, launch.build).levels if launch.build else {}
+    if launch.build:
+        level = reader.get(KernelBuild, launch.build).levels
+    else:
+        level = {}
     assembly = level.get("ptx") or level.get("amdgcn")
     if assembly:
         return number_kind(reader.text(reader.get(Artifact, assembly).text))
@@ -213,8 +216,14 @@ def describe_speed(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
         estimate_s = roofline(
             gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind
         ).estimated_s
-        ratio = "" if speed.is_short else f"; measured: {time.median_s / estimate_s:.2f} times that"
-        source = "the data sheet" if gpu.peak_flops else "clock and bus of its memory"
+        if speed.is_short:
+            ratio = ""
+        else:
+            ratio = f"; measured: {time.median_s / estimate_s:.2f} times that"
+        if gpu.peak_flops:
+            source = "the data sheet"
+        else:
+            source = "clock and bus of its memory"
         lines.append(f"estimate from {source}: {microseconds(estimate_s)}{ratio}")
     if speed.is_short:
         lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")

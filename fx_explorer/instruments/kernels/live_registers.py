@@ -250,7 +250,10 @@ def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Register
     is_global = _GLOBAL.match(name) is not None
     for i, operand in enumerate(operands):
         is_one_of_a_pair = _ONE_OF_A_PAIR.search(operand) is not None
-        width = widths[min(i, len(widths) - 1)] if widths and not is_one_of_a_pair else 1
+        if widths and not is_one_of_a_pair:
+            width = widths[min(i, len(widths) - 1)]
+        else:
+            width = 1
         for register in _REGISTER.finditer(operand):
             is_address = "[" in operand
             is_pair = register["wide"] == ".64" or (

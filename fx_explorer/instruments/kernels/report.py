@@ -352,7 +352,10 @@ def _cells(cost: KernelCost) -> tuple[str, ...]:
 def _sum(reader: SessionReader, costs: Sequence[KernelCost]) -> str:
     moved = sum(max(0, cost.size_bytes) for cost in costs)
     took_s = sum(cost.time_s for cost in costs)
-    took = [f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})"] if took_s else []
+    if took_s:
+        took = [f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})"]
+    else:
+        took = []
     parts = [counted(len(costs), "kernel"), *([size(moved)] if moved else []), *took]
     added = over_versions(reader, {cost.use.kernel.compilation for cost in costs})
     return " · ".join([*parts, *([f"a sum {added}"] if added else [])])

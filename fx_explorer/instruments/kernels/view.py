@@ -109,7 +109,12 @@ class _Shown(Sequence[TableRow]):
         self._costs = costs
         kinds = time_kinds(costs)
         titles = {TIME_TITLES[kind] for kind in kinds}
-        self._time = titles.pop() if len(titles) == 1 else "time" if kinds else ""
+        if len(titles) == 1:
+            self._time = titles.pop()
+        elif kinds:
+            self._time = "time"
+        else:
+            self._time = ""
         self._is_mixed = self._time == "time"
         self._bar = BAR if self._time else BAR_OF_BYTES
         self._has_bytes = any(cost.size_bytes > 0 for cost in costs)

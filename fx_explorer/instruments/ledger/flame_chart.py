@@ -123,7 +123,10 @@ def _close(stack: list[_Open], depth: int, times: Sequence[float]) -> None:
 def _step(
     figures: LedgerFigures, entry: LedgerEntry, position: int, times: Sequence[float], depth: int
 ) -> FlameFrame:
-    line = (entry.lines[0][0].file, entry.lines[0][0].line) if entry.lines else None
+    if entry.lines:
+        line = (entry.lines[0][0].file, entry.lines[0][0].line)
+    else:
+        line = None
     steps = range(position, position + 1)
     return FlameFrame(
         step_name(figures, entry),

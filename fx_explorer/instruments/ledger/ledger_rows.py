@@ -73,7 +73,10 @@ def line_rows(figures: LedgerFigures) -> list[Cells]:
     ]
     gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
     is_known = found.uncompiled_of_none_s >= 0 or bool(figures.operators)
-    of_none = (_time(found.uncompiled_of_none_s), _known_gain(gained_s)) if is_known else ("", "")
+    if is_known:
+        of_none = (_time(found.uncompiled_of_none_s), _known_gain(gained_s))
+    else:
+        of_none = ("", "")
     return [*rows, ("of no line", _time(found.compiled_of_none_s), *of_none)]
 
 
@@ -244,5 +247,8 @@ def longest_gap(figures: LedgerFigures) -> str:
     if not gaps or gaps[0].gap.seconds < SOME * figures.call.call_s:
         return ""
     gap = gaps[0]
-    doing = f"; meanwhile on the host: {host_steps_in_gap(figures, gap)}" if gap.meanwhile else ""
+    if gap.meanwhile:
+        doing = f"; meanwhile on the host: {host_steps_in_gap(figures, gap)}"
+    else:
+        doing = ""
     return f"It waits longest {place_of(gap.gap)}: {run_time(gap.gap.seconds)}{doing}."

@@ -168,7 +168,10 @@ def describe_drops(effect: FilterEffect) -> str:
 
 def describe_checks(in_cpp: int, in_python: int) -> str:
     """Return ``22 checks, 20 in C++ and 2 in Python``."""
-    text = f"{in_cpp:,} in C++ and {in_python:,} in Python" if in_python else "all in C++"
+    if in_python:
+        text = f"{in_cpp:,} in C++ and {in_python:,} in Python"
+    else:
+        text = "all in C++"
     return f"{counted(in_cpp + in_python, 'check')}, {text}"
 
 

@@ -204,11 +204,10 @@ def _filters(figures: LedgerFigures) -> list[dict[str, object]]:
 def _guards(figures: LedgerFigures) -> Iterator[str]:
     guards = figures.guards
     if guards.whole:
-        dear = (
-            f"; the most expensive by themselves: {guards.most_expensive}"
-            if guards.most_expensive
-            else ""
-        )
+        if guards.most_expensive:
+            dear = f"; the most expensive by themselves: {guards.most_expensive}"
+        else:
+            dear = ""
         yield (
             f"Guards: {describe_checks(guards.in_cpp, guards.in_python)}{dear}. View 5 of the "
             "app lists them."

@@ -80,7 +80,10 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
     ratio = call.uncompiled_s / call.call_s
     interval = median_interval(ratios(list(call.uncompiled_rounds_s), list(call.rounds_s)))
     is_different = interval is not None and not interval.low <= 1 <= interval.high
-    beside = f"{factor(ratio)} × as fast" if is_different else "no measurable difference"
+    if is_different:
+        beside = f"{factor(ratio)} × as fast"
+    else:
+        beside = "no measurable difference"
     yield f"{took}, {run_time(call.uncompiled_s)} uncompiled: {beside}."
 
 

@@ -72,7 +72,10 @@ NONE_YET = (
 def ledger_table(reader: SessionReader) -> ViewTable:
     figures = ledger_figures(reader)
     rows = _Rows(reader, figures) if figures else None
-    found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()] if rows else []
+    if rows:
+        found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()]
+    else:
+        found = []
     return ViewTable(
         shows="Where the time of one call goes: by kind, by your line, and step by step.",
         notice=verdict(figures)[0] if figures else "",

@@ -119,7 +119,10 @@ def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
 
     report = memory_report(reader, optimizer)
     width = width_for(sys.stdout)
-    text = memory_text(report, width) if format_ == "text" else FORMATS[format_](report)
+    if format_ == "text":
+        text = memory_text(report, width)
+    else:
+        text = FORMATS[format_](report)
     sys.stdout.write(text)
     return report.memory.is_known
 

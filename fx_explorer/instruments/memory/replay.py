@@ -349,7 +349,10 @@ class _Frame:
 
     def _allocated(self, call: ast.Call, function: str, name: str) -> Value:
         size_bytes, replay = UNKNOWN, self._replay
-        item = item_bytes(ast.unparse(_keyword(call, "dtype") or call.args[2])) if call.args else 0
+        if call.args:
+            item = item_bytes(ast.unparse(_keyword(call, "dtype") or call.args[2]))
+        else:
+            item = 0
         try:
             sizes, strides = (
                 evaluated_all(expression, replay.sizes) for expression in call.args[:2]

@@ -167,7 +167,10 @@ def _peak(report: MemoryReport) -> list[Block]:
 
 
 def _of_peak(report: MemoryReport, held_tensor: Held) -> tuple[str, ...]:
-    bytes_ = "unknown" if held_tensor.size_bytes == UNKNOWN else size(held_tensor.size_bytes)
+    if held_tensor.size_bytes == UNKNOWN:
+        bytes_ = "unknown"
+    else:
+        bytes_ = size(held_tensor.size_bytes)
     return (
         bytes_,
         IN_WORDS[held_tensor.kind][0],
@@ -338,7 +341,10 @@ def _place(report: MemoryReport, node: model.Node | None) -> Json:
 
 
 def _held(report: MemoryReport, held_tensor: Held) -> Json:
-    known = held_tensor.size_bytes if held_tensor.size_bytes != UNKNOWN else None
+    if held_tensor.size_bytes != UNKNOWN:
+        known = held_tensor.size_bytes
+    else:
+        known = None
     return {
         "kind": held_tensor.kind,
         "name": name_of(held_tensor),

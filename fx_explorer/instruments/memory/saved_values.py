@@ -95,7 +95,10 @@ def _value(
     names: dict[int, str],
     paths: dict[int, str],
 ) -> SavedValue:
-    consumers = reader.by_ids(model.Node, reader.users(row.consumer)) if row.consumer else []
+    if row.consumer:
+        consumers = reader.by_ids(model.Node, reader.users(row.consumer))
+    else:
+        consumers = []
     return SavedValue(
         saved=row,
         compilation=names.get(row.compilation, ""),
@@ -226,7 +229,10 @@ def saved_paths(
     """Return the module of each saved value."""
     known = roots(reader) if known is None else known
     inputs = [value.saved.producer for value in values if not value.producer]
-    named = InputNames(reader).of(reader.by_ids(model.Node, inputs)) if inputs else {}
+    if inputs:
+        named = InputNames(reader).of(reader.by_ids(model.Node, inputs))
+    else:
+        named = {}
     return [
         _saved_path(value, known.get(value.saved.compilation, UNKNOWN), named) for value in values
     ]

@@ -216,7 +216,10 @@ def _replayed(
 
 def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.Artifact:
     if not codes:
-        whose = "" if compilation.backend == "inductor" else f"by backend {compilation.backend}"
+        if compilation.backend == "inductor":
+            whose = ""
+        else:
+            whose = f"by backend {compilation.backend}"
         raise UnreadableCode(f"no output code was made for it {whose}".rstrip())
     if len(codes) > 1:
         raise UnreadableCode("it was compiled in regions, and what runs between them is not known")

@@ -167,7 +167,10 @@ class _Assembly:
         """Return what a saved value is called; of a copy of an input, what that is."""
         if producer is None:
             return row.name
-        input_name = self._names[at].get(producer.name) if producer.op == "placeholder" else None
+        if producer.op == "placeholder":
+            input_name = self._names[at].get(producer.name)
+        else:
+            input_name = None
         if input_name:
             return f"copy of {input_name.name}"
         return result_name(producer)
@@ -466,7 +469,10 @@ class _Assembly:
                 return
             not_taken[lifetime.size_bytes] -= 1
         whole = self.now + graph.replayed.end
-        end = whole if self.tangents_are_held or lifetime.dies is None else self.now + lifetime.dies
+        if self.tangents_are_held or lifetime.dies is None:
+            end = whole
+        else:
+            end = self.now + lifetime.dies
         self.held.append(
             Held(
                 "tangent",
@@ -574,7 +580,10 @@ def _gradients(
 
 def _with_gradient(segment: SegmentMemory) -> set[str]:
     """Return the inputs that the backward returns a gradient of."""
-    returned = segment.backward.replayed.returned if segment.backward else ()
+    if segment.backward:
+        returned = segment.backward.replayed.returned
+    else:
+        returned = ()
     return {
         argument
         for argument, output in zip(segment.forward.arguments, returned, strict=False)

@@ -302,7 +302,10 @@ def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
 
 def _row(trial: BudgetTrial) -> tuple[str, ...]:
     if not trial.predicted["is_known"]:
-        saved = trial.figure("saved_bytes") if trial.predicted.get("saved_bytes") else 0
+        if trial.predicted.get("saved_bytes"):
+            saved = trial.figure("saved_bytes")
+        else:
+            saved = 0
         return (
             trial.name,
             size(saved) if saved else "not known",

@@ -137,7 +137,10 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
     if not one_tensor_each:
         return
     if optimizer:
-        kept = counted(TENSORS[optimizer], "tensor") if TENSORS[optimizer] else "nothing"
+        if TENSORS[optimizer]:
+            kept = counted(TENSORS[optimizer], "tensor")
+        else:
+            kept = "nothing"
         yield (
             f"The optimizer, {optimizer}, keeps {kept} for each trained parameter, from its "
             "first step on."
@@ -152,7 +155,10 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
 
 def _not_counted(used: Usage, optimizer: str) -> str:
     asked = any(moment.call.workspace for moment in used.step.moments)
-    steps = "what the optimizer takes while it steps" if optimizer else "the optimizer"
+    if optimizer:
+        steps = "what the optimizer takes while it steps"
+    else:
+        steps = "the optimizer"
     return (
         f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the "
         f"graphs, and {steps}."
@@ -163,7 +169,10 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
     peak, moment = used.peak, used.moment(used.peak.at)
     is_training = used.step.backward_from < used.step.end
     what = "A training step" if is_training else "A call"
-    where = f", {_when(used, peak.at, is_training)}{_at(moment, paths)}" if moment else ""
+    if moment:
+        where = f", {_when(used, peak.at, is_training)}{_at(moment, paths)}"
+    else:
+        where = ""
     return (
         f"{what} needs {size(peak.total_bytes)} at its peak{_up_to(used)}{where}; "
         f"{size(used.begin_bytes)} are there before it."

@@ -124,7 +124,10 @@ def _again(
     """Return the row of an operation that is done again instead of being saved."""
     node, choice = one.node, one.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
-    line = in_file(paths[node.file], node.line) if node.file in paths else ""
+    if node.file in paths:
+        line = in_file(paths[node.file], node.line)
+    else:
+        line = ""
     name, value = (
         result_name(node),
         sizes.in_text(choice.compilation, tensor(node.dtype, node.shape)),
@@ -242,7 +245,10 @@ def _notice(reader: SessionReader) -> str:
     )
     added = over_versions(reader, saving_compilations(reader))
     words += f" These are sums {added}." if added else ""
-    unknown = f" {whole.unknown_sizes} of unknown size." if whole.unknown_sizes else ""
+    if whole.unknown_sizes:
+        unknown = f" {whole.unknown_sizes} of unknown size."
+    else:
+        unknown = ""
     return f"{words}{unknown}{_not_kept(reader)}{_twice(reader)}"
 
 
@@ -265,7 +271,10 @@ def _twice(reader: SessionReader) -> str:
     twice = sum(
         (graph_break.cost.kept_twice for graph_break in distinct_breaks(reader)), NO_TENSORS
     )
-    stand, them = ("stands", "it") if twice.count == 1 else ("stand", "them")
+    if twice.count == 1:
+        stand, them = ("stands", "it")
+    else:
+        stand, them = ("stand", "them")
     if twice.count:
         return f" {twice.in_words} {stand} here twice: both sides of a graph break keep {them} (4)."
     return ""

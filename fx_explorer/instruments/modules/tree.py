@@ -291,7 +291,10 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
             "Kernel times are those of the profile: all steps that it recorded, and only "
             "what ran in them."
         )
-    rest = ", others are the least that the data sheet allows" if "estimated" in kinds else ""
+    if "estimated" in kinds:
+        rest = ", others are the least that the data sheet allows"
+    else:
+        rest = ""
     return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."
 
 

@@ -61,7 +61,10 @@ class KernelShare:
     @property
     def marks(self) -> str:
         """Say where the time is not surely that of this kernel."""
-        shared = "part of what several calls of this name took" if self.time.shared_s else ""
+        if self.time.shared_s:
+            shared = "part of what several calls of this name took"
+        else:
+            shared = ""
         return shared or ("the name differs in its number" if self.time.is_similar else "")
 
 
@@ -339,7 +342,10 @@ class GraphTimes:
 
     def at(self, position: int) -> PlaceTime | None:
         """Return the time of the node at a position; None where it has none."""
-        seconds = self.seconds[position] if 0 <= position < len(self.seconds) else 0.0
+        if 0 <= position < len(self.seconds):
+            seconds = self.seconds[position]
+        else:
+            seconds = 0.0
         if seconds:
             return PlaceTime(seconds, self.signs[position])
         return None
@@ -365,7 +371,10 @@ def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlace
             for node in call.nodes:
                 # An operation of this graph that a kernel computes has come from no other one of
                 # it.
-                shared = [node] if first <= node < first + count else origins.get(node, [])
+                if first <= node < first + count:
+                    shared = [node]
+                else:
+                    shared = origins.get(node, [])
                 for sharer in shared:
                     parts[sharer - first] = parts.get(sharer - first, 0.0) + 1 / len(
                         call.nodes

@@ -438,7 +438,10 @@ class _Finding:
         operator = (thread, top)
         if top != NONE and (known := call.by_operator.get(operator)):
             return known
-        name = self._trace.name(self._trace.threads[thread].names[top]) if top != NONE else kernel
+        if top != NONE:
+            name = self._trace.name(self._trace.threads[thread].names[top])
+        else:
+            name = kernel
         is_own = "::" not in name if top != NONE else name.startswith("triton_")
         named = Named(key_of_event(name), not is_own, is_nameless=top == NONE and not is_own)
         ran = call.by_operator[operator] = Ran(named, operator=operator)

@@ -179,7 +179,10 @@ def _in_words(names: Sequence[str]) -> str:
     if "TorchDynamo Cache Lookup" in names:
         return "guards: which compiled version fits is looked up"
     if is_region(names[0]):
-        function = f"the compiled function [{region}]" if region else "a compiled function"
+        if region:
+            function = f"the compiled function [{region}]"
+        else:
+            function = "a compiled function"
         return f"Python in {function}, between its graphs"
     optimizer = next(
         (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER)), ""

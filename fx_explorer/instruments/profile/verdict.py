@@ -46,7 +46,10 @@ def in_short(figures: ProfileFigures) -> list[str]:
 
 def _where(figures: ProfileFigures) -> Iterator[str]:
     profile = figures.profile
-    what = "The GPU computes" if profile.is_of_gpu else "Operators in compiled graphs take"
+    if profile.is_of_gpu:
+        what = "The GPU computes"
+    else:
+        what = "Operators in compiled graphs take"
     text = f"{what} for {run_time(profile.work_s)} in {profile.file}"
     if not profile.is_of_gpu:
         yield (

@@ -162,11 +162,10 @@ def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherF
     )
     if not logs or not sessions:
         return list(read), []
-    fewer, what, others = (
-        (logs, "log", "sessions")
-        if len(logs) <= len(sessions)
-        else (sessions, "session", "logs of torch's")
-    )
+    if len(logs) <= len(sessions):
+        fewer, what, others = (logs, "log", "sessions")
+    else:
+        fewer, what, others = (sessions, "session", "logs of torch's")
     why = (
         f"is a {what}, and the others are {others}: they name functions otherwise, and are "
         "not compared with one another"

@@ -366,7 +366,10 @@ def describe_cache(event: str) -> str:
 
 
 def _function(compilation: CompilationSummary) -> str:
-    text = called_function(compilation.function) if compilation.function else "a function"
+    if compilation.function:
+        text = called_function(compilation.function)
+    else:
+        text = "a function"
     if compilation.file:
         return f"{text} at {in_file(compilation.file, compilation.line)}"
     return f"[{compilation.name}]"

@@ -73,7 +73,10 @@ def explained(
 
 
 def _row(reader: SessionReader, name: str) -> int:
-    compilations = reader.rows(model.Compilation, name=name, limit=1) if name else []
+    if name:
+        compilations = reader.rows(model.Compilation, name=name, limit=1)
+    else:
+        compilations = []
     return compilations[0].id if compilations else 0
 
 
@@ -99,13 +102,19 @@ def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
 def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
     way = "branch" if path.is_branch else "path"
     at = f" at {path.at}" if path.at else ""
-    decided = f", where {sides.those} had {path.decided_by}" if path.decided_by else ""
+    if path.decided_by:
+        decided = f", where {sides.those} had {path.decided_by}"
+    else:
+        decided = ""
     if path.decided_by and path.decided_at != path.line:
         at = f" at {in_file(path.file, path.decided_at)}"
         words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words} ({path.at})"
     else:
         words = f"{sides.these} took another {way}{at}{decided}: its graph {path.words}"
-    place = (path.file, path.decided_at or path.line) if path.file else (finding.file, finding.line)
+    if path.file:
+        place = (path.file, path.decided_at or path.line)
+    else:
+        place = (finding.file, finding.line)
     return replace(finding, words=words, file=place[0], line=place[1])
 
 
@@ -139,7 +148,10 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
     if differing is None:
         return None
     one, two = differing
-    file = sides.reader.get(model.SourceFile, one.file).path if one.file else ""
+    if one.file:
+        file = sides.reader.get(model.SourceFile, one.file).path
+    else:
+        file = ""
     at = f" at {in_file(file, one.line)}" if file else ""
     text = (
         f"{short_target(one.target) or one.name}{at} returns {value_text(one)} on "
@@ -159,7 +171,10 @@ def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
     why = next((recompile for recompile in causes(reader) if recompile.compilation == name), None)
     if why is None:
         return None
-    place = (why.file, why.line) if why.file else (finding.file, finding.line)
+    if why.file:
+        place = (why.file, why.line)
+    else:
+        place = (finding.file, finding.line)
     at = f" ({in_file(*place)})" if why.file and why.line else ""
     return replace(
         finding,
@@ -248,9 +263,10 @@ def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
 def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_collectives_of(reader, compilation) for reader, compilation in sides.of_both())
     if not ours or not theirs:
-        who, has, what = (
-            (sides.these, sides.those, theirs) if not ours else (sides.those, sides.these, ours)
-        )
+        if not ours:
+            who, has, what = (sides.these, sides.those, theirs)
+        else:
+            who, has, what = (sides.those, sides.these, ours)
         words = f"{_function(finding)} has no collective on {who}, and on {has} {listed(what)}"
         return replace(finding, words=words)
     at = next(
@@ -327,7 +343,10 @@ def _key_components(
             record = json.loads(text)
         except (ValueError, RecursionError):
             continue  # a record that is cut off: the session counts it
-        components = record.get("components") if isinstance(record, dict) else None
+        if isinstance(record, dict):
+            components = record.get("components")
+        else:
+            components = None
         for component in components if isinstance(components, list) else ():
             part = _COMPONENT.match(str(component))
             if part:

@@ -189,7 +189,10 @@ def _call(node: model.Node) -> str:
 
 def _frame(reader: SessionReader, node: model.Node) -> model.Frame:
     """Return the line that an operation stands on; an empty one where it is not known."""
-    frames = reader.get(model.Stack, node.stack).frames if node.stack else ()
+    if node.stack:
+        frames = reader.get(model.Stack, node.stack).frames
+    else:
+        frames = ()
     return frames[-1] if frames else model.Frame("", 0, "")
 
 

@@ -257,7 +257,10 @@ def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[
     rows = reader.rows(model.Failure, compilation=row.id, where="compiler")
     if row.status != "failed" or not rows:
         return "", ("", 0)
-    frames = parse_stack(reader.text(rows[-1].text)) if rows[-1].text else ()
+    if rows[-1].text:
+        frames = parse_stack(reader.text(rows[-1].text))
+    else:
+        frames = ()
     users = [frame for frame in frames if _is_users(frame.file)]
     place = (users[-1].file, users[-1].line) if users else ("", 0)
     return (PART_OF_STAGE[rows[-1].stage] if rows[-1].stage else ""), place

@@ -102,9 +102,10 @@ def group_text(
         yield from ("Who waits:", *(f"  {line}" for line in parts), "")
     yield f"What rank {rank.rank} compiled ({rank.path}):"
     for compilation in rank.compilations[:MOST_COMPILATIONS]:
-        from_caches = (
-            f", {', '.join(map(describe_cache, compilation.cache))}" if compilation.cache else ""
-        )
+        if compilation.cache:
+            from_caches = f", {', '.join(map(describe_cache, compilation.cache))}"
+        else:
+            from_caches = ""
         why = compilation.error.partition(" Explanation: ")[
             0
         ]  # the rest of torch's report is for a screen of its own

@@ -103,7 +103,10 @@ class RanksState:
         else:
             fold = "▸ "
         mark = self._mark(self.marked) if self.marked in row.group.ranks else ""
-        number = f" ({len(row.group.members):,})" if len(row.group.members) > 2 else ""
+        if len(row.group.members) > 2:
+            number = f" ({len(row.group.members):,})"
+        else:
+            number = ""
         kind = "text" if row.group is self.ranks.groups[0] else "warning"
         words = group_words(self.ranks, row.group)
         return (

@@ -153,7 +153,10 @@ def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
     first = first_of_group(ranks.findings, group)
     of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]
     has_parts = any(finding.aspect == "parts" for finding in of_group)
-    unknown = f"its end is unknown: {group.first.unknown_end}" if group.first.unknown_end else ""
+    if group.first.unknown_end:
+        unknown = f"its end is unknown: {group.first.unknown_end}"
+    else:
+        unknown = ""
     if first is None:
         if unknown:
             return f"the same up to its end, which is unknown: {group.first.unknown_end}"

@@ -219,7 +219,10 @@ def graph_prints(nodes: Sequence[model.Node]) -> GraphPrints:
             lambda name: position.get(name[0], name[0]), _DEVICE.sub(r"\1", node.arguments)
         )
         arguments = without_identities(arguments)
-        target = "" if node.op == "placeholder" else without_identities(node.target)
+        if node.op == "placeholder":
+            target = ""
+        else:
+            target = without_identities(node.target)
         does = f"{node.op} {target}"
         operations.append(f"{does}({_NUMBER.sub('N', arguments)})")
         tensor = f"{node.dtype}{node.shape}{node.stride}"
@@ -306,6 +309,12 @@ def _without_identity(number: re.Match[str]) -> str:
     is_hexadecimal = digits.startswith("0x")
     is_in_a_name = before.isalpha() or before == "_" or after.isalpha() or after == "_"
     # A number of more digits is no address either, and Python refuses to read it.
-    value = int(digits, 16 if is_hexadecimal else 10) if len(digits) < 40 else 0
-    lowest = LOWEST_ADDRESS if is_hexadecimal or is_in_a_name else LOWEST_HEAP_ADDRESS
+    if len(digits) < 40:
+        value = int(digits, 16 if is_hexadecimal else 10)
+    else:
+        value = 0
+    if is_hexadecimal or is_in_a_name:
+        lowest = LOWEST_ADDRESS
+    else:
+        lowest = LOWEST_HEAP_ADDRESS
     return "…" if value >= lowest else digits

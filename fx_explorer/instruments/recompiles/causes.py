@@ -341,7 +341,10 @@ def _explained(
         before or function,
     )
     change = with_arguments(reader, change, row.reason, function)
-    file, line = (row.file, row.line) if row.line else _line_of_guard(reader, before, row, change)
+    if row.line:
+        file, line = (row.file, row.line)
+    else:
+        file, line = _line_of_guard(reader, before, row, change)
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
         change = replace(change, words=_shared_words(before))

@@ -460,7 +460,10 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     if name == KEYWORDS:
         text = "the call"
     gone = f"{old} {_is_gone(old)}" if old else ""
-    added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new" if new else ""
+    if new:
+        added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new"
+    else:
+        added = ""
     what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
     which = "other keyword arguments" if name == KEYWORDS else "other keys"
     return GuardChange("keys", name, where, old, new, f"{text} has {which}: {what}")

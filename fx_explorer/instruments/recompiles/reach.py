@@ -69,7 +69,10 @@ def _passed_by(
     caller = callers[-1]
     if caller.file not in users:
         own = next((one for one in reversed(callers) if one.file in users), None)
-        below = f", below line {own.line} of {file_name(own.file)}" if own else ""
+        if own:
+            below = f", below line {own.line} of {file_name(own.file)}"
+        else:
+            below = ""
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",

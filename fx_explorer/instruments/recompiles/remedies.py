@@ -113,8 +113,14 @@ _NOT_HELD = "no line of your program holds it before the call, to mark it"
 def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
     avoids = "also avoids this one" if sizes.became_dynamic else "avoids it"
     # Sizes that were equal in the compiled call are one size to torch, also with dynamic=True.
-    always = "" if sizes.alike else f" torch.compile(…, dynamic=True) {avoids}; otherwise"
-    instead = beyond.instead if always else f"{beyond.instead[0].upper()}{beyond.instead[1:]}"
+    if sizes.alike:
+        always = ""
+    else:
+        always = f" torch.compile(…, dynamic=True) {avoids}; otherwise"
+    if always:
+        instead = beyond.instead
+    else:
+        instead = f"{beyond.instead[0].upper()}{beyond.instead[1:]}"
     return f"{beyond.where}: {_NOT_HELD}.{always} {instead}."
 
 
@@ -174,7 +180,10 @@ def _of_type(change: GuardChange) -> str:
         return (
             f"Set {change.name} before the first call and leave it: each class is compiled apart."
         )
-    kind = change.old if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old) else ""
+    if re.fullmatch(r"int|float|bool|str|list|tuple|dict", change.old):
+        kind = change.old
+    else:
+        kind = ""
     example = f", for example {kind}({change.name})" if kind else ""
     return f"Pass {change.name} always as the same type{example}."
 

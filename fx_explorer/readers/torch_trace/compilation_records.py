@@ -415,7 +415,10 @@ class Compilations:
         """Keep what Inductor measured of the choices for one operation, which stands in the event
         of the measuring.
         """
-        stats = arguments.get(AUTOTUNING) if isinstance(arguments, dict) else None
+        if isinstance(arguments, dict):
+            stats = arguments.get(AUTOTUNING)
+        else:
+            stats = None
         if stats is None:
             return
         choices = json.loads(stats) if isinstance(stats, str) else stats
@@ -460,7 +463,10 @@ class Compilations:
             if state.row.status == "restarted" or (state.row.status == "running" and not is_over):
                 continue
             absent = [stage for stage in _STAGES if stage not in state.seen]
-            backend = "inductor" if state.seen & {"post_grad", "output_code"} else ""
+            if state.seen & {"post_grad", "output_code"}:
+                backend = "inductor"
+            else:
+                backend = ""
             self.change(
                 state,
                 backend=backend,

@@ -190,7 +190,10 @@ class DynamoRecords:
         names = tuple(dict.fromkeys(symbol for symbol in symbols if symbol in known))
         frames = self._user(content)
         user = self._places.user_frame(frames)
-        place = (user.file, user.line) if user and not is_torch(user.file) else ("", 0)
+        if user and not is_torch(user.file):
+            place = (user.file, user.line)
+        else:
+            place = ("", 0)
         event = SymbolEvent(
             0,
             compilation,

@@ -158,6 +158,9 @@ def _is_whole(head: bytes, below: list[bytes]) -> bool:
         fields = json.loads(head[head.index(b"{") :])
     except (ValueError, RecursionError):
         return False
-    expected = fields.get("has_payload") if isinstance(fields, dict) else None
+    if isinstance(fields, dict):
+        expected = fields.get("has_payload")
+    else:
+        expected = None
     text = b"".join(_BELOW.sub(b"", line, count=1) for line in below).removesuffix(b"\n")
     return expected is None or hashlib.md5(text, usedforsecurity=False).hexdigest() == expected

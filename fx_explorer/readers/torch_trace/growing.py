@@ -194,11 +194,17 @@ def in_words(progress: Progress) -> str:
     knows how long the log is.
     """
     number = progress.compilations
-    compilations = f"{number:,} compilation" if number == 1 else f"{number:,} compilations"
+    if number == 1:
+        compilations = f"{number:,} compilation"
+    else:
+        compilations = f"{number:,} compilations"
     if progress.idle_s is not None:
         return f"following the log, {compilations}, {_since(progress.idle_s)}"
     if progress.share_found < 1:
-        how_far = f"{bar(progress.share_found)}, " if progress.share_found else ""
+        if progress.share_found:
+            how_far = f"{bar(progress.share_found)}, "
+        else:
+            how_far = ""
         return f"finding records {how_far}{compilations}"
     return f"decoding graphs {bar(progress.decoded / max(1, number))} of {compilations}"
 

@@ -219,7 +219,10 @@ class InductorRecords:
         known = self._graphs.of(compilation).by_stage
         graph = known.get(("post_grad", written.direction), {})
         captured = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})
-        first, second = (graph, captured) if written.direction == "backward" else (captured, graph)
+        if written.direction == "backward":
+            first, second = (graph, captured)
+        else:
+            first, second = (captured, graph)
         for call in written.commented:
             of_fragment = [graph[name] for name in call.fragment if name in graph]
             named = [first.get(name) or second.get(name) for name in call.sources]

@@ -239,7 +239,10 @@ class VllmRecords:
         content = json.loads(record.payload)
         piece = str(content.get("submod_name") or f"submod_{content.get('piecewise_index')}")
         first, last = content.get("compile_range_start"), content.get("compile_range_end")
-        tokens = f"{first}" if content.get("is_single_size") else f"{first} to {last}"
+        if content.get("is_single_size"):
+            tokens = f"{first}"
+        else:
+            tokens = f"{first} to {last}"
         if content.get("is_cudagraph_capture_size"):
             tokens += ", captured as a CUDA graph"
         if pieces.compiles:

@@ -237,5 +237,8 @@ def _times(runs: list[list[int]]) -> str:
     for first, last, _ in runs[:3]:
         parts.append(str(first) if first == last else f"{first}-{last}")
     more = ", …" if len(runs) > 3 else ""
-    noun = "launch" if len(runs) == 1 and runs[0][0] == runs[0][1] else "launches"
+    if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        noun = "launch"
+    else:
+        noun = "launches"
     return f"× {_count(runs):,} ({noun} {', '.join(parts)}{more})"

@@ -466,7 +466,10 @@ def _in_words(function: Function, of_kernel: _OfKernel) -> str:
     lines += [f"{'configuration':<{width}}  launches  while tuned"]
     for build in function.builds:
         count = sum(group.count for group in of_kernel.groups.get(build.row.position, {}).values())
-        timed = f"{of_kernel.tuning[build.row.position]:,}" if of_kernel.tuning else "-"
+        if of_kernel.tuning:
+            timed = f"{of_kernel.tuning[build.row.position]:,}"
+        else:
+            timed = "-"
         lines.append(f"{build.row.shown_options:<{width}}  {count:>8,}  {timed:>11}")
     same, different = list(of_kernel.given.same()), list(of_kernel.given.different())
     if different:

@@ -187,7 +187,10 @@ def neighbours_of(reader: SessionReader, nodes: Iterable[int], side: int) -> lis
     """Return what these nodes take as arguments (``side`` -1) or what takes them (1), each once, in
     the order of the graph.
     """
-    given, wanted = ("consumer", "producer") if side < 0 else ("producer", "consumer")
+    if side < 0:
+        given, wanted = ("consumer", "producer")
+    else:
+        given, wanted = ("producer", "consumer")
     asked = (
         f"SELECT DISTINCT edge.{wanted} FROM json_each(?) AS wanted CROSS JOIN edge ON "
         f"edge.{given} = wanted.value ORDER BY 1"

@@ -101,7 +101,10 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
         raise NotASessionError(f"{path} is not an fx-explorer session: {reason(error)}") from error
     for kind, name, sql in entries:
         if not _is_plain(kind, name, sql):
-            what = f"{kind} {name}" if isinstance(kind, str) and isinstance(name, str) else "entry"
+            if isinstance(kind, str) and isinstance(name, str):
+                what = f"{kind} {name}"
+            else:
+                what = "entry"
             raise NotASessionError(
                 f"{path} is refused: a session has plain tables only, and this file has the "
                 f"{printable(what)[:100]}: {printable(str(sql))[:LONGEST_REASON]}"

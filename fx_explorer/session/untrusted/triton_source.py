@@ -310,7 +310,10 @@ class _TopLevel:
         """Check a constant: ``N = 4``, ``N = tl.constexpr(4)``, ``N: tl.constexpr = 4``,
         ``f32 = tl.float32``.
         """
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        else:
+            targets = [statement.target]
         if len(targets) != 1 or not isinstance(targets[0], ast.Name) or statement.value is None:
             raise self._refuse(statement)
         name = targets[0].id
@@ -359,7 +362,10 @@ class _TopLevel:
         return ast.unparse(decorator) == "triton.jit"
 
     def _decorator(self, decorator: ast.expr) -> None:
-        called = ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
+        if isinstance(decorator, ast.Call):
+            called = ast.unparse(decorator.func)
+        else:
+            called = ""
         owner, _, name = called.rpartition(".")
         is_known = (owner == "triton_heuristics" and name in HEURISTICS) or called in (
             "triton.autotune",

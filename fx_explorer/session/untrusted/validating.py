@@ -411,7 +411,10 @@ def inflated(body: Any, base: bytes = b"") -> str:
     if type(body) is not bytes:
         raise ValueError(f"is {_shown(body)}, not packed text")
     most = min(MOST_TEXT, max(FREELY, MOST_INFLATED * len(body)))
-    packed = zlib.decompressobj(zdict=base) if base else zlib.decompressobj()
+    if base:
+        packed = zlib.decompressobj(zdict=base)
+    else:
+        packed = zlib.decompressobj()
     try:
         # One byte more than allowed tells a text that is too long from one that just fits.
         raw = packed.decompress(body, most + 1)

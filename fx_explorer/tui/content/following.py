@@ -104,7 +104,10 @@ def _why_refused(reader: SessionReader, name: str) -> str:
 
     for row in reader.rows(model.FrontEnd, name=name):
         if refused := refusal(row):
-            where = f" at {in_file(row.file, row.line)} ({row.code})" if row.line else ""
+            if row.line:
+                where = f" at {in_file(row.file, row.line)} ({row.code})"
+            else:
+                where = ""
             return (
                 f"{model.FRONT_END_CALLS[row.name]} made no graph{where}. {refused.why.rstrip('.')}"
             )
@@ -127,7 +130,10 @@ def turned(
     if slot == "kernel":
         direction = selection.place.document.direction or beside
         return _kernel(selection, shown, showable, direction)
-    direction = selection.place.document.direction if slot in OF_GRAPH_SLOTS else ""
+    if slot in OF_GRAPH_SLOTS:
+        direction = selection.place.document.direction
+    else:
+        direction = ""
     is_elsewhere = shown is None or shown.compilation != showable.compilation
     if is_elsewhere or (shown and direction and shown.direction and shown.direction != direction):
         return document_for(slot, showable, direction) or shown
@@ -188,7 +194,10 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
     of other generated code keeps the file: it may come from several.
     """
     node = node_at(selection.reader, selection.place)
-    own = selection.own_lines if selection.place.document.kind == "artifact" else []
+    if selection.place.document.kind == "artifact":
+        own = selection.own_lines
+    else:
+        own = []
     file = node.file if node else next((line.file for line in own), 0)
     if not file or (shown and shown.id == file):
         return shown

@@ -152,7 +152,10 @@ STAGE_COLUMNS = (
 def stages_table(reader: SessionReader) -> ViewTable:
     points = points_in_use(reader)
     left_out = max(0, len(variants_in_use(reader)) - MOST_COMPILATIONS)
-    further = f" {counted(left_out, 'later compilation')} are left out." if left_out else ""
+    if left_out:
+        further = f" {counted(left_out, 'later compilation')} are left out."
+    else:
+        further = ""
     is_read = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
     return ViewTable(
         shows="What each stage of the compiler did, in order; the backward comes after the "
@@ -328,5 +331,8 @@ def _why_no_size(reader: SessionReader) -> str:
         return "None so far."
     if not reader.count(model.Compilation):
         return "Nothing was compiled."
-    tries = "" if is_log(reader) else " x d tries what can be done about it."
+    if is_log(reader):
+        tries = ""
+    else:
+        tries = " x d tries what can be done about it."
     return f"Every size is fixed: other sizes are compiled again.{tries}"

@@ -239,7 +239,10 @@ def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, st
 
 def _link_entry(explanation: Explanation, name: str) -> Entry:
     document = explanation.place.document
-    text = f"{name}   {document.title}" if explanation.relation in ("from", "became") else name
+    if explanation.relation in ("from", "became"):
+        text = f"{name}   {document.title}"
+    else:
+        text = name
     return Entry(
         RELATIONS[explanation.relation],
         text,

@@ -99,7 +99,12 @@ def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
     profiled = profiled_kernel(reader, kernel)
     if profiled is None:
         return []
-    sign = "~ " if profiled.shared_s else "≈ " if profiled.is_similar else ""
+    if profiled.shared_s:
+        sign = "~ "
+    elif profiled.is_similar:
+        sign = "≈ "
+    else:
+        sign = ""
     return [
         f"{sign}{microseconds(profiled.seconds)} in the profile, {counted(profiled.runs, 'run')}"
     ]
@@ -125,14 +130,20 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
         return []
     build = _shown_build(reader, kernel, place)
     is_here = build_of_level(reader, place.document) is not None
-    made_from = _origin_entries(reader, build, place) if build and is_here else []
+    if build and is_here:
+        made_from = _origin_entries(reader, build, place)
+    else:
+        made_from = []
     if is_here:
         here = instruction_entries(reader, place)
     elif build:
         here = _machine_entries(reader, build, place)
     else:
         here = []
-    facts = kernel_facts(reader, kernel, gpu, build) if gpu else _why_none(reader)
+    if gpu:
+        facts = kernel_facts(reader, kernel, gpu, build)
+    else:
+        facts = _why_none(reader)
     of = f" with {build.shown_options}" if build and build.options else ""
     return [
         *here,
@@ -221,9 +232,10 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
     if not name or level not in EXPLAINED_LEVELS:
         return []
     opcode = explained(level, name)
-    sentence = (
-        f"{name}: {opcode.sentence.removesuffix('.')}" if opcode else f"{name}: {NOT_EXPLAINED}"
-    )
+    if opcode:
+        sentence = f"{name}: {opcode.sentence.removesuffix('.')}"
+    else:
+        sentence = f"{name}: {NOT_EXPLAINED}"
     word = _control(reader, place)
     return [sentence, *([", ".join(describe_control(word))] if word else [])]
 
@@ -254,7 +266,10 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
 
 
 def _control(reader: SessionReader, place: Place) -> Control | None:
-    text = text_of(reader, place.document) if place.document.language == "sass" else ""
+    if place.document.language == "sass":
+        text = text_of(reader, place.document)
+    else:
+        text = ""
     if not text or not is_known(text):
         return None
     lines = _lines(text)

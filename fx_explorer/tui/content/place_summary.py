@@ -50,7 +50,10 @@ def _kernel_summary(selection: Selection) -> list[str]:
     here, *computed = line_summary(
         Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
     )
-    own = inspect_kernel.level_words(reader, place) if is_level(place.document) else [here]
+    if is_level(place.document):
+        own = inspect_kernel.level_words(reader, place)
+    else:
+        own = [here]
     return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
 
 
@@ -75,7 +78,10 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
 
 def users_name(reader: SessionReader, node: model.Node) -> str:
     """Return what the user calls an input of a graph; empty for other nodes."""
-    input_name = InputNames(reader).of([node])[node.id] if node.op == "placeholder" else None
+    if node.op == "placeholder":
+        input_name = InputNames(reader).of([node])[node.id]
+    else:
+        input_name = None
     if input_name and input_name.node:
         return input_name.name
     return ""
@@ -156,7 +162,10 @@ def _kernel_words(selection: Selection) -> list[str]:
 
 def _where(reader: SessionReader, node: model.Node) -> str:
     """Return ``model.py:32`` for the innermost user frame; empty when the node has none."""
-    place = place_of_source(reader, node.file, node.line) if node.file else None
+    if node.file:
+        place = place_of_source(reader, node.file, node.line)
+    else:
+        place = None
     if place:
         return f"{place.document.title}:{node.line}"
     return ""

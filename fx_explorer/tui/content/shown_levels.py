@@ -170,7 +170,10 @@ class Levels:
         """Return a kernel's code as it is in the configuration that is shown of it, since a
         template writes each again; any other document itself.
         """
-        kernel = kernel_of(reader, document) if document.stage == "kernel" else None
+        if document.stage == "kernel":
+            kernel = kernel_of(reader, document)
+        else:
+            kernel = None
         build = self._build_of(reader, kernel) if kernel else None
         if build:
             return source_here(reader, build) or document

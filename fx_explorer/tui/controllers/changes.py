@@ -88,7 +88,10 @@ class Comparisons:
     async def show_differences(self, aspect: str = "") -> None:
         """Show the differences, those of one line of the card first."""
         reader = self._services.explorer.reader
-        earlier = self._services.captures.earlier_of(reader.path) if reader else None
+        if reader:
+            earlier = self._services.captures.earlier_of(reader.path)
+        else:
+            earlier = None
         if reader is None or (earlier is None and aspect != OF_FILES):
             self._services.notify(self._nothing_before())
             return

@@ -74,7 +74,10 @@ class KernelLevels:
             return
         place = explorer.cursor.place_or_selection
         levels.choose(kernel, chosen)
-        count = _kernels_of(reader, place, kernel) if place and chosen is None else 0
+        if place and chosen is None:
+            count = _kernels_of(reader, place, kernel)
+        else:
+            count = 0
         own = self._source_below(reader, kernel, place)
         if own is None:
             explorer.notify(INSIDE_A_LIBRARY)

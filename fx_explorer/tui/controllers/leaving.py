@@ -170,7 +170,10 @@ def save_session(source: Path, target: Path) -> Path:
     """Copy a session whole, whatever is still in its WAL. Never overwrites. Raises
     SessionWriteError.
     """
-    target = target if target.suffix == ".fxs" else target.with_name(target.name + ".fxs")
+    if target.suffix == ".fxs":
+        target = target
+    else:
+        target = target.with_name(target.name + ".fxs")
     if os.path.lexists(target):
         raise SessionWriteError(f"{target} is there already: choose another name")
     try:

@@ -245,7 +245,10 @@ class Panes:
         """
         pane = self._explorer.table
         if pane is None:
-            graph = self._explorer.linked.active if self._explorer.view == "source" else None
+            if self._explorer.view == "source":
+                graph = self._explorer.linked.active
+            else:
+                graph = None
             if graph is None or not graph.sort_by_time():
                 self._explorer.notify(NOT_SORTED)
             return

@@ -137,7 +137,10 @@ class ScreenUpdates:
         self, reader: SessionReader | None, live: LiveCapture | None
     ) -> tuple[str, str, header.CaptureState]:
         """Return the target, the conditions and the state of the capture for the top line."""
-        name = header.target_name(reader) if reader else printable(Path(self._target).name)
+        if reader:
+            name = header.target_name(reader)
+        else:
+            name = printable(Path(self._target).name)
         state = self._state(reader, live)
         if self._capturing.is_watching:
             state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)

@@ -192,7 +192,10 @@ class Variants:
         from fx_explorer.instruments.options.explained_options import without_what_was_set
 
         reader = self._services.stepped_session
-        done = self._set_by_hand.get(reader.path, []) if reader and waiting.gate is None else []
+        if reader and waiting.gate is None:
+            done = self._set_by_hand.get(reader.path, [])
+        else:
+            done = []
         if reader and done:
             return list(without_what_was_set(reader, done))
         return []
@@ -204,7 +207,10 @@ class Variants:
             from fx_explorer.instruments.diff.screen import CompareScreen  # not for the first paint
 
             reader = self._services.stepped_session
-            rows = {row.name: row for row in reader.rows(Compilation)} if reader else {}
+            if reader:
+                rows = {row.name: row for row in reader.rows(Compilation)}
+            else:
+                rows = {}
             newest = [
                 row
                 for name, row in rows.items()
@@ -218,7 +224,10 @@ class Variants:
                 await self.app.push_screen(screen)
 
         start, reader = without.start, self._services.stepped_session
-        known = {row.name for row in reader.rows(Compilation)} if reader else set()
+        if reader:
+            known = {row.name for row in reader.rows(Compilation)}
+        else:
+            known = set()
         command = Command(
             "again",
             gate=start.gate,

@@ -130,7 +130,10 @@ def _title(reader: SessionReader, variant: model.Compilation) -> str:
 
 
 def _detail(variant: model.Compilation) -> str:
-    use = "the program uses it" if variant.variant_of and variant.in_use else ""
+    if variant.variant_of and variant.in_use:
+        use = "the program uses it"
+    else:
+        use = ""
     return " · ".join(
         part
         for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use)

@@ -217,7 +217,10 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
 
     def _show(self, choices: Found[ValueT]) -> None:
         is_first, self._choices = not self._list_has_height, choices
-        self._list.placeholder = NOTHING if self._typed else "Type a part of a name."
+        if self._typed:
+            self._list.placeholder = NOTHING
+        else:
+            self._list.placeholder = "Type a part of a name."
         self._list.load(ChoiceRows(choices))
         self._count.show(Content(f"{len(choices):,} found" if self._typed else ""))
         if is_first and choices and not self._typed:  # all there are: typing makes them fewer

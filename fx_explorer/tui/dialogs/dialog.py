@@ -213,6 +213,12 @@ def _seen(look: RichStyle | None, tint: Color, base: RichStyle) -> RichStyle:
     look = look.clear_meta_and_links()
     if not tint.a:
         return base + look
-    colour = (Color.from_rich_color(look.color) + tint).rich_color if look.color else None
-    background = (Color.from_rich_color(look.bgcolor) + tint).rich_color if look.bgcolor else None
+    if look.color:
+        colour = (Color.from_rich_color(look.color) + tint).rich_color
+    else:
+        colour = None
+    if look.bgcolor:
+        background = (Color.from_rich_color(look.bgcolor) + tint).rich_color
+    else:
+        background = None
     return base + look + RichStyle.from_color(colour, background)

@@ -224,8 +224,16 @@ class SettingsDialog(TryingDialog):
             tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · "
         else:
             tries = ""
-        opens = "⏎ edits · " if setting else "⏎ does it · " if self._chosen else ""
-        closes = "esc closes, and asks whether to keep it" if self._is_unused else "esc closes"
+        if setting:
+            opens = "⏎ edits · "
+        elif self._chosen:
+            opens = "⏎ does it · "
+        else:
+            opens = ""
+        if self._is_unused:
+            closes = "esc closes, and asks whether to keep it"
+        else:
+            closes = "esc closes"
         return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
 
     # editing

@@ -67,7 +67,10 @@ class OpcodeColumns:
         )
         comment = self._comment_at(text, parts)
         rest = "  " + text[comment:] if comment >= 0 else ""
-        gap = " " * max(1, self._opcode_width + 1 - len(name)) if operands else ""
+        if operands:
+            gap = " " * max(1, self._opcode_width + 1 - len(name))
+        else:
+            gap = ""
         return guard.ljust(self._guard_width(len(guard))) + name + gap + operands + rest
 
     def tokens(self, tokens: Sequence[Piece]) -> Sequence[Piece]:

@@ -224,7 +224,10 @@ def source_gutter(
         return {line: [glyph] for line, glyph in events.items()}
     most = max(line_heat.largest_share for line_heat in heat.values())
     widest = min(blocks, max(len(line_heat.parts) for line_heat in heat.values()))
-    shares = max(len(percent(line_heat.share)) for line_heat in heat.values()) if most else 0
+    if most:
+        shares = max(len(percent(line_heat.share)) for line_heat in heat.values())
+    else:
+        shares = 0
     counts = max(len(_count(line_heat)) for line_heat in heat.values())
     gutter: dict[int, list[Piece]] = {}
     for line in events.keys() | heat.keys():

@@ -110,7 +110,10 @@ class LinkedSelection:
         written.
         """
         looked_for = _find_quickly(old, place) if old and place else None
-        same = same_place(old, looked_for, reader) if old and looked_for else None
+        if old and looked_for:
+            same = same_place(old, looked_for, reader)
+        else:
+            same = None
         self._show(pane, same.document if same else None, same.line if same else 0)
         if same and place and same.document.kind != place.document.kind:
             self.show_form(pane, place.document.kind)
@@ -347,7 +350,10 @@ class LinkedSelection:
         for pane in panes:
             if pane.document:
                 is_origin = pane is origin
-                lines = lit[pane.document] - {place.line} if is_origin else lit[pane.document]
+                if is_origin:
+                    lines = lit[pane.document] - {place.line}
+                else:
+                    lines = lit[pane.document]
                 if is_origin:
                     anchor = None
                 else:

@@ -166,12 +166,22 @@ def _draw_box(
     is_centre = key == ("node", neighbourhood.centre.id)
     is_more = key[0] == "more"
     canvas.clear(box)
-    look = HEAVY if is_here else DOUBLE if is_centre else DOTTED if is_more else PLAIN
+    if is_here:
+        look = HEAVY
+    elif is_centre:
+        look = DOUBLE
+    elif is_more:
+        look = DOTTED
+    else:
+        look = PLAIN
     canvas.border(box, look, "pointer" if is_here else "strong" if is_centre else "muted")
     inside = box.width - 4
     for at, (text, kind) in enumerate(box_lines(neighbourhood, key)):
         is_result = text.startswith(RESULT) and cell_len(text) > inside
-        shown = cut_cells(text, 0, inside - 1) + "…" if is_result else cut_in_middle(text, inside)
+        if is_result:
+            shown = cut_cells(text, 0, inside - 1) + "…"
+        else:
+            shown = cut_in_middle(text, inside)
         canvas.write(box.x + 2, box.y + 1 + at, shown, kind)
 
 

@@ -262,9 +262,10 @@ def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
                 for other in neighbours[key]
                 if other not in inside
             ]
-            wanted[id(group)] = (
-                (group.y + sum(far) / len(far) - group.height / 2) / 2 if far else group.y
-            )
+            if far:
+                wanted[id(group)] = (group.y + sum(far) / len(far) - group.height / 2) / 2
+            else:
+                wanted[id(group)] = group.y
     first = min(group.y for group in groups)
     for group in groups:
         group.y -= first

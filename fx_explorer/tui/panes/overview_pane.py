@@ -136,7 +136,10 @@ class FactList(LineView):
 
     def _rebuild(self, fact_index: int) -> None:
         self._width = self.body_width
-        self._lines = fact_lines(self._facts, self._width) if self._width > 0 else []
+        if self._width > 0:
+            self._lines = fact_lines(self._facts, self._width)
+        else:
+            self._lines = []
         self.content_changed()
         if self._lines:
             self.move_to(self._first_line(min(fact_index, len(self._facts) - 1)))
@@ -323,7 +326,10 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
     leaving = (
         f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
     )
-    before = _BACKENDS_OWN if waiting.gate == "backend" else _what_can_change(keymap)
+    if waiting.gate == "backend":
+        before = _BACKENDS_OWN
+    else:
+        before = _what_can_change(keymap)
     return Fact("next", "notice", text, f"{before} {leaving}", view=view)
 
 

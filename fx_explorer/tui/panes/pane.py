@@ -169,7 +169,10 @@ class Pane(TellsUnreadable, Vertical):
         self._times.stop()
         self.document = document
         self._region = region if document and document.kind == "graph" else None
-        self._shown = lines_in(reader, document, region) if document else EVERY_LINE
+        if document:
+            self._shown = lines_in(reader, document, region)
+        else:
+            self._shown = EVERY_LINE
         if self._shown.folds(line):
             self._shown = self._shown.unfolded()
         self._reader = reader
@@ -177,7 +180,10 @@ class Pane(TellsUnreadable, Vertical):
         if document and document.kind == "graph" and self.slot == "neighbourhood":
             self._load_picture(reader, document, line)
         elif document and document.kind == "graph":
-            self._rows.placeholder = f"No node of this graph is in {region[1]}." if region else ""
+            if region:
+                self._rows.placeholder = f"No node of this graph is in {region[1]}."
+            else:
+                self._rows.placeholder = ""
             self._load_rows(reader, document, self._shown.row_of(line))
             if stays_sorted:
                 self._sort(line)

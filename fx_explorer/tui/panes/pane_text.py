@@ -178,7 +178,10 @@ def time_in_graph(times: GraphTimes, text: GraphText, line: int) -> Piece | None
     first of its lines.
     """
     node = text.node_of_line.get(line, 0)
-    time = times.of_node(node) if node and text.line_of_node[node] == line else None
+    if node and text.line_of_node[node] == line:
+        time = times.of_node(node)
+    else:
+        time = None
     if time:
         return (f"{time.in_words:>{TIME_CELLS}}", "text")
     return None
@@ -235,7 +238,10 @@ class PaneText:
         self.code.placeholder = "The text is empty."
         whole, language = text_of(reader, document), document.language
         text = whole if shown.lines is None else code_of(language, whole, shown)
-        ready = long_work.coloured_graph(reader, document) if shown.lines is None else None
+        if shown.lines is None:
+            ready = long_work.coloured_graph(reader, document)
+        else:
+            ready = None
         layout = _layout_of(document, text, shows_code=shown.lines is not None)
         self.code.load(
             ready or text, language, line=shown.row_of(line), numbers=shown.lines, layout=layout
@@ -392,7 +398,10 @@ class SourceMarks:
     def _write(self) -> None:
         """Write the gutter, in as much room as the pane can give."""
         glyphs = {line: EVENT_GLYPHS[events[0].what] for line, events in self._events.items()}
-        self._blocks = FEW_BLOCKS if self._code.size.width < WIDE_CELLS else MANY_BLOCKS
+        if self._code.size.width < WIDE_CELLS:
+            self._blocks = FEW_BLOCKS
+        else:
+            self._blocks = MANY_BLOCKS
         self._code.annotate(source_gutter(glyphs, self._heat, self._blocks))
 
 
@@ -459,7 +468,10 @@ KindOfLine = Callable[[int], str]
 
 def kernel_of_text(reader: SessionReader, document: Document) -> int:
     """Return the id of the one kernel that a text is of; 0 for the output code, and for others."""
-    kernel = kernel_of(reader, document) if document.kind == "artifact" else None
+    if document.kind == "artifact":
+        kernel = kernel_of(reader, document)
+    else:
+        kernel = None
     return kernel.id if kernel else 0
 
 

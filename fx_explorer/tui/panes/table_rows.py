@@ -86,7 +86,10 @@ def arranged(table: ViewTable, sort: Sort | None, words: str) -> Steps:
         shown = yield from _with_words(table, shown, words.lower().split())
     if sort and any(column.title == sort.column for column in table.columns):
         shown = yield from _sorted(table, shown, sort)
-        shown = in_tree(table.tree, shown) if table.tree and not words else shown
+        if table.tree and not words:
+            shown = in_tree(table.tree, shown)
+        else:
+            shown = shown
     if table.tree and not words:
         totals = table.tree.totals(table.tree.outermost(shown))
     else:
@@ -100,7 +103,10 @@ def rows_in_order(
     """Yield the rows in this order. Those that are read when they are shown are read with
     ``reader``.
     """
-    rows = table.rows.read_by(reader) if isinstance(table.rows, ReadWhenShown) else table.rows
+    if isinstance(table.rows, ReadWhenShown):
+        rows = table.rows.read_by(reader)
+    else:
+        rows = table.rows
     for some in _slices(order):
         if isinstance(some, range):
             yield from rows[some.start : some.stop]
@@ -286,7 +292,10 @@ class FoldedRows(TableRows):
         super().__init__(table, order, old)
         self._tree = table.tree
         self._folding = folding
-        self._least = min((table.tree.depths[at] for at in order), default=0) if table.tree else 0
+        if table.tree:
+            self._least = min((table.tree.depths[at] for at in order), default=0)
+        else:
+            self._least = 0
 
     def page(self, start: int, stop: int) -> Sequence[row_list.Row]:
         rows = super().page(start, stop)

@@ -50,7 +50,10 @@ def position_text(
     lit_words = f"▌{seen:,}" if lit else ""
     lit_words += f" of {lit:,}" if lit > seen else ""
     count = body.line_of_row(body.line_count - 1) + 1
-    at = f"{body.line_of_row(body.cursor) + 1:,}/{count:,}" if body.line_count else "0"
+    if body.line_count:
+        at = f"{body.line_of_row(body.cursor) + 1:,}/{count:,}"
+    else:
+        at = "0"
     if region is None:
         return Content("  ".join(part for part in (lit_words, at) if part))
     only = Content.styled(f"only {shortened(region[1])}", "$warning")
@@ -153,7 +156,10 @@ class StageWords(Widget):
             return Content("")
         sentences = [_sentence_content(sentence) for sentence in self.text.sentences]
         explained = Content.styled(self.text.explained, "$foreground 60%")
-        further = [explained] if self.text.explained and self.app.size.height > SHORT_ROWS else []
+        if self.text.explained and self.app.size.height > SHORT_ROWS:
+            further = [explained]
+        else:
+            further = []
         if self.text.next_key:
             further.append(Content.styled(self.text.next_key, "$text-secondary"))
         return Content("\n").join([*sentences, *([Content("  ").join(further)] if further else [])])

@@ -145,7 +145,10 @@ class Cursor:
             return ()
         if place is None:
             return (*OF_A_PLACE, "line.follow")
-        kernel = self._linked_selection.kernel_at(place) if view == "kernels" else None
+        if view == "kernels":
+            kernel = self._linked_selection.kernel_at(place)
+        else:
+            kernel = None
         if kernel and kernel.language != "triton":
             return OF_TRITON
         return ()

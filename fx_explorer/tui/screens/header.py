@@ -100,7 +100,10 @@ def paused_state(waiting: Waiting) -> CaptureState:
     Before the first step it waits with all graphs, and with none of them in particular.
     """
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
-    after = f"paused after {waiting.after}" if waiting.gate else "every stage is at hand"
+    if waiting.gate:
+        after = f"paused after {waiting.after}"
+    else:
+        after = "every stage is at hand"
     if waiting.gate and not where:
         after += ", nothing compiled yet"
     return CaptureState(

@@ -65,7 +65,10 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
 
     def _show_hint(self, line: int) -> None:
         """Show all that the entry says, and how it is known, because its row may lack the room."""
-        entry = self._entries[line] if line < len(self._entries) else Entry("", "")
+        if line < len(self._entries):
+            entry = self._entries[line]
+        else:
+            entry = Entry("", "")
         text = printable(entry.text)
         row = "".join(piece for piece, _ in self._list.line_tokens(line))
         self._whole.display = text not in cut_cells(row, 0, self._list.body_width)

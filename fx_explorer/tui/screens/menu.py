@@ -144,7 +144,10 @@ def menu_rows(
 def _entry(entry: tuple[str, str, bool], keys: int, cells: int) -> Content:
     key, words, does_something = entry
     label, room = key_label(key), cells - keys - 1
-    shown = words if cell_len(words) <= room else set_cell_size(words, max(0, room - 1)) + "…"
+    if cell_len(words) <= room:
+        shown = words
+    else:
+        shown = set_cell_size(words, max(0, room - 1)) + "…"
     padded = " " * (keys - cell_len(label)) + label
     style = "" if does_something else "$foreground 45%"
     content = Content.styled(padded, "bold $accent" if does_something else style) + Content.styled(

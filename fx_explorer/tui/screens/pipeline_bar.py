@@ -119,7 +119,10 @@ def pipeline(
                 reached,
                 bool(why) or (is_over and not paused),
             )
-        words = figures[step.name] if state in ("running", "paused", "done", "failed") else ()
+        if state in ("running", "paused", "done", "failed"):
+            words = figures[step.name]
+        else:
+            words = ()
         states.append(
             StepState(step.name, state, words or _word(state, why), took.get(step.name, ""))
         )

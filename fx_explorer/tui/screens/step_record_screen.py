@@ -151,7 +151,10 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
         step, record = self._record.steps[self._at], self._record
         file, line = record.source_line(self._at)
         source = document_of(self._reader, "source", file) if file else None
-        bytecode = document_of(self._reader, "artifact", step.artifact) if step.artifact else None
+        if step.artifact:
+            bytecode = document_of(self._reader, "artifact", step.artifact)
+        else:
+            bytecode = None
         self._light(self._source, source, line - 1)
         self._light(self._bytecode, bytecode, step.line - 1)
         if source and bytecode and step.calls:  # a compiled graph stands for more than one line

@@ -178,7 +178,10 @@ class CodeView(LineView):
             self.content_changed()  # rows are lines, as before
             return
         texts = map(self._shown_text, range(len(self._lines)))
-        self._wrapped = WrappedRows(texts, self._row_room) if is_wrapped else None
+        if is_wrapped:
+            self._wrapped = WrappedRows(texts, self._row_room)
+        else:
+            self._wrapped = None
         self.content_changed()
         self.scroll_lines_to(self.rows_of_line(top)[0])
         self.marks = self.rows_of_lines(lit)

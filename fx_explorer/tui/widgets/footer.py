@@ -118,7 +118,10 @@ def footer_commands(
     goes_on = [by_id(command_id) for command_id in first if command_id in GOES_ON]
     now = [by_id(command_id) for command_id in first if command_id not in GOES_ON]
     most = min(len(here), MOST_BEFORE_NOW)
-    among = [*now[:1], *here] if goes_on else [*here[:most], *now[:1], *here[most:]]
+    if goes_on:
+        among = [*now[:1], *here]
+    else:
+        among = [*here[:most], *now[:1], *here[most:]]
     wanted_once: dict[str, AppCommand] = {}
     for command in (*goes_on, *among, *now, *usual):
         wanted_once.setdefault(command.id, command)

@@ -274,7 +274,10 @@ class LineCanvas(TellsUnreadable, ScrollView):
             height, crop.bottom
         )  # Textual paints before it tells a widget that it has grown
         try:
-            strips = self._strips(crop.y, crop.bottom, width, height) if self.line_count else []
+            if self.line_count:
+                strips = self._strips(crop.y, crop.bottom, width, height)
+            else:
+                strips = []
         except Exception as error:
             if not notifies_user(self, error):
                 raise
@@ -316,7 +319,10 @@ class LineCanvas(TellsUnreadable, ScrollView):
         step = height if before is None else top - before
         # A pane that follows may go further than a page at each key; a longer way was a jump.
         reach = 2 * height if height < abs(step) <= 3 * height else height
-        lines = range(top - reach, top) if step < 0 else range(top + height, top + height + reach)
+        if step < 0:
+            lines = range(top - reach, top)
+        else:
+            lines = range(top + height, top + height + reach)
         self.set_timer(AHEAD_S, lambda: self._draw_ahead(top, lines))
 
     def _draw_ahead(self, top: int, lines: range) -> None:

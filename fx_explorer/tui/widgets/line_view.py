@@ -49,7 +49,10 @@ class LineFinder:
         self.pattern = pattern
         self.matches = []
         ignore_case = re.IGNORECASE if pattern == pattern.lower() else 0
-        self._expression = re.compile(re.escape(pattern), ignore_case) if pattern else None
+        if pattern:
+            self._expression = re.compile(re.escape(pattern), ignore_case)
+        else:
+            self._expression = None
         if self._expression is None:
             self._view.on_matches_changed(done=True)
             return

@@ -113,7 +113,10 @@ class Outline(RowList):
     @property
     def text(self) -> str:
         """Return the entry under the cursor in full, because its row may cut it."""
-        entry = self._entries[self._shown[self.cursor]] if self._shown else OutlineEntry(0, "")
+        if self._shown:
+            entry = self._entries[self._shown[self.cursor]]
+        else:
+            entry = OutlineEntry(0, "")
         if entry.detail:
             return f"{entry.title} · {entry.detail}"
         return entry.title
@@ -151,7 +154,10 @@ class Outline(RowList):
     def _row(self, entry: OutlineEntry, path: str, is_group: bool) -> Row:
         arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
         has_state = entry.depth == 0 or entry.is_variant or entry.status not in ("", "ok")
-        glyph = GLYPHS.get(entry.status, ("", "text")) if has_state else ("", "text")
+        if has_state:
+            glyph = GLYPHS.get(entry.status, ("", "text"))
+        else:
+            glyph = ("", "text")
         if entry.depth == 0 or entry.is_variant:
             kind = "strong"
         elif entry.status == "missing":

@@ -472,7 +472,10 @@ def _stays_narrow(results: Results) -> str:
     ]
     if not narrow:
         return ""
-    others = f" and {len(narrow) - 1:,} others stay" if len(narrow) > 1 else " stays"
+    if len(narrow) > 1:
+        others = f" and {len(narrow) - 1:,} others stay"
+    else:
+        others = " stays"
     return f"in the run in float64, {narrow[0]}{others} {results[narrow[0]].dtype}"
 
 

@@ -167,7 +167,10 @@ class Caller:
             return replace(self, target=wide)
         network.to(dtype)
         is_method = self.target.kind != "module"
-        function = getattr(network, self.target.callable.__name__) if is_method else network
+        if is_method:
+            function = getattr(network, self.target.callable.__name__)
+        else:
+            function = network
         return replace(self, target=replace(wide, callable=function), function=function)
 
 
@@ -241,7 +244,10 @@ def _other_values(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout != torch.strided or tensor.is_nested or is_traceable_wrapper_subclass(tensor):
         return tensor  # there is no such order of its values
     turned = tensor.detach().flip(tuple(range(tensor.dim())))
-    changed = turned * OTHER_SCALE if turned.is_floating_point() or turned.is_complex() else turned
+    if turned.is_floating_point() or turned.is_complex():
+        changed = turned * OTHER_SCALE
+    else:
+        changed = turned
     return changed.to(tensor.dtype).requires_grad_(tensor.requires_grad)
 
 
@@ -377,7 +383,10 @@ def _shapes(value: object) -> str:
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
-    called = function.forward if isinstance(function, torch.nn.Module) else function
+    if isinstance(function, torch.nn.Module):
+        called = function.forward
+    else:
+        called = function
     try:
         parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):

@@ -95,7 +95,10 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
     """
     if not isinstance(call, cst.Call):
         return False
-    taken = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if isinstance(call.func, cst.Attribute):
+        taken = call.func.value
+    else:
+        taken = None
     made = taken.func if isinstance(taken, cst.Call) else None
     return code.source(call.func) == "float" or (
         isinstance(made, cst.Attribute) and made.attr.value in _FLOATS
@@ -229,7 +232,10 @@ def _pairs(
     if not isinstance(target, cst.Tuple | cst.List):
         yield code.source(target), value
         return
-    given = value.elements if isinstance(value, cst.Tuple | cst.List) else ()
+    if isinstance(value, cst.Tuple | cst.List):
+        given = value.elements
+    else:
+        given = ()
     # What one value is unpacked into may each hold any part of it.
     are_alike = len(given) == len(target.elements)
     for position, element in enumerate(target.elements):

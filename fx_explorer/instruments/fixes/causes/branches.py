@@ -169,7 +169,10 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
     name = new_name(code, "condition") if len(targets) > 1 else ""
     # Several targets: the condition is computed once, before the first of them changes what it
     # reads.
-    lines = [f"{name} = {condition(code, tests[0])}"] if name and len(tests) == 1 else []
+    if name and len(tests) == 1:
+        lines = [f"{name} = {condition(code, tests[0])}"]
+    else:
+        lines = []
     if name and len(tests) > 1:
         return None  # each condition would have to be kept before the first assignment
     for target in targets:
@@ -208,7 +211,10 @@ def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
     bodies = [body for _, body in branches]
     if branches[-1][1] is None:
         siblings = list(code.siblings(statement))
-        behind = siblings[siblings.index(statement) + 1 :][:1] if statement in siblings else []
+        if statement in siblings:
+            behind = siblings[siblings.index(statement) + 1 :][:1]
+        else:
+            behind = []
         if not behind or not isinstance(behind[0], cst.SimpleStatementLine):
             return None
         bodies[-1] = last = behind[0]
@@ -355,7 +361,10 @@ def _return_value(code: Code, body: cst.CSTNode | None) -> str:
 def condition(code: Code, test: cst.BaseExpression) -> str:
     """Return the condition as a tensor of truth values."""
     if isinstance(test, cst.BooleanOperation):
-        name = "logical_and" if isinstance(test.operator, cst.And) else "logical_or"
+        if isinstance(test.operator, cst.And):
+            name = "logical_and"
+        else:
+            name = "logical_or"
         return f"torch.{name}({condition(code, test.left)}, {condition(code, test.right)})"
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return f"torch.logical_not({condition(code, test.expression)})"
@@ -378,7 +387,10 @@ def condition(code: Code, test: cst.BaseExpression) -> str:
 def fixes_by_cond(reader: SessionReader, broken: DistinctBreak, stack: list[Site]) -> Iterator[Fix]:
     for site in stack[:1]:
         for statement in site.statements:
-            text = _text(site.code, statement) if isinstance(statement, cst.If) else ""
+            if isinstance(statement, cst.If):
+                text = _text(site.code, statement)
+            else:
+                text = ""
             if text and site.code.line_of(statement) is not None:
                 fix = site.edit(
                     "choose with torch.cond",

@@ -67,7 +67,10 @@ def fixes_of_scalars(
     taken = [(site, call, value) for site in stack[:1] for call, value in _converted_in(site)]
     if broken.registry_id in _SCALAR:
         uses = [NumberUses(site.code, call) for site, call, _ in taken]
-        unwarned = f" {_UNWARNED}" if any(_is_warned_of(call) for _, call, _ in taken) else ""
+        if any(_is_warned_of(call) for _, call, _ in taken):
+            unwarned = f" {_UNWARNED}"
+        else:
+            unwarned = ""
         # The first is the outermost: with it, those inside need no change.
         for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
             fix = _stay(site, [replaced(site.code, call, value)])
@@ -135,7 +138,10 @@ def _converted(code: Code, call: cst.Call, name: str) -> str:
         is_truth = name == "bool"
     else:
         return ""
-    text = f"({code.source(tensor)})" if name in _CONVERSIONS else code.source(tensor)
+    if name in _CONVERSIONS:
+        text = f"({code.source(tensor)})"
+    else:
+        text = code.source(tensor)
     if is_truth and _is_counted(code, call):
         return f"{text}{conversion}.long()"
     return f"{text}{conversion}{'' if _is_fresh(tensor) else '.clone()'}"

@@ -87,7 +87,10 @@ def _disabled(code: Code, call: cst.Call) -> str:
 
 
 def _is_disable(code: Code, decorator: cst.BaseExpression) -> bool:
-    function = decorator.func if isinstance(decorator, cst.Call) else decorator
+    if isinstance(decorator, cst.Call):
+        function = decorator.func
+    else:
+        function = decorator
     return code.name_of(function) in _DISABLES
 
 
@@ -100,9 +103,15 @@ _RISK = "What was compiled of it no longer is. Good only where the breaks cost m
 def fixes_by_single_cut(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
-    lines = [_lines(graph_break) for graph_break in distinct_breaks(reader)] if stack else []
+    if stack:
+        lines = [_lines(graph_break) for graph_break in distinct_breaks(reader)]
+    else:
+        lines = []
     for site in stack[:1]:
-        function = site.code.function(site.statements[0]) if site.statements else None
+        if site.statements:
+            function = site.code.function(site.statements[0])
+        else:
+            function = None
         # With one frame the function is the one given to torch.compile: kept out, nothing would be
         # compiled.
         if len(stack) > 1 and function is not None and _breaks_in(site, function, lines) > 1:

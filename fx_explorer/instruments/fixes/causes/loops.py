@@ -246,7 +246,10 @@ def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
     generator, or is sent values.
     """
     yields = [node for node in _own_nodes(function.body) if isinstance(node, cst.Yield)]
-    body = function.body.body if isinstance(function.body, cst.IndentedBlock) else ()
+    if isinstance(function.body, cst.IndentedBlock):
+        body = function.body.body
+    else:
+        body = ()
     returns = [node for node in _own_nodes(function.body) if isinstance(node, cst.Return)]
     is_plain = (
         all(isinstance(code.parent(node), cst.Expr) for node in yields) and not function.decorators

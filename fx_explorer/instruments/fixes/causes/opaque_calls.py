@@ -116,7 +116,10 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
     like = parts.parameters[types.index("torch.Tensor")]
     # NumPy computes much in float64, whatever it is given. Which of the two it is here, the trial
     # tells.
-    dtypes = ["", "torch.float64"] if opaque.name.startswith("numpy.") else [""]
+    if opaque.name.startswith("numpy."):
+        dtypes = ["", "torch.float64"]
+    else:
+        dtypes = [""]
     for dtype in dtypes:
         name = new_name(code, f"{opaque.short_name.strip('_')}_op")
         yield site.edit(

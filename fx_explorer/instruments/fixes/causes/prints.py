@@ -141,7 +141,10 @@ def fixes_by_printing_later(
         if moved is None:
             continue
         whole = function_to_split(site, stack)
-        splices = split(site, moved.function, _split(moved)) if whole is moved.function else []
+        if whole is moved.function:
+            splices = split(site, moved.function, _split(moved))
+        else:
+            splices = []
         if splices:
             yield _edit(site, "print where the compiled code is called", splices, moved)
         # A print that is last stands at the end already.
@@ -183,9 +186,15 @@ class _MovedPrint:
             for name, value in zip(names, self.values, strict=True)
         ]
         last = lines[-1]
-        leaving = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+        if isinstance(last, cst.SimpleStatementLine):
+            leaving = last.body[-1]
+        else:
+            leaving = None
         self.result = leaving.value if isinstance(leaving, cst.Return) else None
-        behind = lines[at + 1 : -1] if isinstance(leaving, cst.Return) else lines[at + 1 :]
+        if isinstance(leaving, cst.Return):
+            behind = lines[at + 1 : -1]
+        else:
+            behind = lines[at + 1 :]
         # Then nothing is computed behind the print that could raise and keep it from being written.
         self.is_last = not behind and (self.result is None or isinstance(self.result, cst.Name))
         self.body = [*texts(code, lines[:at]), *computed, *texts(code, behind)]
@@ -214,7 +223,10 @@ def _moved(site: Site) -> _MovedPrint | None:
 def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
     nodes = [node for line in lines for node in walk(line)]
     returns = [node for node in nodes if isinstance(node, cst.Return)]
-    last = lines[-1].body if isinstance(lines[-1], cst.SimpleStatementLine) else ()
+    if isinstance(lines[-1], cst.SimpleStatementLine):
+        last = lines[-1].body
+    else:
+        last = ()
     # Text moved to the end would not be written on the way out in the middle.
     return not any(isinstance(node, cst.Yield) for node in nodes) and all(
         list(last) == [one] for one in returns

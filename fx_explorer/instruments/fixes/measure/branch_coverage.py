@@ -269,7 +269,10 @@ def _condition(code: CodeType, jump: dis.Instruction, line: int) -> Condition:
     condition of its own.
     """
     positions = getattr(jump, "positions", None)
-    columns = (positions.col_offset, positions.end_col_offset) if positions else (jump.offset, None)
+    if positions:
+        columns = (positions.col_offset, positions.end_col_offset)
+    else:
+        columns = (jump.offset, None)
     return Condition(code.co_filename, line, columns)
 
 

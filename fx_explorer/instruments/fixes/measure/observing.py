@@ -239,7 +239,10 @@ class Observer:
 
     def _roots(self) -> Iterator[tuple[str, object]]:
         called = self.target.callable
-        owner = called if isinstance(called, torch.nn.Module) else getattr(called, "__self__", None)
+        if isinstance(called, torch.nn.Module):
+            owner = called
+        else:
+            owner = getattr(called, "__self__", None)
         if isinstance(owner, torch.nn.Module):
             yield "", owner
         elif owner is not None:
@@ -293,7 +296,10 @@ def weighted_loss(output: object) -> torch.Tensor | None:
 
     It is the output's own ``loss`` when there is one, and None when nothing has a gradient.
     """
-    own_loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(output, Mapping):
+        own_loss = output.get("loss")
+    else:
+        own_loss = getattr(output, "loss", None)
     if isinstance(own_loss, torch.Tensor) and own_loss.requires_grad:
         if own_loss.dim() == 0:
             return own_loss
@@ -329,7 +335,10 @@ def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str
     are named without it.
     """
     for module in modules:
-        prefix = "" if module.__name__ == first else f"{module.__name__.rpartition('.')[2]}."
+        if module.__name__ == first:
+            prefix = ""
+        else:
+            prefix = f"{module.__name__.rpartition('.')[2]}."
         for name, value in list(vars(module).items()):
             if not (name.startswith("__") and name.endswith("__")) and not _OF_DYNAMO.match(name):
                 yield (

@@ -143,7 +143,10 @@ def _describe_event(event: str, arguments: tuple[Any, ...]) -> str:
 def _short(value: object) -> str:
     if not isinstance(value, str | bytes | int | float | bool | None | list | tuple | PurePath):
         return type(value).__name__
-    text = os.fsdecode(value) if isinstance(value, bytes | PurePath) else str(value)
+    if isinstance(value, bytes | PurePath):
+        text = os.fsdecode(value)
+    else:
+        text = str(value)
     if len(text) <= 80:
         return text
     return (
@@ -236,7 +239,10 @@ class HiddenCalls:
         if not _is_called_by_the_user(frame):
             return
         owner = getattr(function, "__self__", None)
-        of_class = owner.__name__ if isinstance(owner, type) else type(owner).__module__
+        if isinstance(owner, type):
+            of_class = owner.__name__
+        else:
+            of_class = type(owner).__module__
         module = getattr(function, "__module__", None) or of_class
         name = f"{module}.{getattr(function, '__name__', '')}"
         if name in _VARIES:

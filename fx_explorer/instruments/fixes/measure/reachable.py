@@ -127,7 +127,10 @@ class ReachableWalk:
         children = parts.children if name.count("[") < _DEEPEST else ()
         if isinstance(value, dict):
             children = tuple(self._with_names_of_keys(value, children))
-        waiting = self._in_modules if issubclass(type(value), torch.nn.Module) else self._waiting
+        if issubclass(type(value), torch.nn.Module):
+            waiting = self._in_modules
+        else:
+            waiting = self._waiting
         for suffix, inner in children:
             later = self._keys if suffix.startswith(OF_KEY) else waiting
             later.append((kind, f"{name}{suffix}".lstrip("."), inner))
@@ -224,9 +227,10 @@ def _facts(tensor: torch.Tensor) -> dict[str, Any]:
         facts["is_leaf"] = tensor.is_leaf
     if tensor.layout == torch.strided and not tensor.is_nested:
         sizes = zip(tensor.shape, tensor.stride(), strict=True)
-        facts["strides"] = (
-            str([stride for size, stride in sizes if size > 1]) if tensor.numel() else "[]"
-        )
+        if tensor.numel():
+            facts["strides"] = str([stride for size, stride in sizes if size > 1])
+        else:
+            facts["strides"] = "[]"
     hooks = getattr(tensor, "_backward_hooks", None)
     if hooks:
         facts["hooks"] = len(hooks)

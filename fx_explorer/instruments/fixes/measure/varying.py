@@ -174,7 +174,10 @@ class Varying:
         if not self.names:
             return lines
         first, *others = sorted(self.names)
-        more = f" and {len(others)} more value{'s' * (len(others) > 1)}" if others else ""
+        if others:
+            more = f" and {len(others)} more value{'s' * (len(others) > 1)}"
+        else:
+            more = ""
         return [
             f"{first}{more}, which {'are' if others else 'is'} something else in each run",
             *lines,
@@ -359,7 +362,10 @@ def _is_near(one: str, two: str, relative: float) -> bool:
     if "." not in one or "." not in two:
         return False
     first, second = float(one), float(two)
-    last_place = 10.0 ** -len(one.partition(".")[2]) if one.replace(".", "").isdigit() else 0.0
+    if one.replace(".", "").isdigit():
+        last_place = 10.0 ** -len(one.partition(".")[2])
+    else:
+        last_place = 0.0
     in_last_place = abs(first - second) <= 1.01 * last_place and math.isclose(
         first, second, rel_tol=_LAST_PLACE
     )

@@ -80,7 +80,10 @@ def call_and_verify(
     programs.built.begin()
     # What the original compiles by itself is left to the changed program too, which may compile
     # another part of it.
-    compiled = target.callable if before["is_compiled"] else calling.compile_target(target, job)
+    if before["is_compiled"]:
+        compiled = target.callable
+    else:
+        compiled = calling.compile_target(target, job)
     observer.set_state(before["state"])
     first, *others = planned_calls(target.arguments, before["ways"])
     job.say(
@@ -182,7 +185,10 @@ class CallsOfTheOriginal:
         of_original: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> Comparison:
         """Compare what was seen of the calls with the original's, or with ``of_original``."""
-        before = self.before if of_original is None else {**self.before, "seen": of_original}
+        if of_original is None:
+            before = self.before
+        else:
+            before = {**self.before, "seen": of_original}
         return self._varies_by_itself.compared(
             lambda varying: compared(
                 before,

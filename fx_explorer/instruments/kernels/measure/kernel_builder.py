@@ -201,9 +201,10 @@ class KernelBuilder:
     def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
         """Return the kernel. An untrusted source is read before it is run. Raises CannotBuild."""
         if (name, source, is_own) not in self._loaded:
-            self._loaded[name, source, is_own] = (
-                loaded(name, source) if is_own else loaded_of_a_stranger(name, source)
-            )
+            if is_own:
+                self._loaded[name, source, is_own] = loaded(name, source)
+            else:
+                self._loaded[name, source, is_own] = loaded_of_a_stranger(name, source)
         return self._loaded[name, source, is_own]
 
 
@@ -442,7 +443,10 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
             rows = reader.rows(LineSource, artifact=kernel.artifact, line=at, how="copied")
         else:
             rows = []
-        file = PurePath(reader.get(SourceFile, rows[0].file).path).name if rows else ""
+        if rows:
+            file = PurePath(reader.get(SourceFile, rows[0].file).path).name
+        else:
+            file = ""
         if rows:
             return f"{file}:{rows[0].source_line}, {place[0]}"
         return place[0]

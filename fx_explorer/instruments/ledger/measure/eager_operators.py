@@ -147,7 +147,10 @@ def _by_call(roots: list[Any]) -> list[list[Any]]:
     """
     roots = sorted(roots, key=lambda event: event.time_range.start)
     each = len(roots) // CALLS
-    calls = [roots[i * each : (i + 1) * each] for i in range(CALLS)] if each else []
+    if each:
+        calls = [roots[i * each : (i + 1) * each] for i in range(CALLS)]
+    else:
+        calls = []
     names = [[event.name for event in call] for call in calls]
     return [one for one, own in zip(calls, names, strict=True) if own == names[0]]
 

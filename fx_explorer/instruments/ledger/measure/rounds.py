@@ -249,7 +249,10 @@ def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
         for _ in range(WARM_UP_CALLS + CALLS):
             marked_call(caller, clocks.frames.add, True)
             calls.append(clocks.frames.take_raw())
-    events = profiled.profiler.kineto_results.events() if profiled.profiler else []
+    if profiled.profiler:
+        events = profiled.profiler.kineto_results.events()
+    else:
+        events = []
     work = [_work(event, zero_ns) for event in events if _is_work(event)]
     return assigned(calls[WARM_UP_CALLS:], sorted(work, key=lambda work: work.begin_s))
 

@@ -153,7 +153,10 @@ class _Rows:
         return self._measured.wrappers.parts[step.part]
 
     def _row(self, step: CallStep, host_s: float, iqr_s: float) -> LedgerStep:
-        frame = self._measured.clock.frames[step.frame].compilation if step.frame >= 0 else ""
+        if step.frame >= 0:
+            frame = self._measured.clock.frames[step.frame].compilation
+        else:
+            frame = ""
         row = LedgerStep(
             0, 0, 0, step.kind, "", frame, self._direction(step), 0, "", 0, host_s, iqr_s
         )

@@ -18,6 +18,7 @@ import functools
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -73,6 +74,10 @@ class Emulation:
     unsaved: dict[tuple[str, int], None] = field(default_factory=dict)
     """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content.
     """
+    compilations_open: int = 0
+    """How many of Inductor's calls are running. What they make on the GPU, such as a constant for a
+    branch of ``torch.cond``, is not the program's.
+    """
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)
@@ -84,6 +89,15 @@ class Emulation:
             for undo in self.when_fake:
                 undo()
             self.on_change(self)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Hold for the block that Inductor is at work, not the program."""
+        self.compilations_open += 1
+        try:
+            yield
+        finally:
+            self.compilations_open -= 1
 
     def ask(self, question: DeviceQuestion) -> None:
         if self.mode == "transplant" and question not in self.questions:

@@ -129,7 +129,9 @@ class FakeTensorMaker:
         """Note that the program itself has put something on the GPU. What torch does while it
         compiles does not count.
         """
-        if self.emulation.mode != "fake" and TracingContext.try_get() is None:
+        if self.emulation.compilations_open or TracingContext.try_get() is not None:
+            return
+        if self.emulation.mode != "fake":
             self.emulation.become_fake(f"the program puts tensors on cuda by itself{users_line()}")
 
     # where C++ makes a tensor: below the dispatch mode, which is not there in every thread

@@ -10,10 +10,11 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fx_explorer.capture.torch_compat.versions import require
@@ -32,7 +33,8 @@ def move_graphs(emulation: Emulation) -> None:
     def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
         if emulation.mode == "transplant" and isinstance(model_, torch.fx.GraphModule):
             model_, example_inputs_ = moved(model_, example_inputs_)
-        return original(model_, example_inputs_, *args, **kwargs)
+        with emulation.compiling():
+            return original(model_, example_inputs_, *args, **kwargs)
 
     module.compile_fx = compile_fx
     _move_operators(emulation)
@@ -53,7 +55,8 @@ def _move_operators(emulation: Emulation) -> None:
     def compile_fx_inner(gm: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if emulation.mode == "transplant" and isinstance(gm, torch.fx.GraphModule):
             gm, example_inputs = moved_operators(gm, example_inputs)
-        return original(gm, example_inputs, *args, **kwargs)
+        with emulation.compiling():
+            return original(gm, example_inputs, *args, **kwargs)
 
     module.compile_fx_inner = compile_fx_inner
 
@@ -141,22 +144,36 @@ def moved_operators(
     """
     if any(map(_is_on_gpu, inputs)):
         return module, list(inputs)
-    move = _GraphMover(_fake_mode(inputs))
+    fake_mode = _fake_mode(inputs)
+    move = _GraphMover(fake_mode)
     graph_on_gpu = move.graph(module)
-    for node in graph_on_gpu.graph.nodes:
-        for of_the_cpu in ("val", "tensor_meta"):
-            node.meta.pop(of_the_cpu, None)
-        if node.op == "get_attr":
-            constant = getattr(graph_on_gpu, node.target, None)
-        else:
-            constant = None
-        if isinstance(constant, torch.Tensor):
-            setattr(graph_on_gpu, node.target, _with_content(move.tensor(constant), constant))
+    move.values(graph_on_gpu)
+    for _, nested in _graphs_nested_in(graph_on_gpu):
+        _propagate(nested, fake_mode)
     moved_inputs = []
     for given in inputs:
         is_tensor = isinstance(given, torch.Tensor)
         moved_inputs.append(move.tensor(given) if is_tensor else given)
     return graph_on_gpu, moved_inputs
+
+
+def _graphs_nested_in(
+    module: torch.fx.GraphModule,
+) -> Iterator[tuple[str, torch.fx.GraphModule]]:
+    """Yield the graphs that a graph's operators call, as branches of ``torch.cond`` are."""
+    for name, nested in module.named_children():
+        if isinstance(nested, torch.fx.GraphModule):
+            yield name, nested
+
+
+def _propagate(module: torch.fx.GraphModule, fake_mode: Any) -> None:
+    """Let torch say again what each operator of a nested graph makes: Inductor does so for the
+    outermost only, and holds what a nested one takes against it (``FakeTensorUpdater``).
+    """
+    for _, nested in _graphs_nested_in(module):
+        _propagate(nested, fake_mode)
+    inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
+    FakeTensorProp(module, mode=fake_mode).propagate_dont_convert_inputs(*inputs)
 
 
 def _with_content(on_gpu: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
@@ -189,9 +206,8 @@ class _GraphMover:
         for name in ("_param_name_to_source",):  # it says which inputs are parameters
             if hasattr(module, name):
                 setattr(on_gpu, name, getattr(module, name))
-        for name, nested in module.named_children():
-            if isinstance(nested, torch.fx.GraphModule):
-                setattr(on_gpu, name, self.graph(nested))
+        for name, child in on_gpu.named_children():
+            setattr(on_gpu, name, self._module(child))
         for old, new in copies.items():
             self._node(old, new, on_gpu)
         on_gpu.recompile()
@@ -211,6 +227,8 @@ class _GraphMover:
         if new.target is torch.ops.higher_order.flex_attention and torch.is_grad_enabled():
             new.args = tuple(_saving(arg) if isinstance(arg, dict) else arg for arg in new.args)
         value = _value(new)
+        if new.op == "get_attr" and value is None:
+            self._constant(new, owner)
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or _is_number(old):
             return
         if new.op == "placeholder":
@@ -219,6 +237,46 @@ class _GraphMover:
             for where in (owner._parameters, owner._buffers, owner.__dict__):
                 if new.target in where:
                     where[new.target] = self.tensor(value)
+
+    def _module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Return a copy of a module that a graph calls, or has parameters of, as those that
+        ``torch.fx.symbolic_trace`` and ``torch.export`` make do.
+        """
+        if isinstance(module, torch.fx.GraphModule):
+            return self.graph(module)
+        on_gpu = module.__new__(type(module))
+        on_gpu.__dict__ = self._tensors(module.__dict__)
+        on_gpu._modules = {}
+        for name, child in module._modules.items():
+            on_gpu._modules[name] = None if child is None else self._module(child)
+        on_gpu._parameters = self._tensors(module._parameters)
+        on_gpu._buffers = self._tensors(module._buffers)
+        return on_gpu
+
+    def _tensors(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return attributes of a module with the tensors among them moved."""
+        moved_too = dict(attributes)
+        for name, value in attributes.items():
+            if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+                moved_too[name] = _with_content(self.tensor(value), value)
+        return moved_too
+
+    def _constant(self, node: torch.fx.Node, owner: torch.fx.GraphModule) -> None:
+        """Move a constant of a graph that another than Dynamo made, as ``make_fx`` does."""
+        constant = getattr(owner, node.target, None)
+        if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
+            setattr(owner, node.target, _with_content(self.tensor(constant), constant))
+
+    def values(self, on_gpu: torch.fx.GraphModule) -> None:
+        """Move what a graph of operators takes, and drop what its operators made on the CPU."""
+        for node in on_gpu.graph.nodes:
+            node.meta.pop("tensor_meta", None)
+            value = node.meta.pop("val", None)
+            if node.op == "placeholder":
+                is_tensor = isinstance(value, torch.Tensor)
+                node.meta["val"] = self.tensor(value) if is_tensor else value
+        for _, nested in _graphs_nested_in(on_gpu):
+            self.values(nested)
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor as it would be on the GPU, without content."""

@@ -88,11 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
             for line in text_of_both(left, right, names, width):
                 lines += wrapped(line, width)
         for line in lines:
-            print(
-                DIFFERING.format(printable(line))
-                if in_colour and line.endswith("≠")
-                else printable(line)
-            )
+            text = printable(line)
+            if in_colour and line.endswith("≠"):
+                text = DIFFERING.format(text)
+            print(text)
     return 0
 
 
@@ -137,7 +136,8 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
         return Path(side.target)
     from fx_explorer.command_line.given_session import capture_first
 
-    print(f"capturing {side.target}" + (f" for {side.gpu}" if side.gpu else ""), file=sys.stderr)
+    for_gpu = f" for {side.gpu}" if side.gpu else ""
+    print(f"capturing {side.target}{for_gpu}", file=sys.stderr)
     ended = asyncio.run(capture_first(side, lambda _: None, path))
     if ended:
         error = ProgramError if ended == ProgramError.exit_code else WorkerError
@@ -165,11 +165,7 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
     """Yield the kernel's code with what differs marked. Raises UsageError for a name that neither
     session has.
     """
-    pairs = [
-        p
-        for p in kernel_pairs(left, right)
-        if name in (side.kernel.name for side in (p.left, p.right) if side)
-    ]
+    pairs = [pair for pair in kernel_pairs(left, right) if name in pair.names]
     if not pairs:
         raise UsageError(
             f"neither session has a kernel called {name!r}; without --kernel, diff lists "
@@ -183,6 +179,7 @@ def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]
         )
         for row in rows:
             if row.before is not None and row.sign != "+":
-                yield f"{'-' if row.sign == '~' else row.sign} {row.before}"
+                sign = "-" if row.sign == "~" else row.sign
+                yield f"{sign} {row.before}"
             if row.after is not None and row.sign in "+~":
                 yield f"+ {row.after}"

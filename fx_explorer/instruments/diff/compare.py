@@ -72,10 +72,9 @@ def figures(
     sides = [_Side(reader, variant) for variant in (left, right)]
     rows = [count_figure("kernels", *(len(side.kernels) for side in sides))]
     languages = sorted({kernel.language for side in sides for kernel in side.kernels})
-    rows += [
-        count_figure(f"  {LANGUAGES.get(name, name)}", *(side.count_of(name) for side in sides))
-        for name in languages
-    ]
+    for language in languages:
+        counts = [side.count_of(language) for side in sides]
+        rows.append(count_figure(f"  {LANGUAGES.get(language, language)}", *counts))
     rows.append(text_figure("kernels only here", *_only_here(*(side.names for side in sides))))
     rows.append(
         count_figure("operations, post-grad", *(sum(side.operations.values()) for side in sides))
@@ -101,19 +100,19 @@ def _compile_times(
         remark = ""
     took = [compile_seconds(reader, variant.id) for variant in (left, right)]
     whole = one_timing_figure("compiling took", *took)
-    each = [whole, *_stages(reader, left, right)]
+    stages = _stages(reader, left, right)
     if remark:
-        each = [
-            text_figure(
-                figure.what, figure.left, figure.right, remark=remark if figure.difference else ""
-            )
-            for figure in each
-        ]
-    return [
-        each[0],
-        text_figure("  began", *(side.words for side in sides), remark=remark),
-        *each[1:],
-    ]
+        whole = _without_verdict(whole, remark)
+        stages = [_without_verdict(stage, remark) for stage in stages]
+    began = text_figure("  began", *(side.words for side in sides), remark=remark)
+    return [whole, began, *stages]
+
+
+def _without_verdict(time: Figure, remark: str) -> Figure:
+    """Return a time of which no side is called better. The remark says why, where they differ."""
+    if time.difference:
+        return text_figure(time.what, time.left, time.right, remark=remark)
+    return text_figure(time.what, time.left, time.right)
 
 
 def _warm(side: Warmth) -> str:
@@ -121,14 +120,14 @@ def _warm(side: Warmth) -> str:
 
 
 def _differing_operations(left: Counter[str], right: Counter[str]) -> list[Figure]:
-    each = (
-        count_figure(f"  {target}", left[target], right[target])
-        for target in sorted({*left, *right})
-    )
-    found = [figure for figure in each if figure.differs]
-    if found:
-        return [Figure("operations that differ", "", ""), *found]
-    return []
+    differing = []
+    for target in sorted({*left, *right}):
+        figure = count_figure(f"  {target}", left[target], right[target])
+        if figure.differs:
+            differing.append(figure)
+    if not differing:
+        return []
+    return [Figure("operations that differ", "", ""), *differing]
 
 
 LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "python": "Python"}
@@ -205,16 +204,17 @@ def _only_here(left: Counter[str], right: Counter[str]) -> Iterable[str]:
 def _stages(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
 ) -> list[Figure]:
-    sides = [(variant, stage_times(reader, variant.id).by_stage) for variant in (left, right)]
-    stages: list[model.Stage | None] = [
-        stage
-        for stage in (*model.STAGES, None)
-        if any((stage or "") in spent for _, spent in sides)
-    ]
-    return [
-        _stage(stage, *((variant, spent.get(stage or "")) for variant, spent in sides))
-        for stage in stages
-    ]
+    left_times = stage_times(reader, left.id).by_stage
+    right_times = stage_times(reader, right.id).by_stage
+    stages: list[model.Stage | None] = [*model.STAGES, None]
+    rows = []
+    for stage in stages:
+        name = stage or ""
+        if name in left_times or name in right_times:
+            of_left = (left, left_times.get(name))
+            of_right = (right, right_times.get(name))
+            rows.append(_stage(stage, of_left, of_right))
+    return rows
 
 
 def _stage(
@@ -243,16 +243,22 @@ def document_pairs(
     """Return the graphs and texts of both, by stage. The kernels' own code is in the output
     code.
     """
-    sides = [
-        {_slot(d): d for d in documents_of_variant(reader, variant) if d.stage != "kernel"}
-        for variant in (left, right)
-    ]
-    slots = dict.fromkeys([*sides[0], *sides[1]])
-    pairs = [DocumentPair(sides[0].get(slot), sides[1].get(slot)) for slot in slots]
+    of_left, of_right = _documents_by_slot(reader, left), _documents_by_slot(reader, right)
+    slots = dict.fromkeys([*of_left, *of_right])
+    pairs = [DocumentPair(of_left.get(slot), of_right.get(slot)) for slot in slots]
     return sorted(pairs, key=lambda pair: _order(pair.left or pair.right))
 
 
-def _slot(document: Document) -> tuple[object, ...]:
+_Slot = tuple[object, ...]
+
+
+def _documents_by_slot(reader: SessionReader, variant: model.Compilation) -> dict[_Slot, Document]:
+    documents = documents_of_variant(reader, variant)
+    return {_slot(document): document for document in documents if document.stage != "kernel"}
+
+
+def _slot(document: Document) -> _Slot:
+    """Return what a document has in common with its counterpart on the other side."""
     return document.kind, document.stage, document.direction, document.title
 
 
@@ -267,10 +273,16 @@ def pair_diff(
 ) -> list[DiffRow[model.Node]] | list[DiffRow[str]]:
     """Return the difference of a pair: by nodes for graphs, by lines for texts."""
     if pair.is_graph:
-        return graph_diff(
-            *(rows_of(reader, side) if side else [] for side in (pair.left, pair.right))
-        )
-    return text_diff(*(lines_of(reader, side) if side else [] for side in (pair.left, pair.right)))
+        return graph_diff(_nodes(reader, pair.left), _nodes(reader, pair.right))
+    return text_diff(_lines(reader, pair.left), _lines(reader, pair.right))
+
+
+def _nodes(reader: SessionReader, document: Document | None) -> list[model.Node]:
+    return rows_of(reader, document) if document else []
+
+
+def _lines(reader: SessionReader, document: Document | None) -> list[str]:
+    return lines_of(reader, document) if document else []
 
 
 # How long two variants run, where that was measured.
@@ -298,13 +310,13 @@ def _compared(
 ) -> Figure:
     if left and right:
         return run_time_figure(words, (left.median_s, left.iqr_s), (right.median_s, right.iqr_s))
-    return text_figure(
-        words,
-        *(
-            with_spread(measurement.median_s, measurement.iqr_s) if measurement else "not measured"
-            for measurement in (left, right)
-        ),
-    )
+    return text_figure(words, _run_time(left), _run_time(right))
+
+
+def _run_time(measurement: model.Measurement | None) -> str:
+    if measurement is None:
+        return "not measured"
+    return with_spread(measurement.median_s, measurement.iqr_s)
 
 
 # Whether a compilation began cold, or found something that an earlier one had made: a time of the
@@ -346,10 +358,9 @@ def cache_hits(reader: SessionReader, compilation: int | None = None) -> int:
     """Return how often torch found a graph in one of its caches (``fx_graph_cache_hit``,
     ``aotautograd_cache_hit`` of its trace), for one compilation or for all.
     """
-    of_one = {} if compilation is None else {"compilation": compilation}
-    return sum(
-        _is_hit(row.value) for row in reader.rows(model.Metric, name="cache_event", **of_one)
-    )
+    wanted = {} if compilation is None else {"compilation": compilation}
+    events = reader.rows(model.Metric, name="cache_event", **wanted)
+    return sum(_is_hit(event.value) for event in events)
 
 
 def _is_hit(value: str) -> bool:

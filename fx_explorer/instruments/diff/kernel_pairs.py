@@ -55,10 +55,14 @@ class KernelPair:
     """Whether the comparison of the code was cut off, so that there may be fewer changed lines."""
 
     @property
+    def names(self) -> list[str]:
+        """Return the names that the kernel has on either side, once where they are the same."""
+        sides = (self.left, self.right)
+        return list(dict.fromkeys(side.kernel.name for side in sides if side))
+
+    @property
     def name(self) -> str:
-        return ARROW.join(
-            dict.fromkeys(side.kernel.name for side in (self.left, self.right) if side)
-        )
+        return ARROW.join(self.names)
 
     @property
     def is_library_call(self) -> bool:
@@ -69,13 +73,12 @@ def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
     """Return every kernel of both, in the order in which the first session calls them; kernels of
     the second alone come last.
     """
-    found: list[tuple[_Key, _Pair]] = []
-    sides = [_by_compilation(reader) for reader in (left, right)]
-    for key in dict.fromkeys([*sides[0], *sides[1]]):
-        found += [(key, pair) for pair in paired(sides[0].get(key, []), sides[1].get(key, []))]
-    return [
-        _judged(left, right, *key, *pair) for key, pair in _across_compilations(left, right, found)
-    ]
+    pairs: list[tuple[_Key, _Pair]] = []
+    of_left, of_right = _by_compilation(left), _by_compilation(right)
+    for key in dict.fromkeys([*of_left, *of_right]):
+        pairs += [(key, pair) for pair in paired(of_left.get(key, []), of_right.get(key, []))]
+    pairs = _across_compilations(left, right, pairs)
+    return [_kernel_pair(left, right, *key, *pair) for key, pair in pairs]
 
 
 _Key = tuple[str, model.Direction]
@@ -83,16 +86,16 @@ _Pair = tuple[KernelUse | None, KernelUse | None]
 
 
 def _across_compilations(
-    left: SessionReader, right: SessionReader, found: Sequence[tuple[_Key, _Pair]]
+    left: SessionReader, right: SessionReader, pairs: Sequence[tuple[_Key, _Pair]]
 ) -> list[tuple[_Key, _Pair]]:
     """Pair kernels without a partner that are the same code in another compilation."""
     free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
-    if any(other is None for _, (_, other) in found):
-        for key, (kernel_use, other) in found:
+    if any(other is None for _, (_, other) in pairs):
+        for key, (kernel_use, other) in pairs:
             if kernel_use is None and other is not None:
                 free[_code_of(right, key[1], other)].append(other)
     rows, taken = [], set[int]()
-    for key, (kernel_use, other) in found:
+    for key, (kernel_use, other) in pairs:
         if free and kernel_use and other is None:
             same = free.get(_code_of(left, key[1], kernel_use))
         else:
@@ -119,15 +122,14 @@ def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) 
 
 def _by_compilation(reader: SessionReader) -> dict[_Key, list[KernelUse]]:
     names = {compilation.id: compilation.name for compilation in reader.rows(model.Compilation)}
-    found: dict[_Key, list[KernelUse]] = defaultdict(list)
+    uses: dict[_Key, list[KernelUse]] = defaultdict(list)
     for use in kernel_uses(reader):
-        found[names.get(use.kernel.compilation, ""), use.kernel.direction].append(
-            use
-        )  # a damaged session lacks some
-    return found
+        name = names.get(use.kernel.compilation, "")  # a damaged session lacks some
+        uses[name, use.kernel.direction].append(use)
+    return uses
 
 
-def _judged(
+def _kernel_pair(
     left: SessionReader, right: SessionReader, compilation: str, direction: model.Direction,
     kernel_use: KernelUse | None, other: KernelUse | None,
 ) -> KernelPair:  # fmt: skip
@@ -140,20 +142,25 @@ def _difference(
     left: SessionReader, right: SessionReader, kernel_use: KernelUse | None, other: KernelUse | None
 ) -> tuple[Difference, int, bool]:
     """Return (what differs, in how many lines, whether the comparison was cut off)."""
-    if kernel_use is None or other is None:
-        return ("only left" if other is None else "only right"), 0, False
+    if other is None:
+        return "only left", 0, False
+    if kernel_use is None:
+        return "only right", 0, False
     if not kernel_use.kernel.artifact or not other.kernel.artifact:
-        return ("same" if kernel_use.kernel.name == other.kernel.name else "code"), 0, False
-    codes = [code_lines(reader, use.kernel) for reader, use in ((left, kernel_use), (right, other))]
-    if codes[0] == codes[1]:
+        if kernel_use.kernel.name == other.kernel.name:
+            return "same", 0, False
+        return "code", 0, False
+    code, other_code = code_lines(left, kernel_use.kernel), code_lines(right, other.kernel)
+    if code == other_code:
         return "same", 0, False
-    bare = [_without_device(code) for code in codes]
-    if bare[0] == bare[1]:
+    bare, other_bare = _without_device(code), _without_device(other_code)
+    if bare == other_bare:
         return "device", 0, False
-    rows = text_diff(*bare)
+    rows = text_diff(bare, other_bare)
     changed = sum(row.sign != " " for row in rows)
-    unsized = [[_WHOLE_NUMBER.sub("N", line) for line in code] for code in bare]
-    return ("sizes" if unsized[0] == unsized[1] else "code"), changed, rows.is_cut
+    if _without_sizes(bare) == _without_sizes(other_bare):
+        return "sizes", changed, rows.is_cut
+    return "code", changed, rows.is_cut
 
 
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
@@ -166,10 +173,13 @@ def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> li
     """Return the difference line by line, without what names the device. Lines are empty for a
     missing kernel or a library call.
     """
-    sides = ((left, pair.left), (right, pair.right))
-    return text_diff(
-        *(_without_device(code_lines(reader, use.kernel)) if use else [] for reader, use in sides)
-    )
+    return text_diff(_bare_code(left, pair.left), _bare_code(right, pair.right))
+
+
+def _bare_code(reader: SessionReader, use: KernelUse | None) -> list[str]:
+    if use is None:
+        return []
+    return _without_device(code_lines(reader, use.kernel))
 
 
 def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
@@ -194,6 +204,10 @@ def _without_device(lines: Sequence[str]) -> list[str]:
     return [_ABOUT_DEVICE.sub(r"\1=DEVICE", line) for line in lines]
 
 
+def _without_sizes(lines: Sequence[str]) -> list[str]:
+    return [_WHOLE_NUMBER.sub("N", line) for line in lines]
+
+
 def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
     """Return the number of pairs of each kind, including kinds without any."""
     counts = Counter(pair.difference for pair in pairs)
@@ -208,9 +222,7 @@ of them.
 """
 
 
-def paired(
-    left: Sequence[KernelUse], right: Sequence[KernelUse]
-) -> list[tuple[KernelUse | None, KernelUse | None]]:
+def paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[_Pair]:
     """Pair kernels with the same nodes, then those with half of them in common; kernels without
     known nodes are paired by name. Kernels of ``right`` alone come last.
 
@@ -220,15 +232,19 @@ def paired(
     free = _FreeKernels(right)
     partners: dict[int, int] = {}
     # The surest pairs first: who has a partner is not asked again.
-    for candidates in (free.computing_the_same, free.sharing_half, free.take_same_name):
+    for find_partner in (free.computing_the_same, free.sharing_half, free.take_same_name):
         for position, use in enumerate(left):
             if position not in partners:
-                found = candidates(use)
-                if found is not None:
-                    partners[position] = found
-                    free.take(found)
-    of_both = [(use, right[partners[i]] if i in partners else None) for i, use in enumerate(left)]
-    return [*of_both, *((None, right[i]) for i in free)]
+                partner = find_partner(use)
+                if partner is not None:
+                    partners[position] = partner
+                    free.take(partner)
+    pairs: list[_Pair] = []
+    for position, use in enumerate(left):
+        counterpart = right[partners[position]] if position in partners else None
+        pairs.append((use, counterpart))
+    pairs += [(None, right[position]) for position in free]
+    return pairs
 
 
 class _FreeKernels:
@@ -262,7 +278,9 @@ class _FreeKernels:
         """Return the kernel with the most nodes in common, if these are half of the smaller
         one's.
         """
-        common = Counter(i for node in {*use.nodes} for i in self._by_node.first(node))
+        common: Counter[int] = Counter()
+        for node in {*use.nodes}:
+            common.update(self._by_node.first(node))
         enough = [
             i for i in common if 2 * common[i] >= min(len(use.nodes), len(self._uses[i].nodes))
         ]
@@ -282,12 +300,12 @@ class _Index:
 
     def __init__(self, entries: Iterable[tuple[Hashable, int]]) -> None:
         # Not plain dicts: to find the first key of one is slow when those before it were deleted.
-        self._found: defaultdict[Hashable, OrderedDict[int, None]] = defaultdict(OrderedDict)
+        self._positions: defaultdict[Hashable, OrderedDict[int, None]] = defaultdict(OrderedDict)
         for key, position in entries:
-            self._found[key][position] = None
+            self._positions[key][position] = None
 
     def first(self, key: Hashable) -> Iterable[int]:
-        return islice(self._found.get(key, ()), MOST_CANDIDATES)
+        return islice(self._positions.get(key, ()), MOST_CANDIDATES)
 
     def remove(self, key: Hashable, position: int) -> None:
-        del self._found[key][position]
+        del self._positions[key][position]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from fx_explorer import model
 from fx_explorer.analysis.compared_figure import DIFFERS, Figure
 from fx_explorer.analysis.diff import CUT_IN_WORDS, describe_difference, graph_diff, text_diff
 from fx_explorer.analysis.documents import lines_of, rows_of
@@ -81,8 +80,11 @@ def _figures(
         change = f"  {mark} {words}".rstrip() if figure.differs else ""
         left_part = figure.what + f"{figure.left:>{width + column - len(figure.what)}}"
         row = f"{left_part}{figure.right:>{column}}"
-        has_room = room is None or len(row) + len(change) <= room
-        yield from [row + change] if has_room else [row, f"{change.strip():>{room}}"]
+        if room is None or len(row) + len(change) <= room:
+            yield row + change
+        else:
+            yield row
+            yield f"{change.strip():>{room}}"
 
 
 def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Iterator[str]:
@@ -150,25 +152,16 @@ def _resources(
     width: int | None,
 ) -> Iterator[str]:
     """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
-    rows = [
-        (
-            pair,
-            [
-                estimated(r, u.kernel if u else None)
-                for r, u in ((left, pair.left), (right, pair.right))
-            ],
-        )
-        for pair in pairs
-    ]
-    if not any(any(said) for _, said in rows):
+    rows = [(pair, estimated(left, pair.left), estimated(right, pair.right)) for pair in pairs]
+    if not any(before or after for _, before, after in rows):
         return
     yield ""
     yield f"a call of each on either GPU, an estimate by its data sheet ({names[0]} · {names[1]}):"
-    for pair, said in rows:
-        if any(said):
+    for pair, time, other_time in rows:
+        if time or other_time:
             head = f"  [{pair.compilation}] {pair.direction:<9} "
             yield head + _name(pair, width and width - len(head))
-            yield "      " + "  ·  ".join(words or "not known" for words in said)
+            yield f"      {time or 'not known'}  ·  {other_time or 'not known'}"
         for configuration_pair in configuration_pairs(left, right, pair):
             before = describe_resources(configuration_pair.left)
             after = describe_resources(configuration_pair.right)
@@ -216,12 +209,14 @@ def _figure(figure: Figure) -> Json:
 
 
 def _stage(pair: StagePair) -> Json:
+    left = pair.left.size if pair.left else None
+    right = pair.right.size if pair.right else None
     return {
         "compilation": pair.compilation,
         "name": pair.name,
         "direction": pair.direction or None,
-        "left": pair.left.size if pair.left else None,
-        "right": pair.right.size if pair.right else None,
+        "left": left,
+        "right": right,
         "difference": pair.difference,
     }
 
@@ -237,6 +232,7 @@ def _break(graph_break: DistinctBreak) -> Json:
 
 
 def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
+    lines = _lines(left, right, pair) if pair.difference == "code" else []
     return {
         "compilation": pair.compilation,
         "direction": pair.direction,
@@ -244,15 +240,19 @@ def _pair(left: SessionReader, right: SessionReader, pair: KernelPair) -> Json:
         "right": _kernel(right, pair.right),
         "difference": pair.difference.replace(" ", "_"),
         "comparison_was_cut": pair.is_cut,
-        "lines": _lines(left, right, pair) if pair.difference == "code" else [],
+        "lines": lines,
         "configurations": [
-            {
-                "options": configuration_pair.options,
-                "left": _resources_object(configuration_pair.left),
-                "right": _resources_object(configuration_pair.right),
-            }
-            for configuration_pair in configuration_pairs(left, right, pair)
+            _configuration(configurations)
+            for configurations in configuration_pairs(left, right, pair)
         ],
+    }
+
+
+def _configuration(pair: ConfigurationPair) -> Json:
+    return {
+        "options": pair.options,
+        "left": _resources_object(pair.left),
+        "right": _resources_object(pair.right),
     }
 
 
@@ -260,22 +260,20 @@ def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
     if use is None:
         return None
     kernel = {"name": use.kernel.name, "language": use.kernel.language, "nodes": list(use.nodes)}
-    return {**kernel, "estimate": estimated(reader, use.kernel) or None}
+    return {**kernel, "estimate": estimated(reader, use) or None}
 
 
 def _resources_object(candidate: Candidate | None) -> Json | None:
     """Return the resources; None for what is not tried there. A number below 0 is not known."""
     if candidate is None:
         return None
-    build, occupancy = candidate.build, candidate.occupancy
-    used: Json = {
+    build = candidate.build
+    occupancy = candidate.occupancy.share if candidate.occupancy else None
+    return {
         "registers": build.registers,
         "spill_bytes": build.spill_bytes,
         "shared_bytes": build.shared_bytes,
-    }
-    return {
-        **used,
-        "occupancy": occupancy.share if occupancy else None,
+        "occupancy": occupancy,
         "error": build.error or None,
     }
 
@@ -302,14 +300,14 @@ class ConfigurationPair:
         return ", ".join(f"{name}={value}" for name, value in self.options.items())
 
 
-def estimated(reader: SessionReader, kernel: model.Kernel | None) -> str:
+def estimated(reader: SessionReader, use: KernelUse | None) -> str:
     """Return ``3.8 µs, bound by memory``; empty for a missing kernel, or one of which nothing is
     known.
     """
     gpu = session_gpu(reader)
-    if kernel is None or gpu is None:
+    if use is None or gpu is None:
         return ""
-    roofline = estimate(reader, kernel, gpu)
+    roofline = estimate(reader, use.kernel, gpu)
     if roofline.bound == "unknown":
         return ""
     return f"{microseconds(roofline.estimated_s)}, {describe_bound(roofline)}"
@@ -321,24 +319,24 @@ def configuration_pairs(
     """Pair the configurations that were built: those of both sides and those of one, in the order
     of the first.
     """
-    sides = [
-        _by_options(reader, use.kernel) if use else {}
-        for reader, use in ((left, pair.left), (right, pair.right))
-    ]
-    every = dict.fromkeys([*sides[0], *sides[1]])
-    return [ConfigurationPair(dict(key), sides[0].get(key), sides[1].get(key)) for key in every]
+    of_left, of_right = _by_options(left, pair.left), _by_options(right, pair.right)
+    every = dict.fromkeys([*of_left, *of_right])
+    return [ConfigurationPair(dict(key), of_left.get(key), of_right.get(key)) for key in every]
 
 
 def _by_options(
-    reader: SessionReader, kernel: model.Kernel
+    reader: SessionReader, use: KernelUse | None
 ) -> dict[tuple[tuple[str, object], ...], Candidate]:
+    """Return options → the configuration, of those that were built; none for a missing kernel."""
     gpu = session_gpu(reader)
-    found = candidates(reader, kernel, gpu) if gpu else []
-    return {
-        tuple(candidate.build.options.items()): candidate
-        for candidate in found
-        if candidate.build.state == "failed" or candidate.build.has_resources
-    }
+    if use is None or gpu is None:
+        return {}
+    by_options = {}
+    for candidate in candidates(reader, use.kernel, gpu):
+        build = candidate.build
+        if build.state == "failed" or build.has_resources:
+            by_options[tuple(build.options.items())] = candidate
+    return by_options
 
 
 def describe_resources(candidate: Candidate | None) -> str:
@@ -350,10 +348,16 @@ def describe_resources(candidate: Candidate | None) -> str:
     build = candidate.build
     if build.error:
         return "cannot be built"
-    clauses = [f"{build.registers} registers" if build.registers >= 0 else "registers not known"]
-    clauses += [f"{build.spill_bytes} B spilled"] if build.spill_bytes > 0 else []
-    clauses += [f"{build.shared_bytes:,} B shared"] if build.shared_bytes > 0 else []
-    clauses += [f"{candidate.occupancy.share:.0%} occupied"] if candidate.occupancy else []
+    if build.registers >= 0:
+        clauses = [f"{build.registers} registers"]
+    else:
+        clauses = ["registers not known"]
+    if build.spill_bytes > 0:
+        clauses.append(f"{build.spill_bytes} B spilled")
+    if build.shared_bytes > 0:
+        clauses.append(f"{build.shared_bytes:,} B shared")
+    if candidate.occupancy:
+        clauses.append(f"{candidate.occupancy.share:.0%} occupied")
     return ", ".join(clauses)
 
 
@@ -385,35 +389,32 @@ class StagePair:
 
 def stage_pairs(left: SessionReader, right: SessionReader) -> list[StagePair]:
     """Return every stage that either session has, in the order of publishing."""
-    sides = _by_key(left), _by_key(right)
+    of_left, of_right = _by_key(left), _by_key(right)
     pairs = []
-    for key in dict.fromkeys((*sides[0], *sides[1])):
+    for key in dict.fromkeys((*of_left, *of_right)):
         compilation, name, direction, _ = key
-        stage, other = sides[0].get(key), sides[1].get(key)
-        pairs.append(
-            StagePair(
-                compilation, name, direction, stage, other, _difference(left, right, stage, other)
-            )
-        )
+        stage, other = of_left.get(key), of_right.get(key)
+        difference = _difference(left, right, stage, other)
+        pairs.append(StagePair(compilation, name, direction, stage, other, difference))
     return pairs
 
 
 def _by_key(reader: SessionReader) -> dict[_Key, ShownStage]:
     seen: Counter[tuple[str, str, str]] = Counter()
-    found: dict[_Key, ShownStage] = {}
+    by_key: dict[_Key, ShownStage] = {}
     for stage in published_stages(reader):
         key = stage.document.owner, stage.stage.name, stage.stage.direction
-        found[key[0], key[1], key[2], seen[key]] = stage
+        by_key[key[0], key[1], key[2], seen[key]] = stage
         seen[key] += 1
-    return found
+    return by_key
 
 
 def _difference(
     left: SessionReader, right: SessionReader, stage: ShownStage | None, other: ShownStage | None
 ) -> str:
-    if stage is None or other is None:
-        if stage is None:
-            return "only in the second"
+    if stage is None:
+        return "only in the second"
+    if other is None:
         return "only in the first"
     if stage.document.kind != other.document.kind:
         return f"a {_kind(stage)} in the first, a {_kind(other)} in the second"

@@ -110,15 +110,21 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
         self._hint.show(Content(words), Content(keys))
 
     def action_next_difference(self, step: int) -> None:
-        marks, here = sorted(self._difference.marks), self._difference.cursor
-        ahead = [mark for mark in marks if (mark > here if step > 0 else mark < here)]
-        if not ahead:
+        marks, cursor = self._difference.marks, self._difference.cursor
+        if step > 0:
+            target = min((mark for mark in marks if mark > cursor), default=None)
+        else:
+            target = max((mark for mark in marks if mark < cursor), default=None)
+        if target is None:
             self.app.bell()
             return
-        self._difference.move_to(ahead[0] if step > 0 else ahead[-1], center=True)
+        self._difference.move_to(target, center=True)
 
     def action_other_list(self) -> None:
-        (self._list if self._difference.has_focus else self._difference).focus()
+        if self._difference.has_focus:
+            self._list.focus()
+        else:
+            self._difference.focus()
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -149,13 +155,15 @@ _KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good",
 
 def figure_row(figure: Figure) -> Row:
     """Return the row of a figure. The difference says in words what its colour says."""
-    kind = _KINDS[figure.verdict] if figure.differs else "muted"
-    return (
-        figure.what,
-        (figure.left, "text" if figure.differs else "muted"),
-        (figure.right, kind),
-        (figure.change, kind),
-    )
+    if not figure.differs:
+        return (
+            figure.what,
+            (figure.left, "muted"),
+            (figure.right, "muted"),
+            (figure.change, "muted"),
+        )
+    kind = _KINDS[figure.verdict]
+    return (figure.what, (figure.left, "text"), (figure.right, kind), (figure.change, kind))
 
 
 def pair_row(pair: DocumentPair) -> Row:
@@ -165,8 +173,8 @@ def pair_row(pair: DocumentPair) -> Row:
     if pair.is_shared:
         return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
     if pair.left is None or pair.right is None:
-        only = ("only on the left" if pair.left else "only on the right", "warning")
-        return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), only)
+        only = "only on the left" if pair.left else "only on the right"
+        return (f"→ {pair.title}", _extent(pair.left), _extent(pair.right), (only, "warning"))
     noun = _noun(pair.left)
     more = count_figure("", pair.left.line_count, pair.right.line_count).change
     # As many lines may still be other lines: what they are is compared when the cursor is on them.
@@ -196,7 +204,9 @@ def _side(
     kind = "text" if row.sign == " " else SIGN_KINDS[row.sign]
     if item is None:
         return "", kind
-    return (item if isinstance(item, str) else node_words(item)), kind
+    if isinstance(item, str):
+        return item, kind
+    return node_words(item), kind
 
 
 class CompareScreen(DifferenceScreen):
@@ -241,12 +251,11 @@ class CompareScreen(DifferenceScreen):
         if pair is None:
             self._show_hint(self._figure_words(line))
             return
-        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = (
-            [] if pair.is_shared else pair_diff(self._reader, pair)
-        )
+        rows: list[DiffRow[model.Node]] | list[DiffRow[str]] = []
         if pair.is_shared:
             self._difference.placeholder = f"{pair.title}: made once, before the two parted."
         else:
+            rows = pair_diff(self._reader, pair)
             self._difference.placeholder = "Nothing."
         self._difference.load(Rows(diff_rows(rows)))
         self._difference.show_marks(frozenset(i for i in range(len(rows)) if rows[i].sign != " "))
@@ -257,9 +266,13 @@ class CompareScreen(DifferenceScreen):
     ) -> str:
         if pair.is_shared:
             return "shared"
-        if pair.left is None or pair.right is None:
-            return f"only [{self._variants[0 if pair.left else 1].name}] has it"
-        return describe_difference(rows, "node" if pair.is_graph else "line")
+        left, right = self._variants
+        if pair.right is None:
+            return f"only [{left.name}] has it"
+        if pair.left is None:
+            return f"only [{right.name}] has it"
+        noun = "node" if pair.is_graph else "line"
+        return describe_difference(rows, noun)
 
     def _figure_words(self, line: int) -> str:
         """Return a figure in full, because a row has no room for long lists of names."""
@@ -282,11 +295,12 @@ def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
     """Return the index of the first document that each variant made for itself, if possible of
     another length; else of the first that only one of them has.
     """
-    own = [i for i, pair in enumerate(pairs) if not pair.is_shared]
-    of_both = [i for i in own if pairs[i].left and pairs[i].right]
-    return next(
-        (i for i in of_both if _differ_in_length(pairs[i])), next(iter([*of_both, *own]), 0)
-    )
+    made_apart = [i for i, pair in enumerate(pairs) if not pair.is_shared]
+    of_both = [i for i in made_apart if pairs[i].left and pairs[i].right]
+    for i in of_both:
+        if _differ_in_length(pairs[i]):
+            return i
+    return next(iter([*of_both, *made_apart]), 0)
 
 
 def _differ_in_length(pair: DocumentPair) -> bool:
@@ -321,33 +335,38 @@ def headings(
     ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``. ``left_had``
     are options that were set by hand while the left one was compiled: no row of it tells.
     """
-    sides = (left, right)
-    changes = [model.Changes.from_json(side.changes or {}) for side in sides]
-    changes[0] = replace(changes[0], settings={**(left_had or {}), **changes[0].settings})
-    names = list(dict.fromkeys([*changes[0].settings, *changes[1].settings]))
-    given = [
-        [_given(reader, side, changed, name) for name in names]
-        for side, changed in zip(sides, changes, strict=True)
-    ]
-    differing = [i for i in range(len(names)) if given[0][i] != given[1][i]]
-    options = [[(_short(names[i]), values[i]) for i in differing] for values in given]
-    if left.backend != right.backend and "compile.backend" not in names:
-        options = [
-            [*one, ("backend", python_text(side.backend))]
-            for one, side in zip(options, sides, strict=True)
-        ]
-    edits = [
-        _edits(changed, other) + _alone(reader, side)
-        for side, changed, other in zip(sides, changes, reversed(changes), strict=True)
-    ]
-    if len(options[0]) == 1 and not any(edits):
-        (name, value), (_, other_value) = options[0][0], options[1][0]
+    of_left = model.Changes.from_json(left.changes or {})
+    of_left = replace(of_left, settings={**(left_had or {}), **of_left.settings})
+    of_right = model.Changes.from_json(right.changes or {})
+    options = _differing_options(reader, (left, of_left), (right, of_right))
+    left_edits = _edits(of_left, of_right) + _alone(reader, left)
+    right_edits = _edits(of_right, of_left) + _alone(reader, right)
+    if len(options) == 1 and not left_edits and not right_edits:
+        name, value, other_value = options[0]
         return name, f"{_who(left, right)}: {value}", f"{_who(right, left)}: {other_value}"
-    parts = [
-        [*(f"{name} = {value}" for name, value in one), *more]
-        for one, more in zip(options, edits, strict=True)
-    ]
-    return "", _heading(left, right, parts[0]), _heading(right, left, parts[1])
+    left_parts = [f"{name} = {value}" for name, value, _ in options] + left_edits
+    right_parts = [f"{name} = {value}" for name, _, value in options] + right_edits
+    return "", _heading(left, right, left_parts), _heading(right, left, right_parts)
+
+
+_Side = tuple[model.Compilation, model.Changes]
+
+
+def _differing_options(
+    reader: SessionReader, of_left: _Side, of_right: _Side
+) -> list[tuple[str, str, str]]:
+    """Return (name, value on the left, value on the right) of each option that differs."""
+    (left, left_changes), (right, right_changes) = of_left, of_right
+    names = dict.fromkeys([*left_changes.settings, *right_changes.settings])
+    options = []
+    for name in names:
+        value = _given(reader, left, left_changes, name)
+        other_value = _given(reader, right, right_changes, name)
+        if value != other_value:
+            options.append((_short(name), value, other_value))
+    if left.backend != right.backend and "compile.backend" not in names:
+        options.append(("backend", python_text(left.backend), python_text(right.backend)))
+    return options
 
 
 def variant_name(variant: model.Compilation) -> str:
@@ -372,7 +391,8 @@ def _who(side: model.Compilation, other: model.Compilation) -> str:
         return variant_name(side)
     if side.function != other.function:
         return f"[{side.name}] {plain_function(side.function)}"
-    return f"[{side.name}] {f'recompile {side.recompile}' if side.recompile else 'first version'}"
+    version = f"recompile {side.recompile}" if side.recompile else "first version"
+    return f"[{side.name}] {version}"
 
 
 def _are_variants(side: model.Compilation, other: model.Compilation) -> bool:
@@ -396,9 +416,9 @@ def _given(
         return python_text(side.backend)
     rows = reader.rows(model.OptionInForce, name=name)
     # Of this function where the session tells functions apart.
-    values = [row.value for row in rows if row.function == side.function] or [
-        row.value for row in rows
-    ]
+    values = [row.value for row in rows if row.function == side.function]
+    if not values:
+        values = [row.value for row in rows]
     values += [row.value for row in reader.rows(model.Setting) if row.full_name == name]
     return next(iter(as_python(values)), "as it was")
 
@@ -406,15 +426,13 @@ def _given(
 def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
     """Return the regions and passes that only this side has."""
     marks = {mark.name for mark in other.marks}
-    words = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
-    return words + [
-        f"pass_ of {file_name(pass_file.path)}"
-        for pass_file in changes.passes
-        if pass_file not in other.passes
-    ]
+    regions = [f'region "{mark.name}"' for mark in changes.marks if mark.name not in marks]
+    passes = [pass_file for pass_file in changes.passes if pass_file not in other.passes]
+    return regions + [f"pass_ of {file_name(pass_file.path)}" for pass_file in passes]
 
 
 def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:
+    """Return the regions that were compiled anew, where the others were taken over."""
     lowered = [
         lowering
         for lowering in reader.rows(model.RegionLowering, compilation=side.id)
@@ -422,7 +440,5 @@ def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:
     ]
     if not any(lowering.is_reused for lowering in lowered):
         return []
-    return [
-        f'only region "{name}"'
-        for name in dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
-    ]
+    names = dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)
+    return [f'only region "{name}"' for name in names]

@@ -75,8 +75,10 @@ def since(
     """
     then, now = extent_of(before, is_through=was_through), extent_of(after, is_through=is_through)
     extent = extent_of_both(then, now)
-    if extent == "nothing":
-        return [_not_compared(before if then == "nothing" else after, is_first=then == "nothing")]
+    if then == "nothing":
+        return [_not_compared(before, is_first=True)]
+    if now == "nothing":
+        return [_not_compared(after, is_first=False)]
     if extent == "all":
         not_compared = ""
     elif now == "graphs":
@@ -91,9 +93,8 @@ def since(
     if facts and extent == "all":
         facts.append(_time(figures[COMPILE_TIME]))
     if extent == "all" and _ended(before) != _ended(after):
-        facts = [
-            replace(fact, severity="changed") for fact in facts
-        ]  # one of them ended early: neither is better
+        # One of them ended early: neither is better.
+        facts = [replace(fact, severity="changed") for fact in facts]
     heading = _heading(before, after, sources, extent, is_same=not facts)
     return [replace(heading, detail=not_compared), *facts]
 
@@ -151,14 +152,13 @@ def _heading(
     options = changed_options(before, after)
     names = distinct_names(source.path for source in sources)
     edited = [f"{names[source.path]} ({_lines(source)})" for source in sources]
-    done = [*edited, *(f"the option {name}" for name in options)]
-    same = "the same graph breaks, recompiles and graphs" + (
-        ", kernels and memory" if extent == "all" else ""
-    )
+    done = edited + [f"the option {name}" for name in options]
+    same = "the same graph breaks, recompiles and graphs"
+    if extent == "all":
+        same += ", kernels and memory"
     if not done and is_same:
-        return Fact(
-            "since", "good", f"Nothing changed since the last capture: the same source, {same}."
-        )
+        text = f"Nothing changed since the last capture: the same source, {same}."
+        return Fact("since", "good", text)
     if not done:
         text = (
             "Since the last capture you changed no file and no option that is recorded, and "
@@ -166,13 +166,11 @@ def _heading(
         )
         return Fact("since", "changed", text, difference="others")
     changed = f"Since the last capture you changed {listed(done)}"
+    aspect = "source" if edited else "others"
     if is_same:
         text = f"{changed}, without an effect: {same}."
-    else:
-        text = f"{changed}. The effect:"
-    return Fact(
-        "since", "good" if is_same else "changed", text, difference="source" if edited else "others"
-    )
+        return Fact("since", "good", text, difference=aspect)
+    return Fact("since", "changed", f"{changed}. The effect:", difference=aspect)
 
 
 def _lines(source: ChangedSource) -> str:
@@ -211,15 +209,21 @@ def _dynamo_lines(
         yield _line("Recompiles", recompiles, "recompiles", text)
     if figures["graphs"].differs:
         yield _line("Graphs", figures["graphs"], "graphs")
-    others = [
-        figure
-        for name, figure in figures.items()
-        if figure.differs and name not in HAVE_A_LINE and not name.startswith(" ")
-    ]
-    others = [figure for figure in others if extent == "all" or figure.what in OF_DYNAMO]
+    others = _without_a_line(figures, extent)
     if others:
         words = listed((f"{figure.what} {_arrow(figure)}" for figure in others), len(others))
         yield Fact("since", "changed", f"Also: {words}.", difference="others")
+
+
+def _without_a_line(figures: Mapping[str, Figure], extent: Extent) -> list[Figure]:
+    """Return the figures that differ and have no line of their own on the card."""
+    others = []
+    for name, figure in figures.items():
+        has_a_line = name in HAVE_A_LINE or name.startswith(" ")
+        is_final = extent == "all" or figure.what in OF_DYNAMO
+        if figure.differs and not has_a_line and is_final:
+            others.append(figure)
+    return others
 
 
 def _later_lines(
@@ -228,19 +232,31 @@ def _later_lines(
     counts = pair_counts(kernel_pairs(before, after))
     new, gone, changed = counts["only right"], counts["only left"], counts["code"] + counts["sizes"]
     if figures["kernels"].differs or new or gone or changed:
-        count = " ".join([f"+{new:,}"] * bool(new) + [f"{MINUS}{gone:,}"] * bool(gone))
-        parts = ", ".join(filter(None, (count, f"{changed:,} with other code" if changed else "")))
-        of_these = f" ({parts})" if parts else ""
-        yield Fact(
-            "since",
-            "changed",
-            f"Kernels: {_arrow(figures['kernels'])}{of_these}.",
-            difference="kernels",
-        )
+        text = f"Kernels: {_arrow(figures['kernels'])}{_of_these(new, gone, changed)}."
+        yield Fact("since", "changed", text, difference="kernels")
     kept = figures.get(KEPT)
     if kept and kept.differs:
         fact = _line("Saved for the backward", kept, "memory")
-        yield replace(fact, severity="notice") if fact.severity == "problem" else fact
+        if fact.severity == "problem":
+            fact = replace(fact, severity="notice")
+        yield fact
+
+
+def _of_these(new: int, gone: int, changed: int) -> str:
+    """Return `` (+2 −1, 3 with other code)``; empty where no kernel is new, gone or changed."""
+    counts = []
+    if new:
+        counts.append(f"+{new:,}")
+    if gone:
+        counts.append(f"{MINUS}{gone:,}")
+    parts = []
+    if counts:
+        parts.append(" ".join(counts))
+    if changed:
+        parts.append(f"{changed:,} with other code")
+    if not parts:
+        return ""
+    return f" ({', '.join(parts)})"
 
 
 def _time(figure: Figure) -> Fact:
@@ -271,15 +287,13 @@ def _break(graph_break: DistinctBreak) -> str:
 
 
 def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
-    return [causes[one] for one in sorted(causes.keys() - others.keys())]
+    return [causes[key] for key in sorted(causes.keys() - others.keys())]
 
 
 def _causes(reader: SessionReader) -> dict[str, str]:
     """Return what tells the causes of recompiles apart → the cause."""
-    return {
-        cause_alone(words): words
-        for words in (first_line(recompile.in_words) for recompile in causes(reader))
-    }
+    sentences = [first_line(recompile.in_words) for recompile in causes(reader)]
+    return {cause_alone(sentence): sentence for sentence in sentences}
 
 
 # When a recompile of two captures has the same cause, in words.
@@ -389,18 +403,16 @@ def differences(before: SessionReader, after: SessionReader, extent: Extent = "a
     figures = figures_of_both(before, after)
     if extent == "graphs":
         figures = [figure for figure in figures if figure.what in OF_DYNAMO]
-    return Differences(
-        (
-            *(
-                Row(ASPECTS.get(figure.what.partition(",")[0], "others"), figure)
-                for figure in figures
-            ),
-            *(_option_row(name, before, after) for name in changed_options(before, after)),
-            *map(source_row, changed_sources(before, after)),
-            *(_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE),
-        ),
-        tuple(pairs),
-    )
+    rows = [_figure_row(figure) for figure in figures]
+    rows += [_option_row(name, before, after) for name in changed_options(before, after)]
+    rows += [source_row(source) for source in changed_sources(before, after)]
+    rows += [_kernel_row(pair) for pair in pairs if pair.difference not in ALIKE]
+    return Differences(tuple(rows), tuple(pairs))
+
+
+def _figure_row(figure: Figure) -> Row:
+    name = figure.what.partition(",")[0]
+    return Row(ASPECTS.get(name, "others"), figure)
 
 
 def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
@@ -410,21 +422,17 @@ def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
 
 def source_row(source: ChangedSource) -> Row:
     """Return the row of a file that has another text."""
-    before, after = source.before.splitlines(), source.after.splitlines()
-    changed = describe_difference(text_diff(before, after), "line")
-    return Row(
-        "source",
-        Figure(f"→ {file_name(source.path)}", counted(len(before), "line"), changed, "", "other"),
-        source,
-    )
+    length = counted(len(source.before.splitlines()), "line")
+    figure = Figure(f"→ {file_name(source.path)}", length, _lines(source), "", "other")
+    return Row("source", figure, source)
 
 
 def _kernel_row(pair: KernelPair) -> Row:
-    left, right = (side.kernel.name if side else "none" for side in (pair.left, pair.right))
     what = f"→ [{pair.compilation}] {pair.direction}".rstrip()
-    return Row(
-        "kernels", Figure(what, left, right, _OF_CAPTURES[pair.difference], "other"), pair=pair
-    )
+    left = pair.left.kernel.name if pair.left else "none"
+    right = pair.right.kernel.name if pair.right else "none"
+    figure = Figure(what, left, right, _OF_CAPTURES[pair.difference], "other")
+    return Row("kernels", figure, pair=pair)
 
 
 Lists = Callable[[SessionReader], list[str]]
@@ -433,6 +441,7 @@ Lists = Callable[[SessionReader], list[str]]
 def rows_behind(
     before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row
 ) -> list[DiffRow[str]]:
+    """Return the list or text of either capture that a row's figure is about."""
     if row.source:
         return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
     if row.pair:
@@ -448,11 +457,14 @@ def rows_behind(
     lists = _LISTS.get(row.aspect)
     if not lists:
         return _sides(row)
-    return _by_text(lists(before), lists(after), cause_alone if row.aspect == "recompiles" else str)
+    if row.aspect == "recompiles":
+        return _by_text(lists(before), lists(after), cause_alone)
+    return _by_text(lists(before), lists(after), str)
 
 
 def _sides(row: Row) -> list[DiffRow[str]]:
-    return [DiffRow("~" if row.figure.differs else " ", row.figure.left, row.figure.right)]
+    sign: Sign = "~" if row.figure.differs else " "
+    return [DiffRow(sign, row.figure.left, row.figure.right)]
 
 
 def _first_what_differs(rows: list[DiffRow[str]]) -> list[DiffRow[str]]:
@@ -461,11 +473,17 @@ def _first_what_differs(rows: list[DiffRow[str]]) -> list[DiffRow[str]]:
 
 def _break_row(before: DistinctBreak | None, after: DistinctBreak | None) -> DiffRow[str]:
     """Return a break with the line number that it has on either side."""
-    sides = [_break_cell(graph_break) if graph_break else None for graph_break in (before, after)]
-    return DiffRow("-" if after is None else "+" if before is None else " ", *sides)
+    sign: Sign = " "
+    if after is None:
+        sign = "-"
+    elif before is None:
+        sign = "+"
+    return DiffRow(sign, _break_cell(before), _break_cell(after))
 
 
-def _break_cell(graph_break: DistinctBreak) -> str:
+def _break_cell(graph_break: DistinctBreak | None) -> str | None:
+    if graph_break is None:
+        return None
     if graph_break.file:
         where = f"{in_file(graph_break.file, graph_break.line)}  {graph_break.code}  "
     else:
@@ -487,16 +505,16 @@ def _name(use: KernelUse | None) -> str | None:
 
 
 def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
-    sides = [stage_times(reader).by_stage for reader in (before, after)]
-    stages = [stage for stage in STAGE_IN_WORDS if any(stage in side for side in sides)]
-    columns = [
-        [f"{STAGE_IN_WORDS[stage]}: {seconds(side.get(stage, 0.0))}" for stage in stages]
-        for side in sides
-    ]
-    return [
-        DiffRow("~" if left != right else " ", left, right)
-        for left, right in zip(*columns, strict=True)
-    ]
+    old, new = stage_times(before).by_stage, stage_times(after).by_stage
+    rows = []
+    for stage, words in STAGE_IN_WORDS.items():
+        if stage not in old and stage not in new:
+            continue
+        left = f"{words}: {seconds(old.get(stage, 0.0))}"
+        right = f"{words}: {seconds(new.get(stage, 0.0))}"
+        sign: Sign = " " if left == right else "~"
+        rows.append(DiffRow(sign, left, right))
+    return rows
 
 
 # lists of which the order does not matter
@@ -504,18 +522,12 @@ def _times(before: SessionReader, after: SessionReader) -> list[DiffRow[str]]:
 
 def _graphs(reader: SessionReader) -> list[str]:
     rows = {row.id: row for row in reader.rows(model.Compilation) if row.status != "restarted"}
-    graphs = [
-        graph
-        for graph in reader.rows(model.Graph, stage="dynamo", parent=0)
-        if graph.compilation in rows
-    ]
-    return [
-        (
-            f"{plain_function(rows[graph.compilation].function)}: "
-            f"{counted(graph.call_count, 'operation')}"
-        )
-        for graph in graphs
-    ]
+    texts = []
+    for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
+        if graph.compilation in rows:
+            function = plain_function(rows[graph.compilation].function)
+            texts.append(f"{function}: {counted(graph.call_count, 'operation')}")
+    return texts
 
 
 def _recompiles(reader: SessionReader) -> list[str]:
@@ -528,11 +540,13 @@ def _recompiles(reader: SessionReader) -> list[str]:
 def _saved(reader: SessionReader) -> list[str]:
     values = saved_values(reader)
     names = user_names(reader, values)
-    return [
-        f"{names.get(value.saved.id) or value.producer or value.saved.name}  "
-        f"{tensor(value.saved.dtype, value.saved.shape)}  {size(kept_bytes(value.saved) or 0)}"
-        for value in values
-    ]
+    texts = []
+    for value in values:
+        saved = value.saved
+        name = names.get(saved.id) or value.producer or saved.name
+        kept = size(kept_bytes(saved) or 0)
+        texts.append(f"{name}  {tensor(saved.dtype, saved.shape)}  {kept}")
+    return texts
 
 
 _LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "memory": _saved}
@@ -545,29 +559,21 @@ def _by_text(
     ``key`` returns that of a text by which it is the same.
     """
     old, new = _by_key(before, key), _by_key(after, key)
-    both = {same: min(len(old[same]), len(new[same])) for same in old if same in new}
-    shared = [
-        pair
-        for same, count in both.items()
-        for pair in zip(old[same][:count], new[same][:count], strict=True)
-    ]
-    return [
-        *(
-            DiffRow("-", text, None)
-            for same, texts in old.items()
-            for text in texts[both.get(same, 0) :]
-        ),
-        *(
-            DiffRow("+", None, text)
-            for same, texts in new.items()
-            for text in texts[both.get(same, 0) :]
-        ),
-        *(DiffRow(" ", *pair) for pair in shared),
-    ]
+    only_old: list[DiffRow[str]] = []
+    only_new: list[DiffRow[str]] = []
+    shared: list[DiffRow[str]] = []
+    for same, texts in old.items():
+        new_texts = new.get(same, [])
+        shared += [DiffRow(" ", *pair) for pair in zip(texts, new_texts, strict=False)]
+        only_old += [DiffRow("-", text, None) for text in texts[len(new_texts) :]]
+    for same, new_texts in new.items():
+        texts = old.get(same, [])
+        only_new += [DiffRow("+", None, text) for text in new_texts[len(texts) :]]
+    return [*only_old, *only_new, *shared]
 
 
 def _by_key(texts: Iterable[str], key: Callable[[str], str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     for text in texts:
-        found.setdefault(key(text), []).append(text)
-    return found
+        by_key.setdefault(key(text), []).append(text)
+    return by_key

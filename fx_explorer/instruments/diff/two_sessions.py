@@ -22,6 +22,7 @@ from fx_explorer.analysis.whole_session import is_log, session_figures, totals
 from fx_explorer.analysis.words import counted as counted_word
 from fx_explorer.analysis.words import size
 from fx_explorer.instruments.bench.cells import bench_figures
+from fx_explorer.instruments.bench.interval import Interval
 from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
 from fx_explorer.instruments.diff.compare import LANGUAGES, cache_hits, caches_of
 from fx_explorer.instruments.kernels.counts import kernel_uses
@@ -41,13 +42,12 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
-    tells_kept = not is_log(left) and not is_log(
-        right
-    )  # a log does not say it, and 0 would be no answer
-    sides = [_values(reader, is_summed, tells_kept) for reader in (left, right)]
+    # A log does not say it, and 0 would be no answer.
+    tells_kept = not is_log(left) and not is_log(right)
+    of_left, of_right = (_values(reader, is_summed, tells_kept) for reader in (left, right))
     figures = [
-        _figure(what, _of_side(sides[0], what), _of_side(sides[1], what))
-        for what in dict.fromkeys([*sides[0], *sides[1]])
+        _figure(what, _of_side(of_left, what), _of_side(of_right, what))
+        for what in dict.fromkeys([*of_left, *of_right])
     ]
     return [*figures, *_caches(left, right), _compile_time(left, right), *_benches(left, right)]
 
@@ -73,16 +73,19 @@ def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
     in. What a side did not do, or nobody saw it do, is no difference.
     """
     known = left or right
-    unseen = next((one.unseen for one in (left, right) if one and one.unseen), "")
+    unseen = next((value.unseen for value in (left, right) if value and value.unseen), "")
     if unseen and known is not None:
-        sides = (_text(one) for one in (left, right))
-        return text_figure(what, *sides, remark=f"not compared: {unseen}")
+        return text_figure(what, _text(left), _text(right), remark=f"not compared: {unseen}")
+    amount, other_amount = _amount(left), _amount(right)
     if known is None or known.kind == "text":
-        return text_figure(what, *(str(one.amount) if one else "0" for one in (left, right)))
-    amounts = [int(one.amount) if one else 0 for one in (left, right)]
+        return text_figure(what, str(amount), str(other_amount))
     if known.kind == "size":
-        return size_figure(what, *amounts, wanted=known.wanted)
-    return count_figure(what, *amounts, wanted=known.wanted)
+        return size_figure(what, int(amount), int(other_amount), wanted=known.wanted)
+    return count_figure(what, int(amount), int(other_amount), wanted=known.wanted)
+
+
+def _amount(value: _Value | None) -> int | str:
+    return value.amount if value else 0
 
 
 def _caches(left: SessionReader, right: SessionReader) -> list[Figure]:
@@ -100,45 +103,41 @@ def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
     hits = [cache_hits(reader) > 0 for reader in (left, right)]
     if hits[0] == hits[1]:
         return figure
-    return text_figure(
-        COMPILE_TIME,
-        figure.left,
-        figure.right,
-        remark="warm beside cold" if hits[0] else "cold beside warm",
-    )
+    remark = "warm beside cold" if hits[0] else "cold beside warm"
+    return text_figure(COMPILE_TIME, figure.left, figure.right, remark=remark)
 
 
 def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
     """Return the time of a call of each cell that both sessions have measured. It says where the
     intervals overlap: then no difference is shown.
     """
-    sides = [bench_figures(reader) for reader in (left, right)]
-    cells = [
-        {(cell.cell.contender, cell.cell.size): cell.interval for cell in side.cells}
-        if side
-        else {}
-        for side in sides
-    ]
+    intervals, other_intervals = _intervals(left), _intervals(right)
     figures = []
-    for (contender, size_words), interval in cells[0].items():
-        other = cells[1].get((contender, size_words))
+    for cell, interval in intervals.items():
+        other = other_intervals.get(cell)
         if interval and other:
-            if interval.low <= other.high and other.low <= interval.high:
-                alike = ", no measurable difference"
-            else:
-                alike = ""
-            what = f"a call, {' at '.join(filter(None, (contender, size_words)))}{alike}"
-            figures.append(
-                text_figure(
-                    what,
-                    run_time(interval.middle),
-                    run_time(other.middle),
-                    remark="within the spread"
-                    if alike
-                    else percentage(interval.middle, other.middle),
-                )
-            )
+            figures.append(_bench(cell, interval, other))
     return figures
+
+
+_Cell = tuple[str, str]
+"""(contender, size)."""
+
+
+def _intervals(reader: SessionReader) -> dict[_Cell, Interval | None]:
+    bench = bench_figures(reader)
+    if not bench:
+        return {}
+    return {(row.cell.contender, row.cell.size): row.interval for row in bench.cells}
+
+
+def _bench(cell: _Cell, interval: Interval, other: Interval) -> Figure:
+    what = f"a call, {' at '.join(filter(None, cell))}"
+    remark = percentage(interval.middle, other.middle)
+    if interval.low <= other.high and other.low <= interval.high:
+        what += ", no measurable difference"
+        remark = "within the spread"
+    return text_figure(what, run_time(interval.middle), run_time(other.middle), remark=remark)
 
 
 class _Value(NamedTuple):
@@ -192,7 +191,7 @@ def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[st
     languages = Counter(use.kernel.language for use in kernel_uses(reader))
     not_ended, not_lowered = _unseen(reader, "dynamo"), _unseen(reader, "kernel")
     not_kept = _unseen(reader, "backward")
-    return {
+    values = {
         "backend": _Value("text", _backends(reader)),
         "compilations": _Value("count", counted.compilations),
         "graphs": _Value("count", counted.graphs),
@@ -200,29 +199,25 @@ def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[st
         "recompiles": _Value("count", counted.recompiles, "less", not_ended),
         "guards": _Value("count", counted.guards),
         f"kernels{of_all}": _Value("count", counted.kernels, unseen=not_lowered),
-        **{
-            f"  {LANGUAGES.get(one, one)}": _Value("count", count, unseen=not_lowered)
-            for one, count in sorted(languages.items())
-        },
-        **(
-            {f"{KEPT}{of_all}": _Value("size", saved_total(reader).size_bytes, "less", not_kept)}
-            if tells_kept
-            else {}
-        ),
-        **(_by_version(reader, tells_kept) if is_summed else {}),
     }
+    for language, count in sorted(languages.items()):
+        what = f"  {LANGUAGES.get(language, language)}"
+        values[what] = _Value("count", count, unseen=not_lowered)
+    if tells_kept:
+        kept_bytes = saved_total(reader).size_bytes
+        values[f"{KEPT}{of_all}"] = _Value("size", kept_bytes, "less", not_kept)
+    if is_summed:
+        values |= _by_version(reader, tells_kept)
+    return values
 
 
 def _backends(reader: SessionReader) -> str:
     """Return what the graphs were compiled with: without it, kernels that one side lacks would pass
     for a change of the program.
     """
-    return (
-        ", ".join(
-            dict.fromkeys(row.backend for row in reader.rows(model.Compilation) if row.backend)
-        )
-        or "none"
-    )
+    rows = reader.rows(model.Compilation)
+    backends = dict.fromkeys(row.backend for row in rows if row.backend)
+    return ", ".join(backends) or "none"
 
 
 def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
@@ -233,18 +228,17 @@ def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
         if row.status in ("ok", "broke")
     ]
     kernels = kernels_by_compilation(reader)
-    found = {}
+    values = {}
     for row in versions[:MOST_VERSIONS]:
         if (row.missing_stages or {}).get("kernel", "").startswith(FROM_A_CACHE):
-            found[f"  [{row.name}]"] = _Value("text", "from torch's cache")
+            values[f"  [{row.name}]"] = _Value("text", "from torch's cache")
             continue
         parts = [counted_word(kernels.get(row.id, 0), "kernel")]
         if tells_kept:
-            parts.append(
-                size(storage_total(reader.rows(model.SavedTensor, compilation=row.id)).size_bytes)
-            )
-        found[f"  [{row.name}]"] = _Value("text", ", ".join(parts))
-    return found
+            saved = reader.rows(model.SavedTensor, compilation=row.id)
+            parts.append(size(storage_total(saved).size_bytes))
+        values[f"  [{row.name}]"] = _Value("text", ", ".join(parts))
+    return values
 
 
 MOST_VERSIONS = 8
@@ -268,20 +262,19 @@ def paired_breaks(
     file more often, from top to bottom.
     """
     free: defaultdict[tuple[str, str, str], deque[DistinctBreak]] = defaultdict(deque)
-    for graph_break in sorted(
-        distinct_breaks(right), key=lambda distinct_break: distinct_break.line
-    ):
+    for graph_break in sorted(distinct_breaks(right), key=lambda row: row.line):
         free[_cause(graph_break)].append(graph_break)
     of_left = distinct_breaks(left)
-    partners = {
-        id(graph_break): free[_cause(graph_break)].popleft()
-        for graph_break in sorted(of_left, key=lambda distinct_break: distinct_break.line)
-        if free[_cause(graph_break)]
-    }
-    return [
-        *((graph_break, partners.get(id(graph_break))) for graph_break in of_left),
-        *((None, graph_break) for rest in free.values() for graph_break in rest),
-    ]
+    partners = {}
+    for graph_break in sorted(of_left, key=lambda row: row.line):
+        same = free[_cause(graph_break)]
+        if same:
+            partners[id(graph_break)] = same.popleft()
+    pairs: list[tuple[DistinctBreak | None, DistinctBreak | None]] = []
+    pairs += [(graph_break, partners.get(id(graph_break))) for graph_break in of_left]
+    for rest in free.values():
+        pairs += [(None, graph_break) for graph_break in rest]
+    return pairs
 
 
 def _cause(graph_break: DistinctBreak) -> tuple[str, str, str]:

@@ -153,13 +153,12 @@ def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, B
     Of several breaks in a row at one cut, one has the cost: the one behind which the function goes
     on, else the last that torch reported. The others are not in the result.
     """
-    return {
-        hit: cost
-        for root in roots
-        for call in root.walk()
-        if call.breaks
-        for hit, cost in _costs_of(books, call)
-    }
+    costs: dict[int, BreakCost] = {}
+    for root in roots:
+        for call in root.walk():
+            if call.breaks:
+                costs.update(_costs_of(books, call))
+    return costs
 
 
 def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, BreakCost]]:
@@ -167,21 +166,22 @@ def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, Break
     for line, hit in lines.items():
         # A function called at a line that is no cut counts at the last break, so that each counts
         # once.
-        behind = [
-            call
-            for call in cut.calls
-            if call.called_at == line or (call.called_at not in lines and hit == cut.breaks[-1])
-        ]
+        lines_behind = {line}
+        if hit == cut.breaks[-1]:
+            lines_behind.update(call.called_at for call in cut.calls if call.called_at not in lines)
+        behind = [call for call in cut.calls if call.called_at in lines_behind]
         yield hit.id, _cost(books, cut, hit, behind)
 
 
 def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.GraphBreak]:
     """Return line of ``cut`` where it ends → the break that ends it there."""
-    found = {books.root_line(hit): hit for hit in cut.breaks}
+    hits = {books.root_line(hit): hit for hit in cut.breaks}
     resumed = books.resumed_lines(cut)
-    return {line: hit for line, hit in found.items() if line in resumed} or {
-        books.root_line(cut.breaks[-1]): cut.breaks[-1]
-    }
+    resumed_hits = {line: hit for line, hit in hits.items() if line in resumed}
+    if resumed_hits:
+        return resumed_hits
+    last = cut.breaks[-1]
+    return {books.root_line(last): last}
 
 
 def _cost(
@@ -208,8 +208,8 @@ def _cost(
         extra_graphs=max(0, pieces - 1),
         read_again=books.tensors(set(crossing.values())),
         handed_over=books.tensors(set(handed_over.values())),
-        saved=books.tensors({one.node for one in kept if one.crosses}),
-        kept_twice=books.tensors({one.node for one in kept if one.is_kept_twice}),
+        saved=books.tensors({value.node for value in kept if value.crosses}),
+        kept_twice=books.tensors({value.node for value in kept if value.is_kept_twice}),
         kept_across=tuple(kept),
         kernels=len(books.writing(set(crossing.values())) | books.reading(inputs)),
     )

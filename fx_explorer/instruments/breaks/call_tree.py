@@ -86,13 +86,10 @@ def call_trees(reader: SessionReader) -> list[FunctionCall]:
     the calls.
     """
     compilations = [row for row in reader.rows(model.Compilation) if not row.variant_of]
-    stacks = {
-        stack.id: stack.frames
-        for stack in reader.by_ids(model.Stack, (row.stack for row in compilations))
-    }
+    stacks = reader.by_ids(model.Stack, (row.stack for row in compilations))
     return trees(
         compilations,
-        stacks,
+        {stack.id: stack.frames for stack in stacks},
         reader.rows(model.Graph, stage="dynamo", parent=0),
         reader.rows(model.GraphBreak),
     )
@@ -165,17 +162,20 @@ def _caller(
     """
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
-        callers = [
-            row
-            for row in earlier
-            if row.file == frame.file
-            and _short_name(row.function) == frame.function
-            and row.line <= frame.line
-        ]
+        callers = [row for row in earlier if _may_be_in(row, frame)]
         if callers:
             caller = max(callers, key=lambda row: (row.line, row.id))
             return frame_of(caller.name), frame.line
     return None, 0
+
+
+def _may_be_in(compilation: model.Compilation, frame: model.Frame) -> bool:
+    """Say whether a frame may be of this compiled function: file and name agree, and the function
+    begins before the line.
+    """
+    if compilation.file != frame.file or compilation.line > frame.line:
+        return False
+    return _short_name(compilation.function) == frame.function
 
 
 def _short_name(function: str) -> str:
@@ -196,13 +196,14 @@ def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     while pending:
         call, depth = pending.pop()
         lines += _lines(call, depth, marked)
-        pending += [
-            (inner, depth if inner.is_resume else depth + 1) for inner in reversed(call.calls)
-        ]
+        for inner in reversed(call.calls):
+            inner_depth = depth if inner.is_resume else depth + 1
+            pending.append((inner, inner_depth))
     return lines
 
 
 def _lines(call: FunctionCall, depth: int, marked: int) -> Iterator[str]:
+    indentation = "  " * depth
     names = ", ".join(row.name for row in call.compilations)
     if call.graphs:
         made = counted(len(call.graphs), "graph")
@@ -210,13 +211,12 @@ def _lines(call: FunctionCall, depth: int, marked: int) -> Iterator[str]:
         made = "runs in eager mode"
     else:
         made = "no graph"
-    yield f"{'  ' * depth}{plain_function(call.function)}  [{names}]  {made}"
-    yield from (
-        f"{'  ' * depth}  ↻ Dynamo started again: {reason}" for reason in call.restart_reasons
-    )
+    yield f"{indentation}{plain_function(call.function)}  [{names}]  {made}"
+    for reason in call.restart_reasons:
+        yield f"{indentation}  ↻ Dynamo started again: {reason}"
     for hit in call.breaks:
         mark = "▶" if hit.id == marked else "✗"
-        yield f"{'  ' * depth}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"
+        yield f"{indentation}  {mark} {in_file(hit.file, hit.line)}  {hit.code.strip()}"
 
 
 _NOTHING_TO_COMPILE = ("no tensor-related objects found in frame", "No ops traced for the FX graph")

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from fx_explorer import model
-from fx_explorer.analysis.lineage import in_use
+from fx_explorer.analysis.lineage import RowsInUse, in_use
 from fx_explorer.analysis.words import counted, size
 from fx_explorer.instruments.breaks.call_tree import FunctionCall
 from fx_explorer.session import SessionReader
@@ -77,11 +77,11 @@ class KeptValues:
     @cached_property
     def _by_value(self) -> dict[int, list[model.SavedTensor]]:
         wanted = self._compilations
-        found: dict[int, list[model.SavedTensor]] = {}
+        by_value: dict[int, list[model.SavedTensor]] = {}
         for row in self._reader.rows(model.SavedTensor):
             if wanted is None or row.compilation in wanted:
-                found.setdefault(self._value(row.producer), []).append(row)
-        return found
+                by_value.setdefault(self._value(row.producer), []).append(row)
+        return by_value
 
     def _value(self, node: int) -> int:
         """Return the node whose value this is, through views. A getitem is no view: it chooses one
@@ -89,11 +89,11 @@ class KeptValues:
         """
         while True:
             viewed = self._reader.producers(node)
-            (one,) = self._reader.by_ids(model.Node, [node]) or (None,)
+            (row,) = self._reader.by_ids(model.Node, [node]) or (None,)
             if (
-                one is None
-                or not one.is_view
-                or "getitem" in one.target
+                row is None
+                or not row.is_view
+                or "getitem" in row.target
                 or len(viewed) != 1
                 or viewed[0] >= node
             ):
@@ -108,20 +108,18 @@ class KeptValues:
             self._known[node] = tuple(self._keeping(node))
         return self._known[node]
 
-    def _keeping(self, node: int) -> Iterable[model.SavedTensor]:
-        """Return what keeps the node's value, which is that of the last operation it became.
+    def _keeping(self, node: int) -> Iterator[model.SavedTensor]:
+        """Yield what keeps the node's value, which is that of the last operation it became.
         Earlier ones are on the way to it.
         """
+        became = descendants(self._reader, [node])
+        forward = nodes_of_stage(self._reader, became, "forward")
         last: dict[int, model.Node] = {}
-        made = self._reader.by_ids(
-            model.Node, nodes_of_stage(self._reader, descendants(self._reader, [node]), "forward")
-        )
-        for one in made:
-            if one.graph not in last or one.position > last[one.graph].position:
-                last[one.graph] = one
-        return (
-            row for node in last.values() for row in self._by_value.get(self._value(node.id), ())
-        )
+        for row in self._reader.by_ids(model.Node, forward):
+            if row.graph not in last or row.position > last[row.graph].position:
+                last[row.graph] = row
+        for operation in last.values():
+            yield from self._by_value.get(self._value(operation.id), ())
 
 
 def kept_across(
@@ -137,11 +135,12 @@ def kept_across(
     """
     values = []
     # A computed value comes first: under its name the input before it is no longer seen.
-    for local, node in (
-        *computed.items(),
-        *((local, node) for local, node in inputs.items() if local not in computed),
-    ):
-        behind = tuple(row for taker in sorted(taken.get(local, ())) for row in kept.of(taker))
+    nodes = dict(computed)
+    for local, node in inputs.items():
+        nodes.setdefault(local, node)
+    for local, node in nodes.items():
+        takers = sorted(taken.get(local, ()))
+        behind = tuple(row for taker in takers for row in kept.of(taker))
         value = KeptAcross(local.source, node, local in computed, kept.of(node), behind)
         if behind and (value.crosses or value.is_kept_twice):
             values.append(value)
@@ -163,10 +162,8 @@ class Tensors:
 
     @property
     def in_words(self) -> str:
-        return (
-            f"{counted(self.count, 'tensor')} "
-            f"({'at least ' if self.unknown_sizes else ''}{size(self.size_bytes)})"
-        )
+        at_least = "at least " if self.unknown_sizes else ""
+        return f"{counted(self.count, 'tensor')} ({at_least}{size(self.size_bytes)})"
 
 
 NO_TENSORS = Tensors()
@@ -184,15 +181,14 @@ class CutTensors:
         self._locals = reader.rows(model.LocalTensor)
         self._owners = compilations_of_graphs(reader)
         self._symbols = {(row.compilation, row.name): row.hint for row in reader.rows(model.Symbol)}
-        self._kernels: dict[int, set[int]] = {}
         used = in_use(reader)
+        self._kernels: dict[int, set[int]] = {}
         # Without tensors at a cut nobody asks for a kernel, and the nodes of all kernels are many
         # rows.
-        for kernel, nodes in kernel_nodes(reader).items() if self._locals else ():
-            if used is None or kernel in used.kernels:
-                for node in nodes:
-                    self._kernels.setdefault(node, set()).add(kernel)
-        self.kept = KeptValues(reader, used.saving if used else None)
+        if self._locals:
+            self._kernels = _kernels_of_nodes(reader, used)
+        saving = used.saving if used else None
+        self.kept = KeptValues(reader, saving)
 
     def root_line(self, hit: model.GraphBreak) -> int:
         """Return the line of the compiled function at which the break happened, perhaps in
@@ -206,8 +202,8 @@ class CutTensors:
         return self._chains.get(hit.chain, ())
 
     def resumed_lines(self, cut: FunctionCall) -> set[int]:
-        own = {row.id for row in cut.compilations}
-        return {row.root_line for row in self._resumes if row.compilation in own}
+        compilations = {row.id for row in cut.compilations}
+        return {row.root_line for row in self._resumes if row.compilation in compilations}
 
     def resume_functions(self, hit: model.GraphBreak) -> list[model.ResumeFunction]:
         """Return what was made of the functions behind a break, the innermost first."""
@@ -227,16 +223,18 @@ class CutTensors:
         """Return local → node of the graph before. One compilation of the function stands for
         all.
         """
-        own = [row.id for row in cut.compilations]
-        rows = [row for row in self._locals if row.compilation in own and not row.is_input]
+        compilations = {row.id for row in cut.compilations}
+        computed = [row for row in self._locals if not row.is_input]
+        rows = [row for row in computed if row.compilation in compilations]
         of_hit = [row for row in rows if row.compilation == hit.compilation] or rows
         # A tensor without a name would count once for each of several compilations.
         last = max((row.compilation for row in of_hit), default=0)
-        return {
-            Local(row.depth, row.source or f"node {row.node}"): row.node
-            for row in of_hit
-            if row.compilation == last
-        }
+        handed_over = {}
+        for row in of_hit:
+            if row.compilation == last:
+                local = Local(row.depth, row.source or f"node {row.node}")
+                handed_over[local] = row.node
+        return handed_over
 
     def takers(
         self, local: Local, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
@@ -255,7 +253,9 @@ class CutTensors:
             for after, rest in itertools.product(self._in_rest(before, cut, hit), rests):
                 taken = self._inputs(rest).get(after, set())
                 takers |= taken
-                for inner in rest.breaks if not taken else ():
+                if taken:
+                    continue
+                for inner in rest.breaks:
                     at = after, rest.frame, self.root_line(inner)
                     if at not in passed and after not in self.handed_over(rest, inner):
                         passed.add(at)
@@ -274,23 +274,24 @@ class CutTensors:
         """
         made = self._made_at(hit, {row.id for row in cut.compilations})
         depths = sorted({row.depth for row in made})
-        return {
-            Local(depths.index(row.depth), source)
-            for row in made
-            for source in _sources_in(row, local)
-        }
+        locals_behind: set[Local] = set()
+        for row in made:
+            depth = depths.index(row.depth)
+            locals_behind.update(Local(depth, source) for source in _sources_in(row, local))
+        return locals_behind
 
     def _inputs(self, called: FunctionCall) -> dict[Local, set[int]]:
-        own = {row.id for row in called.compilations}
+        compilations = {row.id for row in called.compilations}
         taken: dict[Local, set[int]] = {}
         for row in self._locals:
-            if row.is_input and row.compilation in own:
+            if row.is_input and row.compilation in compilations:
                 taken.setdefault(Local(row.depth, row.source), set()).add(row.node)
         return taken
 
     def tensors(self, nodes: set[int]) -> Tensors:
         sizes = [self._size_bytes(node) for node in self._nodes(nodes)]
-        return Tensors(len(sizes), sum(one or 0 for one in sizes), sizes.count(None))
+        known = [size for size in sizes if size is not None]
+        return Tensors(len(sizes), sum(known), sizes.count(None))
 
     def _nodes(self, ids: Iterable[int]) -> list[model.Node]:
         return self._reader.by_ids(model.Node, ids)
@@ -322,6 +323,16 @@ class CutTensors:
         return size_bytes(node.dtype, shape)
 
 
+def _kernels_of_nodes(reader: SessionReader, used: RowsInUse | None) -> dict[int, set[int]]:
+    """Return node → the kernels in use that were made of it; ``used`` None stands for all."""
+    kernels_of: dict[int, set[int]] = {}
+    for kernel, nodes in kernel_nodes(reader).items():
+        if used is None or kernel in used.kernels:
+            for node in nodes:
+                kernels_of.setdefault(node, set()).add(kernel)
+    return kernels_of
+
+
 _LOCAL = re.compile(r"L\['(?P<name>[^']+)'\]")
 
 
@@ -333,7 +344,9 @@ def _sources_in(resume: model.ResumeFunction, local: Local) -> Iterator[str]:
         is_on_stack = named["name"].startswith("___stack")
         if is_on_stack or named["name"] in resume.locals:
             yield local.source
-    for taken_as, source in (resume.taken_from or {}).items() if local.depth == 0 else ():
+    if local.depth != 0 or not resume.taken_from:
+        return
+    for taken_as, source in resume.taken_from.items():
         within = local.source.removeprefix(source)
         if within != local.source and (not within or within[0] in ".["):
             yield f"L['{taken_as}']{within}"

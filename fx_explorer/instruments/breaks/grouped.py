@@ -313,11 +313,13 @@ class _Known:
             or break_in_torch(self._reader, first, chain)
             or in_library(first.file, stack, self._libraries)
         )
+        hints = elsewhere.hints if elsewhere else ()
+        resumed = [row.name for hit in hits for row in self._books.resume_functions(hit)]
         return DistinctBreak(
             registry_id=first.registry_id,
             reason=first.reason,
             explanation=first.explanation,
-            hints=(elsewhere.hints if elsewhere else ()) or tuple(dict.fromkeys(first.hints)),
+            hints=hints or tuple(dict.fromkeys(first.hints)),
             file=first.file,
             line=first.line,
             code=first.code.strip(),
@@ -333,9 +335,7 @@ class _Known:
             column=first.column,
             carets=self._carets(first, place),
             chain=chain,
-            resume_functions=tuple(
-                dict.fromkeys(row.name for hit in hits for row in self._books.resume_functions(hit))
-            ),
+            resume_functions=tuple(dict.fromkeys(resumed)),
             cost=self._cost(hits),
             eager_rests=tuple(
                 dict.fromkeys(self._eager_rest(hit) for hit in hits if hit.skips_rest)
@@ -371,7 +371,8 @@ class _Known:
     def _carets(self, hit: model.GraphBreak, place: Place | None) -> str:
         lines = lines_of(self._reader, place.document) if place and hit.column else []
         line = lines[hit.line - 1] if 0 < hit.line <= len(lines) else ""
-        return carets(line, hit.column, hit.end_column if hit.end_line == hit.line else 0)
+        end_column = hit.end_column if hit.end_line == hit.line else 0
+        return carets(line, hit.column, end_column)
 
 
 def carets(line: str, column: int, end_column: int) -> str:
@@ -388,7 +389,9 @@ def carets(line: str, column: int, end_column: int) -> str:
     if not column or not 0 <= start < len(code):
         return ""
     end = min(len(code), start + end_column - column + 1) if end_column else len(code)
-    before = "".join(c if c == "\t" else " " * _cells(c) for c in code[:start])
+    before = ""
+    for character in code[:start]:
+        before += "\t" if character == "\t" else " " * _cells(character)
     return before + "^" * sum(map(_cells, code[start:end]))
 
 

@@ -46,6 +46,8 @@ def graph_break(reader: SessionReader, distinct_break: DistinctBreak) -> Json:
 
 
 def _cost(reader: SessionReader, cost: BreakCost) -> Json:
+    iqr_s = cost.run.iqr_s if cost.run else None
+    calls = cost.run.call.runs if cost.run else None
     return {
         "functions_in_python": cost.functions_in_python,
         "rests_in_python": cost.rests_in_python,
@@ -57,9 +59,14 @@ def _cost(reader: SessionReader, cost: BreakCost) -> Json:
         "kept_across": [_kept(reader, kept_across) for kept_across in cost.kept_across],
         "kernels": cost.kernels,
         "run_s": cost.run_s,
-        "run_iqr_s": cost.run.iqr_s if cost.run else None,
-        "run_calls": cost.run.call.runs if cost.run else None,
+        "run_iqr_s": iqr_s,
+        "run_calls": calls,
     }
+
+
+def _dimension(dim: str) -> int | str:
+    """Return a size as a number; a dynamic one by its name."""
+    return int(dim) if dim.isdecimal() else dim
 
 
 def _kept(reader: SessionReader, kept_across: KeptAcross) -> Json:
@@ -67,7 +74,7 @@ def _kept(reader: SessionReader, kept_across: KeptAcross) -> Json:
     behind = next(iter(reader.by_ids(model.Compilation, [row.compilation])), None)
     return {
         "source": plain_code(kept_across.source, behind),
-        "shape": [int(dim) if dim.isdecimal() else dim for dim in row.shape],
+        "shape": [_dimension(dim) for dim in row.shape],
         "dtype": row.dtype,
         "bytes": row.size_bytes or None,
         "crosses": kept_across.crosses,

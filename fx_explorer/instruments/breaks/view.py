@@ -48,13 +48,17 @@ def breaks_table(reader: SessionReader) -> ViewTable:
     rows = [_break_row(reader, b) for b in breaks]
     rows += [_left_row(reader, fallback) for fallback in left]
     rows += [_recompile_row(reader, r) for r in again]
+    columns: tuple[TableColumn, ...] = COLUMNS
+    if not call_time(reader):
+        columns = (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :])
+        rows = [_untimed(row) for row in rows]
     return ViewTable(
         shows="Where Dynamo had to stop a graph and go back to Python, and what made torch "
         "compile a function again.",
         notice=_notice(breaks, left, again, can_measure=not is_log(reader)),
         origin="torch's own graph break and recompile records",
-        columns=COLUMNS if call_time(reader) else (*COLUMNS[:TAKES], *COLUMNS[TAKES + 1 :]),
-        rows=rows if call_time(reader) else [_untimed(row) for row in rows],
+        columns=columns,
+        rows=rows,
         empty=_why_empty(reader),
         within=lambda reader, region: _within(reader, region, breaks),
     )
@@ -67,13 +71,12 @@ def _within(
     if not is_module(region):
         return None
     paths, is_there = break_paths(reader), belongs(region)
-    return [
-        at
-        for at, graph_break in enumerate(breaks)
-        if is_there(
-            paths[graph_break.file, graph_break.line, graph_break.registry_id or graph_break.reason]
-        )
-    ]
+    rows = []
+    for row, graph_break in enumerate(breaks):
+        name = graph_break.registry_id or graph_break.reason
+        if is_there(paths[graph_break.file, graph_break.line, name]):
+            rows.append(row)
+    return rows
 
 
 def subjects(reader: SessionReader) -> list[BreakSubject]:
@@ -161,12 +164,15 @@ def _source_line(reader: SessionReader, recompile: ExplainedRecompile) -> str:
 
 def _recompile_text(recompile: ExplainedRecompile) -> str:
     file, line = recompile.called_from
-    known = (
+    caller = f"{file}:{line}" if file else ""
+    texts = []
+    for title, text in (
         ("What to do", recompile.remedy),
-        ("Called from", f"{file}:{line}" if file else ""),
+        ("Called from", caller),
         ("Graphs", recompile.graphs),
-    )
-    texts = [part for title, text in known if text for part in (title, f"  {text}", "")]
+    ):
+        if text:
+            texts += [title, f"  {text}", ""]
     parts = [
         (
             f"[{recompile.compilation}] {plain_function(recompile.function)} was compiled again "
@@ -244,6 +250,7 @@ wrap in a narrow terminal.
 
 def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
     head = f"{graph_break.registry_id}  {first_line(graph_break.reason)}".strip()
+    why = [graph_break.explanation] if graph_break.explanation else []
     parts: list[Part] = [
         ("", marked_code(graph_break.code, graph_break.carets)),
         ("What it costs", [f"{graph_break.cost.in_words}.", *run_time_lines(reader, graph_break)]),
@@ -251,7 +258,7 @@ def break_text(reader: SessionReader, graph_break: DistinctBreak) -> str:
             "Saved for the backward across it",
             [kept_line(reader, kept_across) for kept_across in graph_break.cost.kept_across],
         ),
-        ("Why", [graph_break.explanation] if graph_break.explanation else []),
+        ("Why", why),
         ("What to try", [f"• {hint}" for hint in graph_break.hints]),
         ("Where, outermost first", _chain(graph_break)),
         ("Runs in eager mode", [rest.in_words.rstrip(",") for rest in graph_break.eager_rests]),
@@ -325,7 +332,8 @@ def _laid_out(parts: Iterable[Part]) -> Iterator[str]:
     for title, lines in parts:
         shown = [f"  {line}" for line in lines]
         if shown:
-            yield from ([title] if title else [])
+            if title:
+                yield title
             yield from shown
             yield ""
 
@@ -341,7 +349,9 @@ def marked_code(code: str, carets: str) -> list[str]:
     else:
         skipped = 0
     if not skipped:
-        return [code[:CODE_WIDTH] if code.isascii() else code, carets[:CODE_WIDTH]]
+        if code.isascii():
+            code = code[:CODE_WIDTH]
+        return [code, carets[:CODE_WIDTH]]
     return [
         "…" + code[skipped : skipped + CODE_WIDTH],
         " " + carets[skipped : skipped + CODE_WIDTH],
@@ -361,14 +371,16 @@ def _tree(reader: SessionReader, graph_break: DistinctBreak) -> Iterator[str]:
     hits = reader.rows(model.GraphBreak, file=graph_break.file, line=graph_break.line)
     marked = next((hit.id for hit in hits if hit.text == graph_break.text), 0)
     for root in call_trees(reader):
-        if any(hit.id == marked for call in root.walk() for hit in call.breaks):
+        hits_below = (hit.id for call in root.walk() for hit in call.breaks)
+        if marked in hits_below:
             yield from tree_lines(root, marked=marked)
 
 
 def stack_lines(reader: SessionReader, stack_id: int) -> list[str]:
     stacks = reader.by_ids(model.Stack, [stack_id]) if stack_id else []
-    return [
-        f"{f.file}:{f.line} in {plain_function(f.function)}   {f.code.strip()}"
-        for stack in stacks
-        for f in stack.frames
-    ]
+    lines = []
+    for stack in stacks:
+        for frame in stack.frames:
+            called = f"{frame.file}:{frame.line} in {plain_function(frame.function)}"
+            lines.append(f"{called}   {frame.code.strip()}")
+    return lines

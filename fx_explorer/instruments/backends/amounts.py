@@ -89,12 +89,11 @@ def summaries_of(reader: SessionReader, reports: list[model.SupportReport]) -> l
         return []
     counts, segments = support_counts(reader), segment_counts(reader)
     backends = dict.fromkeys(report.backend for report in reports)
-    return [
-        _summary(
-            backend, [report for report in reports if report.backend == backend], counts, segments
-        )
-        for backend in backends
-    ]
+    summaries = []
+    for backend in backends:
+        of_backend = [report for report in reports if report.backend == backend]
+        summaries.append(_summary(backend, of_backend, counts, segments))
+    return summaries
 
 
 def _summary(
@@ -104,22 +103,23 @@ def _summary(
     segments: dict[int, int],
 ) -> Summary:
     ids = {report.id for report in reports}
-    own = [count for count in counts if count.report in ids]
+    of_reports = [count for count in counts if count.report in ids]
+    number_of_segments = None
+    if any(report.is_partitioned for report in reports):
+        number_of_segments = sum(segments.get(report.id, 0) for report in reports)
 
     def amount(is_wanted: Callable[[SupportCount], bool]) -> Amount:
-        return _added(one for one in own if is_wanted(one))
+        return _added(count for count in of_reports if is_wanted(count))
 
     return Summary(
         backend,
         len(reports),
         any(report.said_by != "nobody" for report in reports),
-        amount(lambda one: True),
-        amount(lambda one: one.support == "supported"),
-        amount(lambda one: one.support == "unknown"),
-        amount(lambda one: one.is_in_segment),
-        sum(segments.get(report.id, 0) for report in reports)
-        if any(report.is_partitioned for report in reports)
-        else None,
+        amount(lambda count: True),
+        amount(lambda count: count.support == "supported"),
+        amount(lambda count: count.support == "unknown"),
+        amount(lambda count: count.is_in_segment),
+        number_of_segments,
     )
 
 
@@ -127,8 +127,8 @@ def _added(counts: Iterable[SupportCount]) -> Amount:
     every = list(counts)
     columns = zip(
         *(
-            (one.operators, one.flops, one.size_bytes, one.without_flops, one.without_bytes)
-            for one in every
+            (row.operators, row.flops, row.size_bytes, row.without_flops, row.without_bytes)
+            for row in every
         ),
         strict=True,
     )

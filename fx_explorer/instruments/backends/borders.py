@@ -63,27 +63,26 @@ def borders(
     taken: dict[int, dict[int, None]] = defaultdict(dict)
     given: dict[int, dict[int, None]] = defaultdict(dict)
     for producer, consumer in sorted(edges):
-        here, there = owner.get(producer), owner.get(consumer)
-        if here == there:
+        giving, taking = owner.get(producer), owner.get(consumer)
+        if giving == taking:
             continue
-        if there is not None:
-            taken[there][producer] = None
-        if here is not None:
-            given[here][producer] = None
+        if taking is not None:
+            taken[taking][producer] = None
+        if giving is not None:
+            given[giving][producer] = None
     return [(_border(taken[i], values), _border(given[i], values)) for i in range(len(parts))]
 
 
 def _border(crossing: Iterable[int], values: Mapping[int, Crossing]) -> Border:
-    return Border(tuple(values[one] for one in crossing if one in values))
+    return Border(tuple(values[node] for node in crossing if node in values))
 
 
 def crossing_of(node: model.Node, row: model.NodeSupport) -> Crossing:
     """Return a node's value as it crosses a border. Numbers take no bytes."""
     exact = _bytes_of(node)
     known = row.result_bytes if exact is None else exact
-    return Crossing(
-        node, known if known >= 0 else None, exact is None, not node.op.startswith("call_")
-    )
+    size_bytes = known if known >= 0 else None
+    return Crossing(node, size_bytes, exact is None, not node.op.startswith("call_"))
 
 
 def _bytes_of(node: model.Node) -> int | None:
@@ -162,7 +161,7 @@ def _levels(
     for unit, sources in needed.items():
         for source in sources:
             users[source].append(unit)
-    level = {unit: 1 if unit < 0 else 0 for unit in units}
+    level = {unit: int(unit < 0) for unit in units}
     ready = [unit for unit in units if not waiting[unit]]
     done = 0
     while ready:
@@ -175,7 +174,10 @@ def _levels(
             if not waiting[user]:
                 ready.append(user)
     last = max(level.values(), default=0) + 1
-    return {unit: level[unit] if not waiting[unit] else last for unit in units}, done < len(units)
+    for unit in units:
+        if waiting[unit]:
+            level[unit] = last
+    return level, done < len(units)
 
 
 def neighbours(
@@ -200,10 +202,13 @@ _NONE: frozenset[int] = frozenset()
 def _gathered(
     nodes: Iterable[int], near: Mapping[int, list[int]], segments: Mapping[int, int]
 ) -> dict[int, frozenset[int]]:
-    found: dict[int, frozenset[int]] = {}
+    gathered: dict[int, frozenset[int]] = {}
     for node in nodes:
-        own = frozenset(segments[one] for one in near.get(node, ()) if segments[one])
-        found[node] = own.union(
-            *(found.get(one, _NONE) for one in near.get(node, ()) if not segments[one])
-        )
-    return found
+        reached: set[int] = set()
+        for neighbour in near.get(node, ()):
+            if segments[neighbour]:
+                reached.add(segments[neighbour])
+            else:
+                reached |= gathered.get(neighbour, _NONE)
+        gathered[node] = frozenset(reached)
+    return gathered

@@ -173,11 +173,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"torch {release} has no backend {', '.join(sorted(unknown))}: fx-explorer "
             "backends lists them"
         )
-    shown = [
-        backend
-        for backend in backends
-        if arguments.all or arguments.names or not backend.is_for_tests
-    ]
+    shown = backends
+    if not arguments.all and not arguments.names:
+        shown = [backend for backend in backends if not backend.is_for_tests]
     if arguments.format == "json":
         listed = [backend.to_json() for backend in shown]
         sys.stdout.write(json_text({"schema": SCHEMA, "torch": release, "backends": listed}))
@@ -197,5 +195,6 @@ def _lines(backend: Backend) -> list[str]:
         missing = f"{backend.missing[:1].upper()}{backend.missing[1:]}."
     else:
         missing = ""
+    mark = "✗" if backend.missing else "✓"
     sentences = [" " * 6 + sentence for sentence in (backend.does, missing) if sentence]
-    return [f"  {'✗' if backend.missing else '✓'} {backend.name}", *sentences]
+    return [f"  {mark} {backend.name}", *sentences]

@@ -94,15 +94,16 @@ def support_csv(target: str, backends: Sequence[Summary], graphs: Sequence[Graph
     )
 
 
+def _known_number(number: int) -> int | str:
+    return "" if number < 0 else number
+
+
 def _operators(graphs: Sequence[GraphSupport]) -> Iterator[tuple[object, ...]]:
     for graph in graphs:
         where = graph.report.backend, graph.compilation, graph.graph.stage, graph.graph.direction
         for node in graph.nodes:
             row = node.row
-            numbers = (
-                "" if number < 0 else number
-                for number in (row.flops, row.read_bytes, row.written_bytes)
-            )
+            numbers = map(_known_number, (row.flops, row.read_bytes, row.written_bytes))
             yield (
                 *where,
                 node.node.name,
@@ -151,6 +152,7 @@ def _operator(row: OperatorRow) -> Json:
 
 def _graph(graph: GraphSupport) -> Json:
     report = graph.report
+    parts = [_part(part) for part in graph.parts] if report.is_partitioned else None
     return {
         "backend": report.backend,
         "compilation": graph.compilation,
@@ -159,7 +161,7 @@ def _graph(graph: GraphSupport) -> Json:
         "said_by": report.said_by,
         "source": report.source or None,
         "notes": list(report.notes),
-        "parts": [_part(part) for part in graph.parts] if report.is_partitioned else None,
+        "parts": parts,
         "splits": [_split(split) for split in graph.splits],
         "in_words": split_words(graph),
     }
@@ -176,15 +178,16 @@ def _part(part: ShownPart) -> Json:
 
 
 def _border(border: Border) -> list[Json]:
-    return [
-        {
-            "node": crossing.node.name,
-            "bytes": crossing.size_bytes,
-            "varies": crossing.varies,
-            "is_given": crossing.is_given,
-        }
-        for crossing in border.crossings
-    ]
+    return [_crossing(crossing) for crossing in border.crossings]
+
+
+def _crossing(crossing: Crossing) -> Json:
+    return {
+        "node": crossing.node.name,
+        "bytes": crossing.size_bytes,
+        "varies": crossing.varies,
+        "is_given": crossing.is_given,
+    }
 
 
 def _split(split: Split) -> Json:
@@ -225,25 +228,33 @@ def _backend(backend_summary: BackendSummary, names: dict[int, str]) -> Json:
 
 
 def _stage(shown: ShownStage) -> Json:
-    is_graph = shown.document.kind == "graph"
+    document = shown.document
+    form: Json
+    if document.kind == "graph":
+        form = {"kind": "graph", "language": None, "nodes": document.line_count, "lines": None}
+    else:
+        form = {
+            "kind": "text",
+            "language": document.language,
+            "nodes": None,
+            "lines": document.line_count,
+        }
     return {
-        "compilation": shown.document.owner or None,
+        "compilation": document.owner or None,
         "position": shown.stage.position,
         "name": shown.stage.name,
         "direction": shown.stage.direction or None,
-        "kind": "graph" if is_graph else "text",
-        "language": None if is_graph else shown.document.language,
-        "nodes": shown.document.line_count if is_graph else None,
-        "lines": None if is_graph else shown.document.line_count,
+        **form,
     }
 
 
 def _entry(entry: model.BackendEntry, names: dict[int, str]) -> Json:
+    outputs = entry.outputs if entry.outputs >= 0 else None
     return {
         "compilation": names.get(entry.compilation),
         "direction": entry.direction or None,
         "calls": entry.calls,
-        "outputs": entry.outputs if entry.outputs >= 0 else None,
+        "outputs": outputs,
     }
 
 
@@ -255,16 +266,17 @@ def _run(run: PublishedRun) -> Json:
         "call": run.run.call,
         "seconds": run.seconds,
         "fell_back": run.fell_back,
-        "instructions": [
-            {
-                "name": instruction.name,
-                "shapes": instruction.shapes,
-                "seconds": instruction.seconds,
-                "fell_back": instruction.fell_back,
-                "line": instruction.line or None,
-            }
-            for instruction in run.instructions
-        ],
+        "instructions": [_instruction(instruction) for instruction in run.instructions],
+    }
+
+
+def _instruction(instruction: model.BackendInstruction) -> Json:
+    return {
+        "name": instruction.name,
+        "shapes": instruction.shapes,
+        "seconds": instruction.seconds,
+        "fell_back": instruction.fell_back,
+        "line": instruction.line or None,
     }
 
 
@@ -294,22 +306,23 @@ Cells = tuple[str, ...]
 
 def operator_table(rows: Sequence[OperatorRow]) -> list[Cells]:
     """Return a row for each operator, with its shares of everything that is in the graphs."""
-    flops, size_bytes = (
-        sum(row.amount.flops for row in rows),
-        sum(row.amount.size_bytes for row in rows),
+    flops = sum(row.amount.flops for row in rows)
+    size_bytes = sum(row.amount.size_bytes for row in rows)
+    return [_operator_cells(row, flops, size_bytes) for row in rows]
+
+
+def _operator_cells(row: OperatorRow, flops: int, size_bytes: int) -> Cells:
+    amount = row.amount
+    in_segments = f"{row.in_segments:,}" if row.in_segments else ""
+    return (
+        row.operator,
+        f"{amount.count:,}",
+        _share(amount.flops, flops, amount.without_flops, amount.count),
+        _share(amount.size_bytes, size_bytes, amount.without_bytes, amount.count),
+        describe_supported(row),
+        in_segments,
+        listed(row.reasons, 2),
     )
-    return [
-        (
-            row.operator,
-            f"{row.amount.count:,}",
-            _share(row.amount.flops, flops, row.amount.without_flops, row.amount.count),
-            _share(row.amount.size_bytes, size_bytes, row.amount.without_bytes, row.amount.count),
-            describe_supported(row),
-            f"{row.in_segments:,}" if row.in_segments else "",
-            listed(row.reasons, 2),
-        )
-        for row in rows
-    ]
 
 
 def _share(part: int, whole: int, without: int, count: int) -> str:
@@ -318,7 +331,8 @@ def _share(part: int, whole: int, without: int, count: int) -> str:
         return "?"
     if not part:
         return "?" if without else ""
-    return f"{careful_share(part, whole)}{'+' if without else ''}"
+    more = "+" if without else ""
+    return f"{careful_share(part, whole)}{more}"
 
 
 def describe_supported(row: OperatorRow) -> str:
@@ -330,17 +344,21 @@ def describe_supported(row: OperatorRow) -> str:
 def part_table(graph: GraphSupport) -> list[Cells]:
     """Return a row for each segment and for what falls back between, in order."""
     whole = amount_of(graph.nodes)
-    return [
-        (
-            part_name(part),
-            f"{part.amount.count:,}",
-            careful_share(part.amount.flops, whole.flops) if part.amount.flops else "",
-            border_words(part.takes.computed, part.takes.given),
-            border_words(part.gives.crossings),
-            list_operators(part),
+    rows: list[Cells] = []
+    for part in graph.parts:
+        flops = part.amount.flops
+        flops_share = careful_share(flops, whole.flops) if flops else ""
+        rows.append(
+            (
+                part_name(part),
+                f"{part.amount.count:,}",
+                flops_share,
+                border_words(part.takes.computed, part.takes.given),
+                border_words(part.gives.crossings),
+                list_operators(part),
+            )
         )
-        for part in graph.parts
-    ]
+    return rows
 
 
 def part_name(part: ShownPart) -> str:
@@ -375,6 +393,8 @@ def _sizes(crossings: Sequence[Crossing]) -> str:
 def list_operators(part: ShownPart) -> str:
     """Return ``3 × aten.addmm, aten.relu``: the operators, the most frequent first."""
     counts = Counter(operation(each.node) for each in part.nodes)
-    return listed(
-        (f"{count} × {name}" if count > 1 else name for name, count in counts.most_common()), 5
-    )
+    operators = []
+    for name, count in counts.most_common():
+        times = f"{count} × " if count > 1 else ""
+        operators.append(f"{times}{name}")
+    return listed(operators, 5)

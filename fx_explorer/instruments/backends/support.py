@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -94,13 +94,17 @@ def out_of_turn(
         if write.id not in place:
             continue
         for reader in readers.get(memory.get(write.id, 0), ()):
-            before = reader.position < write.position
-            if reader.id != write.id and (
-                place[reader.id] > place[write.id] if before else place[reader.id] < place[write.id]
-            ):
+            if _are_swapped(write, reader, place):
                 turns.append(OutOfTurn(write, reader, segments[write.id] or segments[reader.id]))
                 break
     return turns
+
+
+def _are_swapped(write: model.Node, reader: model.Node, place: Mapping[int, int]) -> bool:
+    """Return whether the parts' order turns a write and a read round; ``place`` is node → part."""
+    if reader.position < write.position:
+        return place[reader.id] > place[write.id]
+    return reader.id != write.id and place[reader.id] < place[write.id]
 
 
 def writes_in_place(node: model.Node) -> bool:
@@ -246,13 +250,15 @@ def backend_support(reader: SessionReader) -> list[GraphSupport]:
 def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
     """Return what these reports say, graph by graph."""
     names = compilation_names(reader)
-    graphs = {
-        graph.id: graph
-        for graph in reader.by_ids(model.Graph, [report.graph for report in reports])
-    }
-    return [
-        _of_graph(reader, report, graphs[report.graph], names.get(report.compilation, "")) for report in reports if report.graph in graphs
-    ]  # fmt: skip
+    rows = reader.by_ids(model.Graph, [report.graph for report in reports])
+    graphs = {graph.id: graph for graph in rows}
+    supports = []
+    for report in reports:
+        graph = graphs.get(report.graph)
+        if graph is not None:
+            name = names.get(report.compilation, "")
+            supports.append(_of_graph(reader, report, graph, name))
+    return supports
 
 
 def _of_graph(
@@ -260,23 +266,19 @@ def _of_graph(
 ) -> GraphSupport:
     every = {node.id: node for node in reader.nodes(graph)}
     rows = reader.rows(model.NodeSupport, report=report.id)
-    known = [
-        SupportedNode(every[row.node], row)
-        for row in sorted(rows, key=lambda row: row.node)
-        if row.node in every
-    ]
+    in_graph = sorted((row for row in rows if row.node in every), key=lambda row: row.node)
+    known = [SupportedNode(every[row.node], row) for row in in_graph]
     values = {node.node.id: crossing_of(node.node, node.row) for node in known}
     nodes = tuple(node for node in known if not values[node.node.id].is_given)
-    parts, splits, is_circular = (
-        _partitioned(reader, graph, values, nodes) if report.is_partitioned else ((), (), False)
-    )
-    turned = (
-        out_of_turn(
-            list(every.values()), edges_of_graph(reader, graph), [part.part for part in parts]
-        )
-        if parts
-        else ()
-    )
+    parts: tuple[ShownPart, ...] = ()
+    splits: tuple[Split, ...] = ()
+    is_circular = False
+    if report.is_partitioned:
+        parts, splits, is_circular = _partitioned(reader, graph, values, nodes)
+    turned: list[OutOfTurn] = []
+    if parts:
+        edges = edges_of_graph(reader, graph)
+        turned = out_of_turn(list(every.values()), edges, [part.part for part in parts])
     document = graph_document(graph, compilation)
     return GraphSupport(
         report, compilation, graph, document, nodes, parts, splits, tuple(turned), is_circular

@@ -36,17 +36,17 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_target_argument(parser)
-    told = parser.add_argument_group("what to tell")
-    told.add_argument(
+    group = parser.add_argument_group("what to tell")
+    group.add_argument(
         "--format",
         choices=["text", "json", "csv", "markdown"],
         default="text",
         help="text (default), or another",
     )
-    told.add_argument(
+    group.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the capture as a session"
     )
-    add_force_argument(told)
+    add_force_argument(group)
     add_capture_arguments(parser)
 
 
@@ -54,13 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be
     asked.
     """
-    told: list[bool] = []
+    printed: list[bool] = []
     code = answer_from(
         arguments,
-        lambda reader: told.append(_print_support(reader, arguments)),
+        lambda reader: printed.append(_print_support(reader, arguments)),
         session_output(arguments),
     )
-    return code or (0 if told and told[0] else 2)
+    if code:
+        return code
+    has_answer = bool(printed) and printed[0]
+    return 0 if has_answer else 2
 
 
 def _print_support(reader: SessionReader, arguments: argparse.Namespace) -> bool:

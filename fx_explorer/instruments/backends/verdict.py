@@ -64,20 +64,19 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
 def of_other_variants(reader: SessionReader) -> list[str]:
     """Say of each variant that is not in use, and has another backend, how much that supports."""
     used = {(report.compilation, report.backend) for report in reports_in_use(reader)}
-    rows = {
-        compilation.id: compilation
-        for compilation in reader.rows(Compilation)
-        if not compilation.in_use
-    }
+    unused = (row for row in reader.rows(Compilation) if not row.in_use)
+    rows = {row.id: row for row in unused}
     by_variant: dict[int, list[SupportReport]] = defaultdict(list)
     for report in latest_reports(reader):
         if report.compilation in rows and (report.compilation, report.backend) not in used:
             by_variant[report.compilation].append(report)
-    return [
-        f"Not in use, [{rows[variant].name}]: {' '.join(short_verdict(summary))}"
-        for variant, reports in by_variant.items()
-        for summary in summaries_of(reader, reports)
-    ]
+    sentences = []
+    for variant, reports in by_variant.items():
+        name = rows[variant].name
+        for summary in summaries_of(reader, reports):
+            answer = " ".join(short_verdict(summary))
+            sentences.append(f"Not in use, [{name}]: {answer}")
+    return sentences
 
 
 def short_verdict(summary: Summary) -> list[str]:
@@ -160,7 +159,8 @@ def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
         f"{row.operator} ({counted(row.falls_back, 'call')}, {_nonzero_shares(row.amount, whole)})"
         for row in refused
     ]
-    return [f"Of what is not supported, {listed(named)} cost{'s' if len(named) == 1 else ''} most."]
+    cost = "costs" if len(named) == 1 else "cost"
+    return [f"Of what is not supported, {listed(named)} {cost} most."]
 
 
 def _not_counted(whole: Amount) -> list[str]:
@@ -242,30 +242,27 @@ def _out_of_turn(turn: OutOfTurn) -> str:
 def _split(name: str, reason: str, support: str, splits: Sequence[Split]) -> str:
     first = splits[0]
     why = f" ({reason})" if reason else ""
-    is_what = f"{name} is not supported{why}"
     if support == "unknown":
-        is_what = f"whether {name} is supported is not known{why}, so it counts as not"
-    one = len(first.needed_by) == 1
+        is_what = f"Whether {name} is supported is not known{why}, so it counts as not"
+    else:
+        is_what = f"{name} is not supported{why}"
+    need = "needs" if len(first.needed_by) == 1 else "need"
     needs = (
-        f"{named_segments(first.needed_by)} need{'s' if one else ''} its result, which needs "
+        f"{named_segments(first.needed_by)} {need} its result, which needs "
         f"{named_segments(first.needs)}"
     )
-    if splits[1:]:
-        more = (
-            f"; {len(splits) - 1} more such {'call stands' if len(splits) == 2 else 'calls stand'} "
-            "between segments"
-        )
-    else:
-        more = ""
-    return (
-        f"{is_what[0].upper() if support == 'unknown' else is_what[0]}{is_what[1:]}, and "
-        f"{needs}{more}."
-    )
+    more = ""
+    if len(splits) == 2:
+        more = "; 1 more such call stands between segments"
+    elif len(splits) > 2:
+        more = f"; {len(splits) - 1} more such calls stand between segments"
+    return f"{is_what}, and {needs}{more}."
 
 
 def named_segments(numbers: Sequence[int]) -> str:
     """Return ``segment 2``, ``segments 1 and 3`` or ``segments 1, 2, 3 and 4 more``."""
-    return f"segment{'' if len(numbers) == 1 else 's'} {listed(map(str, numbers))}"
+    noun = "segment" if len(numbers) == 1 else "segments"
+    return f"{noun} {listed(map(str, numbers))}"
 
 
 def _left_out(graph: GraphSupport) -> list[str]:

@@ -25,12 +25,13 @@ from fx_explorer.analysis.words import counted, listed, share, size
 from fx_explorer.drawing.colours import RegionColours
 from fx_explorer.drawing.view_table import Detail, TableColumn, TableRow, ViewTable
 from fx_explorer.instruments.backends.amounts import reports_in_use, reports_to_show, summaries_of
-from fx_explorer.instruments.backends.borders import Border, Crossing
+from fx_explorer.instruments.backends.borders import BackendPart, Border, Crossing
 from fx_explorer.instruments.backends.report import border_words, operator_table, part_table
 from fx_explorer.instruments.backends.support import (
     GraphSupport,
     OperatorRow,
     ShownPart,
+    Split,
     operator_rows,
     support_of,
 )
@@ -56,14 +57,15 @@ STAGE_COLUMNS = (
 
 
 def backend_table(reader: SessionReader) -> ViewTable:
-    found = backend_summaries(reader)
+    summaries = backend_summaries(reader)
+    rows = [row for summary in summaries for row in _rows(reader, summary)]
     return ViewTable(
         shows="What a backend of your own published, how often what it made was called, and "
         "its last run.",
-        notice=_notice(found),
+        notice=_notice(summaries),
         origin="fx_explorer.publish and publish_run; calls are counted where they are made",
         columns=STAGE_COLUMNS,
-        rows=[row for backend_summary in found for row in _rows(reader, backend_summary)],
+        rows=rows,
         empty=_why_empty(reader),
     )
 
@@ -112,16 +114,20 @@ def _outputs(entry: model.BackendEntry) -> str:
     return ""
 
 
-def _run(reader: SessionReader, told: PublishedRun) -> Iterator[TableRow]:
+def _run(reader: SessionReader, published: PublishedRun) -> Iterator[TableRow]:
     """Yield a run, then its instructions."""
-    run, owner = told.run, f"[{told.compilation}]" if told.compilation else ""
-    place = Place(told.program) if told.program else None
-    if told.fell_back:
-        how = f"{told.fell_back:,} fell back"
+    run = published.run
+    owner = f"[{published.compilation}]" if published.compilation else ""
+    place = Place(published.program) if published.program else None
+    if published.fell_back:
+        how = f"{published.fell_back:,} fell back"
     else:
         how = "none fell back"
-    size = counted(len(told.instructions), "instruction")
-    text = f"Call {run.call:,} of {run.entry}: {size}, {run_time(told.seconds)}, {how} to PyTorch."
+    size = counted(len(published.instructions), "instruction")
+    text = (
+        f"Call {run.call:,} of {run.entry}: {size}, {run_time(published.seconds)}, {how} "
+        "to PyTorch."
+    )
     if run.direction and run.direction not in run.entry:
         direction = f" {run.direction}"
     else:
@@ -130,16 +136,16 @@ def _run(reader: SessionReader, told: PublishedRun) -> Iterator[TableRow]:
         "run",
         f"{run.entry}{direction}, call {run.call:,}",
         size,
-        run_time(told.seconds),
+        run_time(published.seconds),
         "",
         how,
         owner,
     )
     # A run is what its instructions are: where there are some, these are added up.
-    values = {} if told.instructions else {"time": told.seconds}
+    values = {} if published.instructions else {"time": published.seconds}
     yield TableRow(cells, place, lambda: Detail(text), values=values, part=1)
-    for instruction in told.instructions:
-        yield _instruction(reader, told, instruction, owner)
+    for instruction in published.instructions:
+        yield _instruction(reader, published, instruction, owner)
 
 
 def _instruction(
@@ -168,12 +174,9 @@ def _instruction(
     )
 
 
-def _notice(found: list[BackendSummary]) -> str:
-    parts = [
-        f"{backend_summary.backend}: {backend_summary.in_words}"
-        for backend_summary in found
-        if backend_summary.in_words
-    ]
+def _notice(summaries: list[BackendSummary]) -> str:
+    described = (summary for summary in summaries if summary.in_words)
+    parts = [f"{summary.backend}: {summary.in_words}" for summary in described]
     return f"{'. '.join(parts)}." if parts else ""
 
 
@@ -211,15 +214,13 @@ def support_table(reader: SessionReader) -> ViewTable:
     others = of_other_variants(reader)
     sentences = [*verdict(summaries_of(reader, reports), graphs), *others]
     first = sentences[:1] if reports_in_use(reader) else []
+    part_rows = [row for graph in graphs for row in _part_rows(graph)]
     return ViewTable(
         shows="The parts of each graph, in the order in which they can run; then every operator.",
         notice=" ".join([*first, *others]),
         origin="answers of the backend, torch's partitioner and flop formulas",
         columns=SUPPORT_COLUMNS,
-        rows=[
-            *(row for graph in graphs for row in _part_rows(graph)),
-            *_operator_rows(graphs, sentences),
-        ],
+        rows=[*part_rows, *_operator_rows(graphs, sentences)],
         empty=why_unknown(reader),
     )
 
@@ -239,27 +240,27 @@ def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
         yield TableRow(cells, place, lambda one=one: Detail(_part_text(graph, one)), kind)  # type: ignore[misc]
 
 
-def _part_text(graph: GraphSupport, one: ShownPart) -> str:
+def _part_text(graph: GraphSupport, shown: ShownPart) -> str:
     """Say what crosses the borders of a part, value by value, and why the graph is split here."""
-    number = one.part.segment
-    lines = [
-        (
-            f"{f'segment {number}' if number else f'PyTorch runs what {FALLS_BACK}'} · "
-            f"{graph.document.title}"
-        )
-    ]
-    lines += _border_lines("takes", one.takes) + _border_lines("gives", one.gives)
-    splits = [
-        split
-        for split in graph.splits
-        if number in (*split.needs, *split.needed_by) or split.node.id in one.part.nodes
-    ]
-    lines += [
-        f"{operation(split.node)} ({split.node.name}) stands between {named_segments(split.needs)} "
-        f"and {named_segments(split.needed_by)}{f': {split.reason}' if split.reason else ''}"
-        for split in splits[:MOST_VALUES]
-    ]
+    number = shown.part.segment
+    title = f"segment {number}" if number else f"PyTorch runs what {FALLS_BACK}"
+    lines = [f"{title} · {graph.document.title}"]
+    lines += _border_lines("takes", shown.takes) + _border_lines("gives", shown.gives)
+    splits = [split for split in graph.splits if _concerns(split, shown.part)]
+    lines += [_split_line(split) for split in splits[:MOST_VALUES]]
     return "\n".join([*lines, "", *split_words(graph)])
+
+
+def _concerns(split: Split, part: BackendPart) -> bool:
+    if part.segment in (*split.needs, *split.needed_by):
+        return True
+    return split.node.id in part.nodes
+
+
+def _split_line(split: Split) -> str:
+    reason = f": {split.reason}" if split.reason else ""
+    between = f"{named_segments(split.needs)} and {named_segments(split.needed_by)}"
+    return f"{operation(split.node)} ({split.node.name}) stands between {between}{reason}"
 
 
 def _crossing_line(crossing: Crossing) -> str:
@@ -276,9 +277,12 @@ def _border_lines(word: str, border: Border) -> list[str]:
     words = border_words(border.computed, border.given)
     if not words:
         return []
-    named = (_crossing_line(crossing) for crossing in border.crossings[:MOST_VALUES])
+    lines = [f"{word} {words}"]
+    lines += [_crossing_line(crossing) for crossing in border.crossings[:MOST_VALUES]]
     more = len(border.crossings) - MOST_VALUES
-    return [f"{word} {words}", *named, *([f"  and {more} more"] if more > 0 else [])]
+    if more > 0:
+        lines.append(f"  and {more} more")
+    return lines
 
 
 def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> Iterator[TableRow]:

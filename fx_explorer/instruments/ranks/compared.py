@@ -118,15 +118,15 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
     read_files: list[ReadFile] = []
     notes = []
     folder: Path | None = None
-    for one in read:
-        if not is_mixed(one):
-            read_files.append(one)
+    for rank_file in read:
+        if not is_mixed(rank_file):
+            read_files.append(rank_file)
             continue
         folder = folder or _kept_to_the_end()
         try:
-            apart = split_by_rank(Path(one.path), Path(tempfile.mkdtemp(dir=folder)))
+            apart = split_by_rank(Path(rank_file.path), Path(tempfile.mkdtemp(dir=folder)))
         except (SessionError, OSError):
-            read_files.append(one)  # of which it is told why it is left out
+            read_files.append(rank_file)  # of which it is told why it is left out
             continue
         read_files += _read(
             [FoundFile(path, rank_in_name(path.name)) for path in apart.logs],
@@ -134,14 +134,13 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
             lambda done, of: None,
         )
         text = (
-            f"{Path(one.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
+            f"{Path(rank_file.path).name} has the records of {counted(len(apart.logs), 'rank')}, "
             "which were taken apart"
         )
-        nobodys = (
-            f"; {counted(apart.nobodys, 'line')} of it {'is' if apart.nobodys == 1 else 'are'} of "
-            "no rank"
-        )
-        notes.append(text + nobodys * bool(apart.nobodys))
+        if apart.nobodys:
+            verb = "is" if apart.nobodys == 1 else "are"
+            text += f"; {counted(apart.nobodys, 'line')} of it {verb} of no rank"
+        notes.append(text)
     return read_files, notes
 
 
@@ -157,9 +156,9 @@ def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherF
     out: a capture names a function as its program does (``Net.forward``), and a log as torch does
     (``forward``), so that ranks of either kind would differ in every function.
     """
-    logs, sessions = (
-        [one for one in read if one.summary and one.is_log is kind] for kind in (True, False)
-    )
+    usable = [rank_file for rank_file in read if rank_file.summary]
+    logs = [rank_file for rank_file in usable if rank_file.is_log]
+    sessions = [rank_file for rank_file in usable if not rank_file.is_log]
     if not logs or not sessions:
         return list(read), []
     if len(logs) <= len(sessions):
@@ -170,12 +169,12 @@ def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherF
         f"is a {what}, and the others are {others}: they name functions otherwise, and are "
         "not compared with one another"
     )
-    kept = [one for one in read if one not in fewer]
-    ranks = {rank_in_name(Path(one.path).name) for one in kept}
-    left = [
-        OtherFile(Path(one.path), why, is_unread=rank_in_name(Path(one.path).name) not in ranks)
-        for one in fewer
-    ]
+    kept = [rank_file for rank_file in read if rank_file not in fewer]
+    ranks = {rank_in_name(Path(rank_file.path).name) for rank_file in kept}
+    left = []
+    for rank_file in fewer:
+        path = Path(rank_file.path)
+        left.append(OtherFile(path, why, is_unread=rank_in_name(path.name) not in ranks))
     return kept, left
 
 
@@ -212,9 +211,9 @@ def _explained(
     """Return the findings, the first of them with what the sessions of one rank of either side
     tell.
     """
-    found = findings(groups)
+    all_findings = findings(groups)
     paths = {rank.rank: rank.path for rank in summaries}
-    wanted = {id(finding) for finding in _to_explain(found)}
+    wanted = {id(finding) for finding in _to_explain(all_findings)}
     with contextlib.ExitStack() as stack:
         readers: dict[int, SessionReader] = {}
 
@@ -223,12 +222,14 @@ def _explained(
                 readers[rank] = stack.enter_context(opened(Path(paths[rank])))
             return readers[rank]
 
-        return tuple(
-            explained(finding, reader(finding.ranks[0]), reader(finding.others[0]), len(summaries))
-            if id(finding) in wanted
-            else finding
-            for finding in found
-        )
+        result = []
+        for finding in all_findings:
+            if id(finding) in wanted:
+                ours, theirs = reader(finding.ranks[0]), reader(finding.others[0])
+                result.append(explained(finding, ours, theirs, len(summaries)))
+            else:
+                result.append(finding)
+        return tuple(result)
 
 
 def _to_explain(found: Sequence[RankFinding]) -> list[RankFinding]:
@@ -343,7 +344,8 @@ def _context() -> multiprocessing.context.BaseContext:
     few ms.
     """
     is_alone = threading.active_count() == 1 and sys.platform == "linux"
-    return multiprocessing.get_context("fork" if is_alone else "spawn")
+    method = "fork" if is_alone else "spawn"
+    return multiprocessing.get_context(method)
 
 
 @contextlib.contextmanager

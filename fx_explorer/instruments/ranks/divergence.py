@@ -25,7 +25,7 @@ from fx_explorer.instruments.ranks.groups import (
     may_be_a_part,
     noted_parts,
 )
-from fx_explorer.instruments.ranks.summary import CompilationSummary
+from fx_explorer.instruments.ranks.summary import CompilationSummary, RankSummary
 from fx_explorer.session.file_names import in_file
 from fx_explorer.torch_texts.reports import error_of_backend
 
@@ -60,9 +60,11 @@ def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
 
 def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
     """Return the ranks that diverge from those they are compared with."""
-    return tuple(
-        sorted({rank for finding in found if finding.is_divergence for rank in finding.ranks})
-    )
+    ranks: set[int] = set()
+    for finding in found:
+        if finding.is_divergence:
+            ranks.update(finding.ranks)
+    return tuple(sorted(ranks))
 
 
 def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
@@ -71,12 +73,9 @@ def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
     """
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])
-        found = [
-            finding
-            for finding in _Comparison(one, two, among).findings()
-            if finding.aspect == aspect
-        ]
-        yield from found[:1]
+        all_findings = list(_Comparison(one, two, among).findings())
+        of_aspect = [finding for finding in all_findings if finding.aspect == aspect]
+        yield from of_aspect[:1]
 
 
 class _Comparison:
@@ -104,16 +103,15 @@ class _Comparison:
             )
         pairs = aligned(reference.compilations, group.compilations)
         self._has_other_part = have_other_parts(pairs)
-        ends = [
-            _last_of_both(pairs) if rank.unknown_end else len(pairs) for rank in (reference, group)
-        ]
+        reference_end = _known_end(reference, pairs)
+        group_end = _known_end(group, pairs)
         has_shifted, position = False, 0
         for at, pair in enumerate(pairs):
             if pair.reference and pair.other:
                 yield from self._of_pair(pair, position, has_shifted)
-            elif pair.reference and at < ends[1]:
+            elif pair.reference and at < group_end:
                 yield self._missing(pair.reference, position)
-            elif pair.other and at < ends[0]:
+            elif pair.other and at < reference_end:
                 yield self._extra(pair.other, position)
             has_shifted = has_shifted or pair.is_moved or not (pair.reference and pair.other)
             position += pair.reference is not None
@@ -264,10 +262,7 @@ class _Comparison:
         return words
 
     def _caches(self, one: CompilationSummary, two: CompilationSummary) -> str:
-        these, those = (
-            listed(map(describe_cache, row.cache)) if row.cache else "asked none"
-            for row in (two, one)
-        )
+        these, those = _cache_answers(two), _cache_answers(one)
         return (
             f"torch's caches answered {self._these} otherwise for {_function(two)}: {these}, "
             f"where {self._those} {those}"
@@ -282,15 +277,21 @@ class _Comparison:
         other: CompilationSummary | None = None,
     ) -> RankFinding:
         place = other or reference
+        if place:
+            function, file, line = place.function, place.file, place.line
+        else:
+            function, file, line = "", "", 0
         return RankFinding(
             aspect,
             self._group.ranks,
             self._reference.ranks,
             position,
             words,
-            other.name if other else "",
-            reference.name if reference else "",
-            *((place.function, place.file, place.line) if place else ("", "", 0)),
+            _name(other),
+            _name(reference),
+            function,
+            file,
+            line,
         )
 
 
@@ -384,6 +385,21 @@ def _short(error: str) -> str:
 
 def _is_recompile(compilation: CompilationSummary) -> bool:
     return compilation.name.partition("#")[0].rpartition("/")[2] not in ("", "0")
+
+
+def _known_end(rank: RankSummary, pairs: Sequence[Pair]) -> int:
+    """Return how many pairs a rank says something of."""
+    return _last_of_both(pairs) if rank.unknown_end else len(pairs)
+
+
+def _cache_answers(compilation: CompilationSummary) -> str:
+    if not compilation.cache:
+        return "asked none"
+    return listed(map(describe_cache, compilation.cache))
+
+
+def _name(compilation: CompilationSummary | None) -> str:
+    return compilation.name if compilation else ""
 
 
 def _last_of_both(pairs: Sequence[Pair]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -120,16 +120,12 @@ def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
 
 def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (_inputs_by_name(reader, compilation) for reader, compilation in sides.of_both())
-    differing = [
-        (name, ours[name], theirs[name])
-        for name in ours
-        if name in theirs and ours[name] != theirs[name]
-    ]
+    differing = [name for name in ours if name in theirs and ours[name] != theirs[name]]
     if not differing:
         return None
     text = listed(
-        f"{name} is {one} on {sides.these} and {two} on {sides.those}"
-        for name, one, two in differing
+        f"{name} is {ours[name]} on {sides.these} and {theirs[name]} on {sides.those}"
+        for name in differing
     )
     return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {text}")
 
@@ -158,9 +154,9 @@ def _tensors(finding: RankFinding, sides: Sides) -> RankFinding | None:
         f"{sides.these} and {value_text(two)}"
     )
     words = f"{text} on {sides.those}"
-    return replace(
-        finding, words=words, file=file or finding.file, line=one.line if file else finding.line
-    )
+    if not file:
+        return replace(finding, words=words)
+    return replace(finding, words=words, file=file, line=one.line)
 
 
 def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -185,13 +181,7 @@ def _again(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (
-        {
-            (row.file, row.line, row.registry_id): row
-            for row in reader.rows(model.GraphBreak, compilation=compilation)
-        }
-        for reader, compilation in sides.of_both()
-    )
+    ours, theirs = (_breaks_of(reader, compilation) for reader, compilation in sides.of_both())
     for who, whom, only in (
         (sides.these, sides.those, ours.keys() - theirs.keys()),
         (sides.those, sides.these, theirs.keys() - ours.keys()),
@@ -207,14 +197,16 @@ def _breaks(finding: RankFinding, sides: Sides) -> RankFinding | None:
     return None
 
 
+def _breaks_of(
+    reader: SessionReader, compilation: int
+) -> dict[tuple[str, int, str], model.GraphBreak]:
+    """Return (file, line, number in torch's registry) → a break."""
+    rows = reader.rows(model.GraphBreak, compilation=compilation)
+    return {(row.file, row.line, row.registry_id): row for row in rows}
+
+
 def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (
-        Counter(
-            (checked(row), row.kind, row.source, str(row.code))
-            for row in reader.rows(model.GuardCheck, compilation=compilation)
-        )
-        for reader, compilation in sides.of_both()
-    )
+    ours, theirs = (_checks_of(reader, compilation) for reader, compilation in sides.of_both())
     of_ours, of_theirs = (
         reader.get(model.Compilation, compilation) for reader, compilation in sides.of_both()
     )
@@ -231,25 +223,24 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
     return None
 
 
-def _only(
-    one: Counter[tuple[str, str, str, str]],
-    other: Counter[tuple[str, str, str, str]],
-    of: model.Compilation,
-) -> list[str]:
-    known = {key[0] for key in other}
-    return [
-        plain_code(without_identities(code), of) for what, _, _, code in one if what not in known
-    ]
+Checks = Counter[tuple[str, str, str, str]]
+"""How often each is made: what is checked, the guard's kind, source and code."""
+
+
+def _checks_of(reader: SessionReader, compilation: int) -> Checks:
+    rows = reader.rows(model.GuardCheck, compilation=compilation)
+    return Counter((checked(row), row.kind, row.source, str(row.code)) for row in rows)
+
+
+def _only(checks: Checks, others: Checks, compilation: model.Compilation) -> list[str]:
+    """Return the code of the checks of what the others do not check."""
+    known = {what for what, *_ in others}
+    codes = [code for what, _, _, code in checks if what not in known]
+    return [plain_code(without_identities(code), compilation) for code in codes]
 
 
 def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (
-        {
-            row.source: plain_code(str(row.code), reader.get(model.Compilation, compilation))
-            for row in reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH")
-        }
-        for reader, compilation in sides.of_both()
-    )
+    ours, theirs = (_values_checked(reader, compilation) for reader, compilation in sides.of_both())
     differing = [source for source in ours if source in theirs and ours[source] != theirs[source]]
     if not differing:
         return None
@@ -258,6 +249,13 @@ def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
         for source in differing
     )
     return replace(finding, words=f"{_function(finding)} was compiled for {text}")
+
+
+def _values_checked(reader: SessionReader, compilation: int) -> dict[str, str]:
+    """Return source → the code that compares it with a value."""
+    row = reader.get(model.Compilation, compilation)
+    checks = reader.rows(model.GuardCheck, compilation=compilation, kind="EQUALS_MATCH")
+    return {check.source: plain_code(str(check.code), row) for check in checks}
 
 
 def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
@@ -269,11 +267,9 @@ def _collectives(finding: RankFinding, sides: Sides) -> RankFinding | None:
             who, has, what = (sides.those, sides.these, ours)
         words = f"{_function(finding)} has no collective on {who}, and on {has} {listed(what)}"
         return replace(finding, words=words)
-    at = next(
-        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
-        min(len(ours), len(theirs)),
-    )
-    one, two = (names[at] if at < len(names) else "nothing more" for names in (ours, theirs))
+    at = _first_difference(ours, theirs)
+    one = ours[at] if at < len(ours) else "nothing more"
+    two = theirs[at] if at < len(theirs) else "nothing more"
     if len(ours) != len(theirs):
         count = f"{len(ours)} against {len(theirs)}"
     else:
@@ -288,20 +284,22 @@ def _collectives_of(reader: SessionReader, compilation: int) -> list[str]:
     scheduled = Texts(reader).collectives.get(compilation)
     if scheduled:
         return scheduled
-    return [
-        short_target(node.target)
-        for node in nodes_of(reader, compilation)
-        if is_collective(node.target)
-    ]
+    targets = [node.target for node in nodes_of(reader, compilation)]
+    return [short_target(target) for target in targets if is_collective(target)]
+
+
+def _first_difference(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Return the first position at which the two differ, or one of them has ended."""
+    pairs = zip(ours, theirs, strict=False)
+    differing = (at for at, (one, two) in enumerate(pairs) if one != two)
+    return next(differing, min(len(ours), len(theirs)))
 
 
 def _executed(finding: RankFinding, sides: Sides) -> RankFinding | None:
     ours, theirs = (Texts(reader).executed for reader in (sides.reader, sides.reference))
-    at = next(
-        (at for at, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
-        min(len(ours), len(theirs)),
-    )
-    one, two = (f"[{names[at]}]" if at < len(names) else "none" for names in (ours, theirs))
+    at = _first_difference(ours, theirs)
+    one = f"[{ours[at]}]" if at < len(ours) else "none"
+    two = f"[{theirs[at]}]" if at < len(theirs) else "none"
     words = (
         f"{finding.words}: the compiled graph that ran as number {at + 1} is {one} on "
         f"{sides.these} and {two} on {sides.those}"
@@ -332,7 +330,7 @@ def _key_components(
     """Return cache → component of its key → (hash, value), as torch's record of a hit or miss lists
     them.
     """
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+    components_of: dict[str, dict[str, tuple[str, str]]] = {}
     listings = reader.rows(model.Artifact, compilation=compilation, kind="listing", language="json")
     of_caches = [artifact for artifact in listings if "_cache_" in artifact.title]
     for artifact, text in reader.texts_of(of_caches):
@@ -343,15 +341,15 @@ def _key_components(
             record = json.loads(text)
         except (ValueError, RecursionError):
             continue  # a record that is cut off: the session counts it
-        if isinstance(record, dict):
-            components = record.get("components")
-        else:
-            components = None
-        for component in components if isinstance(components, list) else ():
+        components = record.get("components") if isinstance(record, dict) else None
+        if not isinstance(components, list):
+            continue
+        for component in components:
             part = _COMPONENT.match(str(component))
             if part:
-                found.setdefault(cache, {})[part["name"]] = (part["hash"], part["value"])
-    return found
+                of_cache = components_of.setdefault(cache, {})
+                of_cache[part["name"]] = (part["hash"], part["value"])
+    return components_of
 
 
 def _short(text: str) -> str:

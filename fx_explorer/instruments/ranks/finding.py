@@ -94,8 +94,9 @@ MOST_RANGES = 6
 
 def rank_words(ranks: Iterable[int]) -> str:
     """Return ``rank 3``, ``ranks 0 and 2`` or ``ranks 0–255``."""
-    found = sorted(set(ranks))
-    return f"rank{'' if len(found) == 1 else 's'} {rank_numbers(found)}"
+    distinct = sorted(set(ranks))
+    noun = "rank" if len(distinct) == 1 else "ranks"
+    return f"{noun} {rank_numbers(distinct)}"
 
 
 def rank_numbers(ranks: Iterable[int]) -> str:
@@ -181,28 +182,29 @@ def waits(summaries: Sequence[RankSummary]) -> list[Wait]:
             if compilation.has_collectives:
                 by_name.setdefault(compilation.name, []).append((rank.rank, compilation))
     has_clock = began_together(summaries)
-    found = [wait for arrivals in by_name.values() for wait in _at(arrivals, has_clock)]
-    return sorted(found, key=lambda wait: (not wait.never, -wait.longest_s))
+    all_waits: list[Wait] = []
+    for arrivals in by_name.values():
+        all_waits += _at(arrivals, has_clock)
+    return sorted(all_waits, key=lambda wait: (not wait.never, -wait.longest_s))
 
 
 def _at(arrivals: Sequence[tuple[int, CompilationSummary]], has_clock: bool) -> Iterator[Wait]:
-    compilation_summary = arrivals[0][1]
-    where = (
-        compilation_summary.name,
-        compilation_summary.function,
-        compilation_summary.file,
-        compilation_summary.line,
-    )
-    came = [
-        (compilation.end_s, rank)
-        for rank, compilation in arrivals
-        if compilation.status in ("ok", "broke")
-    ]
-    failed = tuple(rank for rank, compilation in arrivals if compilation.status == "failed")
-    if failed and came:
-        yield Wait(*where, (), min(came)[1], 0.0, failed, tuple(sorted(rank for _, rank in came)))
-    elif has_clock and len(came) > 1:
-        last_s, (first_s, first) = max(came)[0], min(came)
-        if last_s - first_s >= NOTABLE_S:
-            last = tuple(sorted(rank for end_s, rank in came if last_s - end_s <= AT_ONCE_S))
-            yield Wait(*where, last, first, last_s - first_s)
+    first_row = arrivals[0][1]
+    where = (first_row.name, first_row.function, first_row.file, first_row.line)
+    came: list[tuple[float, int]] = []
+    failed: list[int] = []
+    for rank, compilation in arrivals:
+        if compilation.status in ("ok", "broke"):
+            came.append((compilation.end_s, rank))
+        elif compilation.status == "failed":
+            failed.append(rank)
+    if not came:
+        return
+    first_s, first = min(came)
+    last_s, _ = max(came)
+    if failed:
+        waiting = tuple(sorted(rank for _, rank in came))
+        yield Wait(*where, (), first, 0.0, tuple(failed), waiting)
+    elif has_clock and last_s - first_s >= NOTABLE_S:
+        last = tuple(sorted(rank for end_s, rank in came if last_s - end_s <= AT_ONCE_S))
+        yield Wait(*where, last, first, last_s - first_s)

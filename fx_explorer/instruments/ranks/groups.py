@@ -32,13 +32,13 @@ def aligned(
     extra = [pair.other for pair in pairs if pair.other and not pair.reference]
     moved = {id(one): two for one, two in _same(lacking, extra)}
     taken = {id(two) for two in moved.values()}
-    return [
-        Pair(pair.reference, moved[id(pair.reference)], is_moved=True)
-        if id(pair.reference) in moved
-        else pair
-        for pair in pairs
-        if pair.reference or id(pair.other) not in taken
-    ]
+    with_moved = []
+    for pair in pairs:
+        if id(pair.reference) in moved:
+            with_moved.append(Pair(pair.reference, moved[id(pair.reference)], is_moved=True))
+        elif pair.reference or id(pair.other) not in taken:
+            with_moved.append(pair)
+    return with_moved
 
 
 def _in_order(
@@ -169,28 +169,29 @@ def without_differing_records(
     """Put to the first group those that do not diverge from it: their logs only lack records that
     the others have. What has an unknown end stays by itself, and so does another part of the model.
     """
-    joined = [
-        group
-        for group in groups[1:]
-        if not group.first.unknown_end
-        and not set(group.ranks) & set(differing)
-        and have_same_role(groups[0].first, group.first)
-    ]
-    members = sorted(
-        (rank for group in (groups[0], *joined) for rank in group.members),
-        key=lambda rank: rank.rank,
-    )
-    return [RankGroup(tuple(members)), *(group for group in groups[1:] if group not in joined)]
+    first = groups[0]
+    members = list(first.members)
+    others = []
+    for group in groups[1:]:
+        diverges = not set(group.ranks).isdisjoint(differing)
+        is_comparable = not group.first.unknown_end and have_same_role(first.first, group.first)
+        if is_comparable and not diverges:
+            members += group.members
+        else:
+            others.append(group)
+    members.sort(key=lambda rank: rank.rank)
+    return [RankGroup(tuple(members)), *others]
 
 
 def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
     """Return of each aspect which ranks have the same, whatever else they differ in. One group: all
     agree.
     """
-    return {
-        aspect: [tuple(rank.rank for rank in members) for members in _grouped(summaries, read)]
-        for aspect, read in _READS.items()
-    }
+    agreed: dict[Aspect, list[tuple[int, ...]]] = {}
+    for aspect, read in _READS.items():
+        groups = _grouped(summaries, read)
+        agreed[aspect] = [tuple(rank.rank for rank in members) for members in groups]
+    return agreed
 
 
 def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
@@ -199,12 +200,10 @@ def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
     """
     if not any(rank.is_text for rank in summaries):
         return set(_READS)
+    compilations = [compilation for rank in summaries for compilation in rank.compilations]
     known: set[Aspect] = {"missing", "order"}
     for aspect, field in _FIELDS.items():
-        values = [
-            getattr(compilation, field) for rank in summaries for compilation in rank.compilations
-        ]
-        if any(values):
+        if any(getattr(compilation, field) for compilation in compilations):
             known.add(aspect)
     return known
 
@@ -213,13 +212,14 @@ def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]
     """Return of each aspect that is noted only, and in which members of a group differ, those that
     agree; the most first.
     """
-    aspects = [aspect for aspect in NOTED if aspect != "parts"]  # in which no group differs
-    found = {aspect: _grouped(group.members, _READS[aspect]) for aspect in aspects}
-    return {
-        aspect: sorted(map(tuple, parts), key=lambda part: (-len(part), part[0].rank))
-        for aspect, parts in found.items()
-        if len(parts) > 1
-    }
+    noted: dict[Aspect, list[tuple[RankSummary, ...]]] = {}
+    for aspect in NOTED:
+        if aspect == "parts":  # in which no group differs
+            continue
+        parts = [tuple(part) for part in _grouped(group.members, _READS[aspect])]
+        if len(parts) > 1:
+            noted[aspect] = sorted(parts, key=lambda part: (-len(part), part[0].rank))
+    return noted
 
 
 def _grouped(
@@ -237,27 +237,28 @@ def _all_that_counts(rank: RankSummary) -> Hashable:
         rank.python,
         rank.executed,
         rank.unknown_end,
-        tuple(
-            (
-                compilation.name,
-                compilation.function,
-                compilation.file,
-                compilation.line,
-                compilation.status,
-                compilation.graph,
-                compilation.inputs,
-                compilation.tensors,
-                compilation.guards,
-                compilation.breaks,
-                compilation.reasons,
-                compilation.cache,
-                compilation.traced_collectives,
-                compilation.scheduled_collectives,
-                compilation.modules,
-                compilation.results,
-            )
-            for compilation in rank.compilations
-        ),
+        tuple(_all_that_counts_of(compilation) for compilation in rank.compilations),
+    )
+
+
+def _all_that_counts_of(compilation: CompilationSummary) -> Hashable:
+    return (
+        compilation.name,
+        compilation.function,
+        compilation.file,
+        compilation.line,
+        compilation.status,
+        compilation.graph,
+        compilation.inputs,
+        compilation.tensors,
+        compilation.guards,
+        compilation.breaks,
+        compilation.reasons,
+        compilation.cache,
+        compilation.traced_collectives,
+        compilation.scheduled_collectives,
+        compilation.modules,
+        compilation.results,
     )
 
 

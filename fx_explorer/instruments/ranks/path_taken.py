@@ -138,7 +138,7 @@ def _path(
         words = f"has {_call(after)}, which that of {those} lacks"
     else:
         words = f"lacks {_call(node)}, which that of {those} has"
-    frame = _frame(reader if after else reference, node)
+    frame = _frame(reader, node) if after else _frame(reference, node)
     decided = _deciding_check(reference, other, reader, compilation, frame)
     return OtherPath(words, frame.file, frame.line, frame.code.strip(), *decided)
 
@@ -161,17 +161,14 @@ def _first_difference(
     """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [(row.before, row.after) for row in rows if _is_call(row.before) or _is_call(row.after)]
-    old, new = (
-        Counter(node.target for node in nodes if _is_call(node)) for nodes in (before, after)
-    )
+    old = Counter(node.target for node in before if _is_call(node))
+    new = Counter(node.target for node in after if _is_call(node))
     lacking, extra = old - new, new - old
     for one, two in calls:
-        is_extra, is_lacking = (
-            two is not None and two.target in extra,
-            one is not None and one.target in lacking,
-        )
-        if is_extra or is_lacking:
-            return one if is_lacking else None, two if is_extra else None
+        lacking_call = one if one is not None and one.target in lacking else None
+        extra_call = two if two is not None and two.target in extra else None
+        if lacking_call or extra_call:
+            return lacking_call, extra_call
     return calls[0] if calls else None
 
 
@@ -209,13 +206,14 @@ def _deciding_check(
     A rank that failed has no checks: then only a condition on the very line says anything.
     """
     ours = {str(check.code) for check in reader.rows(model.GuardCheck, compilation=compilation)}
-    of = reference.get(model.Compilation, other)
-    found = [
-        (at, plain_code(str(check.code), of))
-        for check, at in _conditions(reference, other, frame)
-        if str(check.code) not in ours and (ours or at == frame.line)
-    ]
-    return max(found, default=(0, ""))[::-1]
+    compilation_of_reference = reference.get(model.Compilation, other)
+    deciding = []
+    for check, line in _conditions(reference, other, frame):
+        code = str(check.code)
+        if code not in ours and (ours or line == frame.line):
+            deciding.append((line, plain_code(code, compilation_of_reference)))
+    line, code = max(deciding, default=(0, ""))
+    return code, line
 
 
 def _conditions(

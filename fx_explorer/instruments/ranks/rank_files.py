@@ -129,10 +129,13 @@ def _in_directory(directory: Path) -> Iterable[Path]:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts ``rank_10`` after ``rank_9``."""
-    return [
-        (int(part), "") if part.isdecimal() and len(part) < 18 else (-1, part)
-        for part in re.split(r"(\d+)", name)
-    ]
+    key = []
+    for part in re.split(r"(\d+)", name):
+        if part.isdecimal() and len(part) < 18:
+            key.append((int(part), ""))
+        else:
+            key.append((-1, part))
+    return key
 
 
 # Which rank each file is of.
@@ -151,16 +154,14 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
     """Give each file its rank. Of several files of one rank, that which began to compile last is
     taken.
     """
-    left_out = [
-        OtherFile(Path(read_file.path), _why_unread(read_file), is_unread=True)
-        for read_file in files
-        if read_file.summary is None or is_mixed(read_file)
-    ]
-    usable = [
-        read_file
-        for read_file in files
-        if read_file.summary is not None and not is_mixed(read_file)
-    ]
+    left_out: list[OtherFile] = []
+    usable: list[ReadFile] = []
+    for read_file in files:
+        if read_file.summary is None or is_mixed(read_file):
+            why = _why_unread(read_file)
+            left_out.append(OtherFile(Path(read_file.path), why, is_unread=True))
+        else:
+            usable.append(read_file)
     notes: list[str] = []
     by_rank: dict[int, list[RankSummary]] = {}
     unknown: list[ReadFile] = []
@@ -171,12 +172,8 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
         else:
             by_rank.setdefault(rank, []).append(_with_rank(read_file, rank))
     if by_rank:
-        left_out += [
-            OtherFile(
-                Path(read_file.path), "says neither in its name nor in its records which rank it is"
-            )
-            for read_file in unknown
-        ]
+        why = "says neither in its name nor in its records which rank it is"
+        left_out += [OtherFile(Path(read_file.path), why) for read_file in unknown]
     elif unknown:
         by_rank = {at: [_with_rank(read_file, at)] for at, read_file in enumerate(unknown)}
         notes.append("No file says which rank it is: they are numbered in the order of their names")
@@ -184,14 +181,9 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
     for rank, candidates in sorted(by_rank.items()):
         chosen = max(candidates, key=_began)
         summaries.append(chosen)
-        left_out += [
-            OtherFile(
-                Path(candidate.path),
-                f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken",
-            )
-            for candidate in candidates
-            if candidate is not chosen
-        ]
+        why = f"is an earlier file of rank {rank}: {Path(chosen.path).name} is taken"
+        earlier = [candidate for candidate in candidates if candidate is not chosen]
+        left_out += [OtherFile(Path(candidate.path), why) for candidate in earlier]
     notes += _disagreements(usable)
     notes += _missing([rank.rank for rank in summaries], any(rank.is_text for rank in summaries))
     return Assigned(tuple(summaries), tuple(left_out), tuple(notes))
@@ -229,27 +221,25 @@ def _why_unread(read_file: ReadFile) -> str:
 
 
 def _began(rank: RankSummary) -> tuple[bool, float]:
-    return bool(rank.compilations), rank.compilations[0].start_s if rank.compilations else 0.0
+    if not rank.compilations:
+        return False, 0.0
+    return True, rank.compilations[0].start_s
 
 
 def _disagreements(files: Iterable[ReadFile]) -> list[str]:
-    wrong = [
-        (named, read_file.told_ranks[0][0])
-        for read_file in files
-        if (named := rank_in_name(Path(read_file.path).name)) is not None
-        and read_file.told_ranks
-        and read_file.told_ranks[0][0] != named
-    ]
+    wrong = []
+    for read_file in files:
+        named = rank_in_name(Path(read_file.path).name)
+        if named is None or not read_file.told_ranks:
+            continue
+        recorded, _ = read_file.told_ranks[0]
+        if recorded != named:
+            wrong.append((named, recorded))
     if not wrong:
         return []
-    recorded = sorted({recorded for _, recorded in wrong})
     names = rank_words(named for named, _ in wrong)
-    return [
-        (
-            f"The files named as {names} have records that say {rank_words(recorded)}: the names "
-            "are believed"
-        )
-    ]
+    records = rank_words(recorded for _, recorded in wrong)
+    return [f"The files named as {names} have records that say {records}: the names are believed"]
 
 
 def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:

@@ -76,7 +76,10 @@ def _read_log(path: str) -> ReadFile:
         session, log = folder / "log.fxs", folder / Path(path).stem
         with log.open("wb") as file:
             excerpt = write_excerpt(Path(path), file)
-        read_log(log if excerpt else Path(path), session)
+        if excerpt:
+            read_log(log, session)
+        else:
+            read_log(Path(path), session)
         with SessionReader(session) as reader:
             summary = summarise(reader, NO_RANK, path)
             damaged = set((reader.meta("log") or {}).get("damaged_lines", ()))
@@ -106,7 +109,10 @@ def opened(path: Path) -> Iterator[SessionReader]:
         return
     with temporary_folder() as folder:
         session = folder / "log.fxs"
-        (read_log if kind == "log" else read_text)(path, session)
+        if kind == "log":
+            read_log(path, session)
+        else:
+            read_text(path, session)
         with SessionReader(session) as reader:
             yield reader
 
@@ -141,11 +147,8 @@ _CUT_SHORT = ("killed", "timed_out", "cancelled", "incomplete")
 
 def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
     """Return what is compared of the session of one rank."""
-    rows = [
-        row
-        for row in reader.rows(model.Compilation, in_use=True)
-        if row.status not in ("restarted", "left")
-    ]
+    in_use = reader.rows(model.Compilation, in_use=True)
+    rows = [row for row in in_use if row.status not in ("restarted", "left")]
     is_pasted = is_text(reader)
     if is_pasted:  # messages of no frame are no compilation
         rows = [row for row in rows if "/" in row.name]
@@ -162,13 +165,14 @@ def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
     environment = reader.meta("environment") or {}
     unknown_end = _unknown_end(reader, all_rows)
     is_order_known = texts.is_order_whole or not unknown_end
+    executed = fingerprint(texts.executed) if is_order_known else ""
     return RankSummary(
         rank,
         path,
         compilations,
         str(environment.get("torch") or ""),
         str(environment.get("python") or ""),
-        fingerprint(texts.executed) if is_order_known else "",
+        executed,
         began_s is not None,
         unknown_end,
         is_pasted,
@@ -181,7 +185,8 @@ def _files_of_same_name(reader: SessionReader) -> tuple[str, ...]:
     by_name: dict[str, list[str]] = defaultdict(list)
     for path in source_paths(reader).values():
         by_name[PurePath(path).name].append(path)
-    return tuple(path for paths in by_name.values() if len(paths) > 1 for path in paths)
+    shared = (paths for paths in by_name.values() if len(paths) > 1)
+    return tuple(path for paths in shared for path in paths)
 
 
 def _compilation(
@@ -263,7 +268,8 @@ def _failure(reader: SessionReader, row: model.Compilation) -> tuple[str, tuple[
         frames = ()
     users = [frame for frame in frames if _is_users(frame.file)]
     place = (users[-1].file, users[-1].line) if users else ("", 0)
-    return (PART_OF_STAGE[rows[-1].stage] if rows[-1].stage else ""), place
+    part = PART_OF_STAGE[rows[-1].stage] if rows[-1].stage else ""
+    return part, place
 
 
 def _is_users(path: str) -> bool:

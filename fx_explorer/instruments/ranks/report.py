@@ -12,7 +12,7 @@ from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import seconds
 from fx_explorer.instruments.ranks.compared import ComparedRanks
 from fx_explorer.instruments.ranks.divergence import STATUS_WORDS, describe_cache
-from fx_explorer.instruments.ranks.finding import RankFinding, rank_numbers, waits
+from fx_explorer.instruments.ranks.finding import RankFinding, Wait, rank_numbers, waits
 from fx_explorer.instruments.ranks.groups import RankGroup, agreement, known_aspects
 from fx_explorer.instruments.ranks.sentences import (
     agreed,
@@ -45,7 +45,8 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Block]:
     if sentence := first_sentence(ranks):
         yield sentence
     rest = list(further(ranks.findings, ranks.first))
-    yield from _section("Then:" if ranks.first else "Noted, and no divergence:", rest)
+    title = "Then:" if ranks.first else "Noted, and no divergence:"
+    yield from _section(title, rest)
     if ranks.groups:
         yield from ("", "Ranks that are alike:", _groups(ranks))
     yield from _section("Who waits:", _waits(ranks))
@@ -54,7 +55,8 @@ def ranks_text(ranks: ComparedRanks, width: int = 100) -> Iterator[Block]:
         yield from ("", "When each compiled:", *(f"  {line}" for line in chart_lines(chart)))
     same, other = agreed(ranks)
     if len(ranks.summaries) > 1:
-        yield from _section("They agree in:", [", ".join(same)] if same else [])
+        in_one_line = [", ".join(same)] if same else []
+        yield from _section("They agree in:", in_one_line)
         yield from _section("They differ in (ranks that agree | others):", other)
     yield from _section("To know:", gaps(ranks))
     yield from _section("Files that are not compared:", left_out_words(ranks))
@@ -65,10 +67,8 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
     yield f"**{_escaped(headline(ranks))}**"
     if sentence := first_sentence(ranks):
         yield from ("", _escaped(sentence))
-    yield from _list(
-        "Then" if ranks.first else "Noted, and no divergence",
-        list(further(ranks.findings, ranks.first)),
-    )
+    title = "Then" if ranks.first else "Noted, and no divergence"
+    yield from _list(title, list(further(ranks.findings, ranks.first)))
     yield from ("", "| ranks | compilations | |", "| --- | --- | --- |")
     for group in ranks.groups[:MOST_GROUPS]:
         cells = rank_numbers(group.ranks), group_figures(group), group_words(ranks, group)
@@ -127,14 +127,15 @@ def group_text(
 
 def _waits(ranks: ComparedRanks, group: RankGroup | None = None) -> list[str]:
     """Return the longest waits in sentences; of a group, those that it has a part in."""
-    found = waits(ranks.summaries)
+    shown = waits(ranks.summaries)
     if group:
-        found = [
-            wait
-            for wait in found
-            if {wait.first, *wait.last, *wait.never, *wait.waiting} & set(group.ranks)
-        ]
-    return [f"{as_sentence(wait.in_words)}." for wait in found[:MOST_WAITS]]
+        shown = [wait for wait in shown if _has_part(group, wait)]
+    return [f"{as_sentence(wait.in_words)}." for wait in shown[:MOST_WAITS]]
+
+
+def _has_part(group: RankGroup, wait: Wait) -> bool:
+    ranks = {wait.first, *wait.last, *wait.never, *wait.waiting}
+    return not ranks.isdisjoint(group.ranks)
 
 
 def chart_lines(chart: TimeLine) -> Iterator[str]:
@@ -190,49 +191,54 @@ SCHEMA = "fx-explorer/ranks/1"
 def ranks_json(ranks: ComparedRanks) -> dict[str, object]:
     """Return the whole answer; every finding, and every rank."""
     first = ranks.first
+    first_divergence = _finding(first) if first else None
+    known = known_aspects(ranks.summaries)
+    agreed_aspects = {
+        aspect: list(map(list, groups))
+        for aspect, groups in agreement(ranks.summaries).items()
+        if aspect in known
+    }
     return {
         "schema": SCHEMA,
         "summary": " ".join(filter(None, (headline(ranks), first_sentence(ranks)))),
         "diverges": first is not None,
         "differing_ranks": list(ranks.differing),
-        "first_divergence": _finding(first) if first else None,
+        "first_divergence": first_divergence,
         "findings": [_finding(finding) for finding in ranks.findings],
         "groups": [_group(ranks, group) for group in ranks.groups],
-        "agreement": {
-            aspect: [list(group) for group in groups]
-            for aspect, groups in agreement(ranks.summaries).items()
-            if aspect in known_aspects(ranks.summaries)
-        },
-        "ranks": [
-            {
-                "rank": rank.rank,
-                "file": rank.path,
-                "torch": rank.torch,
-                "compilations": len(rank.compilations),
-                "compile_seconds": round(rank.compile_s, 6),
-                "unknown_end": rank.unknown_end,
-                "damage": list(rank.notes),
-            }
-            for rank in ranks.summaries
-        ],
-        "waits": [
-            {
-                "compilation": wait.compilation,
-                "function": wait.function,
-                "file": wait.file,
-                "line": wait.line,
-                "last_ranks": list(wait.last),
-                "first_rank": wait.first,
-                "longest_seconds": round(wait.longest_s, 6),
-                "ranks_that_may_never_come": list(wait.never),
-                "words": wait.in_words,
-            }
-            for wait in waits(ranks.summaries)
-        ],
+        "agreement": agreed_aspects,
+        "ranks": [_rank(rank) for rank in ranks.summaries],
+        "waits": [_wait(wait) for wait in waits(ranks.summaries)],
         "notes": list(ranks.notes),
         "not_compared": [
             {"file": str(other_file.path), "why": other_file.why} for other_file in ranks.left_out
         ],
+    }
+
+
+def _rank(rank: RankSummary) -> dict[str, object]:
+    return {
+        "rank": rank.rank,
+        "file": rank.path,
+        "torch": rank.torch,
+        "compilations": len(rank.compilations),
+        "compile_seconds": round(rank.compile_s, 6),
+        "unknown_end": rank.unknown_end,
+        "damage": list(rank.notes),
+    }
+
+
+def _wait(wait: Wait) -> dict[str, object]:
+    return {
+        "compilation": wait.compilation,
+        "function": wait.function,
+        "file": wait.file,
+        "line": wait.line,
+        "last_ranks": list(wait.last),
+        "first_rank": wait.first,
+        "longest_seconds": round(wait.longest_s, 6),
+        "ranks_that_may_never_come": list(wait.never),
+        "words": wait.in_words,
     }
 
 
@@ -253,20 +259,22 @@ def _finding(finding: RankFinding) -> dict[str, object]:
 
 def _group(ranks: ComparedRanks, group: RankGroup) -> dict[str, object]:
     first = first_of_group(ranks.findings, group)
+    first_divergence = _finding(first) if first else None
     return {
         "ranks": list(group.ranks),
-        "first_divergence": _finding(first) if first else None,
-        "compilations": [
-            {
-                "name": compilation.name,
-                "function": compilation.function,
-                "file": compilation.file,
-                "line": compilation.line,
-                "status": compilation.status,
-                "cache": list(compilation.cache),
-            }
-            for compilation in group.first.compilations
-        ],
+        "first_divergence": first_divergence,
+        "compilations": [_compilation(compilation) for compilation in group.first.compilations],
+    }
+
+
+def _compilation(compilation: CompilationSummary) -> dict[str, object]:
+    return {
+        "name": compilation.name,
+        "function": compilation.function,
+        "file": compilation.file,
+        "line": compilation.line,
+        "status": compilation.status,
+        "cache": list(compilation.cache),
     }
 
 
@@ -304,15 +312,12 @@ def time_line(groups: Sequence[RankGroup], width: int) -> TimeLine | None:
     common clock.
     """
     ranks = _shown(groups)
-    spans = [
-        compilation for rank in ranks for compilation in rank.compilations if compilation.has_ended
-    ]
-    if not spans or not began_together(rank for group in groups for rank in group.members):
+    every = [compilation for rank in ranks for compilation in rank.compilations]
+    ended = [compilation for compilation in every if compilation.has_ended]
+    if not ended or not began_together(rank for group in groups for rank in group.members):
         return None
-    start_s, end_s = (
-        min(compilation.start_s for compilation in spans),
-        max(compilation.end_s for compilation in spans),
-    )
+    start_s = min(compilation.start_s for compilation in ended)
+    end_s = max(compilation.end_s for compilation in ended)
     latest = _latest(ranks)
     scale = (width - 1) / max(end_s - start_s, 1e-9)
     rows = [TimeLineRow(rank.rank, _cells(rank, latest, start_s, scale, width)) for rank in ranks]
@@ -327,11 +332,10 @@ def _shown(groups: Sequence[RankGroup]) -> list[RankSummary]:
     members = [rank for group in groups for rank in group.members]
     if len(members) > MOST_ROWS:
         firsts = [group.first for group in groups[: MOST_ROWS - 2]]
-        by_end = sorted(
-            (rank for rank in groups[0].members if rank.compilations),
-            key=lambda rank: rank.compilations[-1].end_s,
-        )
-        members = list({rank.rank: rank for rank in (*firsts, *by_end[:1], *by_end[-1:])}.values())
+        by_end = [rank for rank in groups[0].members if rank.compilations]
+        by_end.sort(key=lambda rank: rank.compilations[-1].end_s)
+        by_number = {rank.rank: rank for rank in (*firsts, *by_end[:1], *by_end[-1:])}
+        members = list(by_number.values())
     return sorted(members, key=lambda rank: rank.rank)
 
 

@@ -144,9 +144,8 @@ class RanksApp(App[int | None]):
     ) -> None:
         """``where`` is what the user named."""
         self.config = config or Config()
-        self.set_reactive(
-            App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme()
-        )
+        theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
+        self.set_reactive(App.theme, theme)
         super().__init__(driver_class=AskedDriver)
         self.terminal_answers: Answers | None = None
         self.typed_before = ""
@@ -178,14 +177,10 @@ class RanksApp(App[int | None]):
 
     def on_mount(self) -> None:
         self.set_keymap(textual_keymap(self.config.keys))
-        count = len(self.state.ranks.summaries)
-        groups = len(self.state.ranks.groups)
-        words = (
-            f"{count:,} {'rank' if count == 1 else 'ranks'} in {groups:,} "
-            f"{'group' if groups == 1 else 'groups'}"
-        )
+        ranks = counted(len(self.state.ranks.summaries), "rank")
+        groups = counted(len(self.state.ranks.groups), "group")
         title = Content.styled("fx-explorer", "bold") + Content(f"  {printable(self._where)}")
-        self.query_one("#title", OneLine).show(title, Content(words))
+        self.query_one("#title", OneLine).show(title, Content(f"{ranks} in {groups}"))
         commands = replace(by_id("line.follow"), title="open"), *map(by_id, _HINTED)
         keys = Content("  ").join(key_content(command, self.config.keys) for command in commands)
         self.query_one("#keys", OneLine).show(keys)
@@ -248,10 +243,8 @@ class RanksApp(App[int | None]):
         if self._compared:
             return
         row = self.row
-        self._show(
-            f"about rank {row.rank.rank}" if row.is_member else "about these ranks",
-            self._about_row(row),
-        )
+        title = f"about rank {row.rank.rank}" if row.is_member else "about these ranks"
+        self._show(title, self._about_row(row))
 
     def _about_row(self, row: RankRow) -> str:
         return "\n".join(
@@ -269,7 +262,10 @@ class RanksApp(App[int | None]):
         self._reload()
 
     def action_other_list(self) -> None:
-        (self._list if self._told.has_focus else self._told).focus()
+        if self._told.has_focus:
+            self._list.focus()
+        else:
+            self._told.focus()
 
     def action_leave_comparison(self) -> None:
         if self._compared:

@@ -181,7 +181,9 @@ def group_figures(group: RankGroup) -> str:
     else:
         took = "times unknown"
     count = counted(len(group.first.compilations), "compilation")
-    return f"{count}{f' ({listed(parts)})' if parts else ''}, {took}"
+    if parts:
+        count += f" ({listed(parts)})"
+    return f"{count}, {took}"
 
 
 _STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "without an end"}
@@ -200,10 +202,10 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
         if len(groups) == 1:
             same.append(ASPECTS[aspect])
         elif aspect in found:
-            more = " | …" if len(groups) > MOST_PARTIES else ""
-            other.append(
-                f"{ASPECTS[aspect]}: {' | '.join(rank_numbers(group) for group in groups[:MOST_PARTIES])}{more}"
-            )
+            parties = [rank_numbers(group) for group in groups[:MOST_PARTIES]]
+            if len(groups) > MOST_PARTIES:
+                parties.append("…")
+            other.append(f"{ASPECTS[aspect]}: {' | '.join(parties)}")
     return same, other
 
 
@@ -211,16 +213,16 @@ def gaps(ranks: ComparedRanks) -> list[str]:
     """Return why it cannot be said of each rank what it did, in sentences; empty where all is
     known.
     """
-    unknown = [
-        f"{as_sentence(rank_words([rank.rank]))}: its end is unknown, {rank.unknown_end}."
-        for rank in ranks.summaries
-        if rank.unknown_end
-    ]
-    if began_together(ranks.summaries) or not any(rank.compilations for rank in ranks.summaries):
-        apart = []
-    else:
-        apart = [_APART]
-    return [*unknown, *(f"{note}." for note in ranks.notes), *apart]
+    sentences = []
+    for rank in ranks.summaries:
+        if rank.unknown_end:
+            name = as_sentence(rank_words([rank.rank]))
+            sentences.append(f"{name}: its end is unknown, {rank.unknown_end}.")
+    sentences += [f"{note}." for note in ranks.notes]
+    has_compilations = any(rank.compilations for rank in ranks.summaries)
+    if has_compilations and not began_together(ranks.summaries):
+        sentences.append(_APART)
+    return sentences
 
 
 _APART = (
@@ -231,7 +233,9 @@ _APART = (
 
 def left_out_words(ranks: ComparedRanks, most: int = 8) -> list[str]:
     parts = [f"{other_file.path.name} {other_file.why}" for other_file in ranks.left_out]
-    return [*parts[:most], *([f"and {len(parts) - most:,} more"] if len(parts) > most else [])]
+    if len(parts) <= most:
+        return parts
+    return [*parts[:most], f"and {len(parts) - most:,} more"]
 
 
 def as_sentence(words: str) -> str:

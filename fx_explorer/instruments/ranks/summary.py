@@ -309,10 +309,10 @@ def _without_identity(number: re.Match[str]) -> str:
     is_hexadecimal = digits.startswith("0x")
     is_in_a_name = before.isalpha() or before == "_" or after.isalpha() or after == "_"
     # A number of more digits is no address either, and Python refuses to read it.
+    value = 0
     if len(digits) < 40:
-        value = int(digits, 16 if is_hexadecimal else 10)
-    else:
-        value = 0
+        base = 16 if is_hexadecimal else 10
+        value = int(digits, base)
     if is_hexadecimal or is_in_a_name:
         lowest = LOWEST_ADDRESS
     else:

@@ -205,11 +205,9 @@ def operator_of(names: Sequence[str]) -> str:
     """Return the operator that the program called: the outermost that is one of torch's
     libraries.
     """
-    operators = [
-        name
-        for name in names
-        if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
-    ]
+    of_libraries = (name for name in names if "::" in name)
+    autograd = ("autograd::", "torch::autograd::")
+    operators = [name for name in of_libraries if not name.startswith(autograd)]
     if operators:
         return operators[-1]
     if names:

@@ -62,10 +62,10 @@ class KernelShare:
     def marks(self) -> str:
         """Say where the time is not surely that of this kernel."""
         if self.time.shared_s:
-            shared = "part of what several calls of this name took"
-        else:
-            shared = ""
-        return shared or ("the name differs in its number" if self.time.is_similar else "")
+            return "part of what several calls of this name took"
+        if self.time.is_similar:
+            return "the name differs in its number"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,46 +133,26 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
         if profile is None:
             return None
         times = profiled_kernels(reader)
-        kernels = [
-            KernelShare(cost, times[cost.use.kernel.id])
-            for cost in kernel_costs(reader)
-            if cost.use.kernel.id in times
-        ]
+        kernels = []
+        for cost in kernel_costs(reader):
+            kernel = cost.use.kernel.id
+            if kernel in times:
+                kernels.append(KernelShare(cost, times[kernel]))
+        kernels.sort(key=lambda share: (-share.time.seconds, share.cost.use.kernel.id))
         shares = _Shares(reader, times)
+        nodes = sorted(shares.nodes(), key=lambda share: (-share.seconds, share.node.id))
+        lines = sorted(shares.lines(), key=lambda share: (-share.seconds, share.line))
+        others = reader.rows(model.ProfileOther, profile=profile.id)
+        gaps = reader.rows(model.ProfileGap, profile=profile.id)
         return ProfileFigures(
             profile,
             reader.count(model.Profile),
-            tuple(
-                sorted(
-                    kernels,
-                    key=lambda kernel_share: (
-                        -kernel_share.time.seconds,
-                        kernel_share.cost.use.kernel.id,
-                    ),
-                )
-            ),
-            tuple(
-                sorted(
-                    shares.nodes(), key=lambda node_share: (-node_share.seconds, node_share.node.id)
-                )
-            ),
-            tuple(
-                sorted(
-                    shares.lines(), key=lambda line_share: (-line_share.seconds, line_share.line)
-                )
-            ),
+            tuple(kernels),
+            tuple(nodes),
+            tuple(lines),
             tuple(row for row in module_tree(reader).rows if row.figures.time_s > 0),
-            tuple(
-                sorted(
-                    reader.rows(model.ProfileOther, profile=profile.id),
-                    key=lambda other: -other.seconds,
-                )
-            ),
-            tuple(
-                sorted(
-                    reader.rows(model.ProfileGap, profile=profile.id), key=lambda gap: gap.position
-                )
-            ),
+            tuple(sorted(others, key=lambda other: -other.seconds)),
+            tuple(sorted(gaps, key=lambda gap: gap.position)),
             shares.at_node_s,
             shares.at_line_s,
         )
@@ -324,7 +304,11 @@ def profiled_places(reader: SessionReader) -> ProfiledPlaces | None:
 
 
 def _signs_of(time: ProfiledKernel) -> int:
-    return SIGNS.index(SHARED if time.shared_s else SIMILAR if time.is_similar else "")
+    if time.shared_s:
+        return SIGNS.index(SHARED)
+    if time.is_similar:
+        return SIGNS.index(SIMILAR)
+    return SIGNS.index("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,11 +138,11 @@ def _anchors(ran: Sequence[str], calls: Sequence[str], part: _Part) -> list[tupl
     """
     in_ran, in_calls = Counter(ran[at] for at in part.ran), Counter(calls[at] for at in part.calls)
     place = {calls[at]: place for place, at in enumerate(part.calls) if in_calls[calls[at]] == 1}
-    pairs = [
-        (at, place[ran[one]])
-        for at, one in enumerate(part.ran)
-        if in_ran[ran[one]] == 1 and ran[one] in place
-    ]
+    pairs = []
+    for ran_place, at in enumerate(part.ran):
+        key = ran[at]
+        if in_ran[key] == 1 and key in place:
+            pairs.append((ran_place, place[key]))
     return _longest_ascending(pairs)
 
 
@@ -153,14 +153,16 @@ def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     before: list[int] = []
     for at, (_, value) in enumerate(pairs):
         length = bisect_left(ends, value)
-        before.append(at_end[length - 1] if length else -1)
+        previous = at_end[length - 1] if length else -1
+        before.append(previous)
         ends[length : length + 1] = [value]
         at_end[length : length + 1] = [at]
-    found, at = [], at_end[-1] if at_end else -1
+    longest = []
+    at = at_end[-1] if at_end else -1
     while at != -1:
-        found.append(pairs[at])
+        longest.append(pairs[at])
         at = before[at]
-    return found[::-1]
+    return longest[::-1]
 
 
 def _by_counts(
@@ -195,9 +197,12 @@ def _by_place(
 ) -> None:
     """Match library kernels that have no operator's name to the library calls at their place."""
     libraries = tuple(at for at in part.calls if calls[at].is_library)
-    for at in part.ran if libraries else ():
+    if not libraries:
+        return
+    matched = Matched(libraries, "order") if len(libraries) == 1 else Matched(libraries, "shared")
+    for at in part.ran:
         if ran[at].is_nameless:
-            found[at] = Matched(libraries, "order" if len(libraries) == 1 else "shared")
+            found[at] = matched
 
 
 US = 1e-6
@@ -350,12 +355,14 @@ class _Finding:
         number, too; empty where functions on several threads have the same, since each thread
         counts for itself.
         """
-        found: dict[tuple[int, int], str] = {}
-        for thread in self._trace.threads if self._forward != NONE else ():
+        regions: dict[tuple[int, int], str] = {}
+        if self._forward == NONE:
+            return regions
+        for thread in self._trace.threads:
             for number, name in self._regions_of(thread):
                 key = (thread.process, number)
-                found[key] = name if found.get(key, name) == name else ""
-        return found
+                regions[key] = name if regions.get(key, name) == name else ""
+        return regions
 
     def _regions_of(self, thread: CpuThread) -> Iterable[tuple[int, str]]:
         """Return the sequence numbers of the calls of compiled functions on a thread. Where one has
@@ -390,8 +397,10 @@ class _Finding:
                 continue
             ran.work.append(work)
             ran.seconds += self._trace.gpu.durations[work] * US
-        graphs = [*self._found.values(), *([unmarked] if unmarked.ran else [])]
-        return Calls(graphs, outside, bool(self._kind), unmarked if unmarked.ran else None)
+        graphs = [*self._found.values()]
+        if not unmarked.ran:
+            return Calls(graphs, outside, bool(self._kind))
+        return Calls([*graphs, unmarked], outside, bool(self._kind), unmarked)
 
     def of_operators(self) -> Calls:
         """Take the outermost operators within each graph for what ran."""
@@ -486,21 +495,18 @@ class CompiledGraph:
 def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
     """Return the graphs of the variants in use, each with its calls in the order of its code."""
     used = in_use(reader)
-    found: dict[tuple[str, bool, int], list[tuple[Named, tuple[int, int]]]] = {}
+    calls_of: dict[tuple[str, bool, int], list[tuple[Named, tuple[int, int]]]] = {}
     for row in calls_in_order(reader):
         if used is None or row.kernel in used.kernels:
             named = Named(key_of_call(row.name), row.language == "extern")
             graph = (row.compilation, row.direction == "backward", row.output_code)
-            found.setdefault(graph, []).append((named, (row.kernel, row.call)))
-    return [
-        CompiledGraph(
-            name.partition("#")[0],
-            is_backward,
-            tuple(named for named, _ in calls),
-            tuple(ids for _, ids in calls),
-        )
-        for (name, is_backward, _), calls in found.items()
-    ]
+            calls_of.setdefault(graph, []).append((named, (row.kernel, row.call)))
+    graphs = []
+    for (name, is_backward, _), calls in calls_of.items():
+        names = tuple(named for named, _ in calls)
+        ids = tuple(ids for _, ids in calls)
+        graphs.append(CompiledGraph(name.partition("#")[0], is_backward, names, ids))
+    return graphs
 
 
 def graphs_of(call: ProfiledGraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:

@@ -93,35 +93,28 @@ def device_time(trace: Trace) -> DeviceTime | None:
         totals[device] += duration  # type: ignore[assignment]  # Counter adds floats as well
     if not totals:
         return None
-    device = max(totals, key=lambda one: (totals[one], -one))
-    order = sorted(
-        (at for at in range(len(gpu)) if gpu.device[at] == device), key=lambda at: gpu.starts[at]
-    )
+    device = max(totals, key=lambda number: (totals[number], -number))
+    order = [at for at in range(len(gpu)) if gpu.device[at] == device]
+    order.sort(key=lambda at: gpu.starts[at])
     begin, end, last = gpu.starts[order[0]], gpu.starts[order[0]], order[0]
-    busy, found = 0.0, []
+    busy, gaps = 0.0, []
     for at in order:
         start, stop = gpu.starts[at], gpu.starts[at] + gpu.durations[at]
         if start > end:
             if start - end >= SHORTEST_US:
-                found.append((start - end, end, last, at))
+                gaps.append((start - end, end, last, at))
             busy += stop - start
         else:
             busy += max(0.0, stop - end)
         if stop >= end:
             end, last = stop, at
-    found.sort(key=lambda gap: (-gap[0], gap[1]))
+    gaps.sort(key=lambda gap: (-gap[0], gap[1]))
     launches = LaunchFinder(trace)
-    longest = [
-        Gap(
-            (start - begin) * US,
-            took * US,
-            before,
-            after,
-            _doing(trace, launches, after, start, start + took),
-        )
-        for took, start, before, after in found[:MOST_GAPS]
-    ]
-    return DeviceTime(device, (end - begin) * US, busy * US, len(found), tuple(longest))
+    longest = []
+    for took, start, before, after in gaps[:MOST_GAPS]:
+        doing = _doing(trace, launches, after, start, start + took)
+        longest.append(Gap((start - begin) * US, took * US, before, after, doing))
+    return DeviceTime(device, (end - begin) * US, busy * US, len(gaps), tuple(longest))
 
 
 def _doing(
@@ -153,10 +146,12 @@ def _own_times(
     inside = range(bisect_right(events.starts, start), bisect_left(events.starts, end))
     marks = [start, end]
     doings = []
-    for at in inside[:MOST_STEPS]:
-        marks += [events.starts[at], *([events.ends[at]] if events.ends[at] < end else [])]
-    for event in events.outwards(first):
-        marks += [events.ends[event]] if start < events.ends[event] < end else []
+    for event in inside[:MOST_STEPS]:
+        marks.append(events.starts[event])
+        if events.ends[event] < end:
+            marks.append(events.ends[event])
+    ends_around = [events.ends[event] for event in events.outwards(first)]
+    marks += [moment for moment in ends_around if start < moment < end]
     marks = sorted(set(marks))
     for since, until in pairwise(marks):
         around = [*events.outwards(events.at((since + until) / 2))]
@@ -184,11 +179,11 @@ def _in_words(names: Sequence[str]) -> str:
         else:
             function = "a compiled function"
         return f"Python in {function}, between its graphs"
-    optimizer = next(
-        (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER)), ""
-    )
+    optimizers = (name.removeprefix(OPTIMIZER) for name in names if name.startswith(OPTIMIZER))
+    optimizer = next(optimizers, "")
     if optimizer:
-        return f"optimizer {optimizer}" + (f": {names[0]}" if "::" in names[0] else "")
+        operator = f": {names[0]}" if "::" in names[0] else ""
+        return f"optimizer {optimizer}{operator}"
     if "Call CompiledFxGraph" in names[0]:
         return "generated code between its kernels"
     if names[0] in (
@@ -248,6 +243,10 @@ def join(trace: Trace, graphs: list[CompiledGraph], file: str) -> Joined:
     return _Joining(trace, graphs, graph_calls(trace)).joined(file)
 
 
+JoinedId = tuple[tuple[int, int], model.ProfileJoin]
+"""A call that something that ran may be: its kernel and number, and how it was found."""
+
+
 class _Joining:
     def __init__(self, trace: Trace, graphs: list[CompiledGraph], calls: Calls) -> None:
         self._trace, self._graphs, self._calls = trace, graphs, calls
@@ -264,11 +263,12 @@ class _Joining:
         for work, thread, event in self._calls.outside:
             self._add_outside(work, thread, event)
         busy = device_time(self._trace)
+        gaps = tuple(self._gaps(busy)) if busy else ()
         return Joined(
             self._profile(file, busy),
             tuple(self._times.values()),
             tuple(self._others.values()),
-            tuple(self._gaps(busy)) if busy else (),
+            gaps,
         )
 
     # compiled graphs
@@ -280,41 +280,37 @@ class _Joining:
         named = [ran.named for ran in call.ran]
         matched = [(graph, align(named, graph.calls)) for graph in graphs]
         for at, ran in enumerate(call.ran):
-            ids = [
-                (graph.ids[call], found[at].how)
-                for graph, found in matched
-                if at in found
-                for call in found[at].calls
-            ]
-            if not ids:
-                self._has_other_code |= bool(graphs)
-                self._add_other(
-                    "unjoined",
-                    self._name_of(ran),
-                    call.compilation,
-                    ran.seconds,
-                    self._stacks_of(ran),
-                )
-            for place, ((kernel, kernel_call), how) in enumerate(ids):
-                runs = int(
-                    place == self._shared_runs % len(ids)
-                )  # several share the time, and one of them the run
-                self._add_time(
-                    kernel,
-                    kernel_call,
-                    "shared" if len(ids) > 1 else how,
-                    ran.seconds,
-                    len(ids),
-                    runs,
-                )
-            self._shared_runs += len(ids) > 1
-            if len(ids) == 1:
-                self._kernel_of_work.update(dict.fromkeys(ran.work, ids[0][0][0]))
+            ids: list[JoinedId] = []
+            for graph, of_graph in matched:
+                if at in of_graph:
+                    how = of_graph[at].how
+                    ids += [(graph.ids[of_call], how) for of_call in of_graph[at].calls]
+            if ids:
+                self._join_ran(ran, ids)
+                continue
+            self._has_other_code |= bool(graphs)
+            name, stacks = self._name_of(ran), self._stacks_of(ran)
+            self._add_other("unjoined", name, call.compilation, ran.seconds, stacks)
+
+    def _join_ran(self, ran: Ran, ids: Sequence[JoinedId]) -> None:
+        """Give the time of what ran to the calls that it may be."""
+        if len(ids) == 1:
+            ((kernel, kernel_call), how) = ids[0]
+            self._add_time(kernel, kernel_call, how, ran.seconds, 1, 1)
+            self._kernel_of_work.update(dict.fromkeys(ran.work, kernel))
+            return
+        # Several share the time, and one of them has the run.
+        with_run = self._shared_runs % len(ids)
+        for place, ((kernel, kernel_call), _) in enumerate(ids):
+            runs = int(place == with_run)
+            self._add_time(kernel, kernel_call, "shared", ran.seconds, len(ids), runs)
+        self._shared_runs += 1
 
     def _add_time(
         self, kernel: int, call: int, how: model.ProfileJoin, seconds: float, among: int, runs: int
     ) -> None:
         part = seconds / among
+        shared_s = part if among > 1 else 0.0
         self._has_other_code |= how == "similar"
         known = self._times.get((kernel, call)) or model.ProfileTime(
             0, 0, kernel, call, how, 0.0, 0
@@ -324,7 +320,7 @@ class _Joining:
             how=max(known.how, how, key=("order", "similar", "shared").index),
             seconds=known.seconds + part,
             runs=known.runs + runs,
-            shared_s=known.shared_s + (part if among > 1 else 0.0),
+            shared_s=known.shared_s + shared_s,
         )
 
     def _name_of(self, ran: Ran) -> str:
@@ -338,8 +334,12 @@ class _Joining:
     def _stacks_of(self, ran: Ran) -> Sequence[str]:
         thread, event = ran.operator
         stack = self._stack_around(thread, event)
-        kernels = [one for work in ran.work for one in self._trace.gpu_stacks.get(work, ())]
-        return [stack] if stack else kernels
+        if stack:
+            return [stack]
+        stacks: list[str] = []
+        for work in ran.work:
+            stacks += self._trace.gpu_stacks.get(work, ())
+        return stacks
 
     def _stack_around(self, thread: int, event: int) -> str:
         """Return the stack of an operator, or of the nearest around it that has one; empty for
@@ -358,21 +358,19 @@ class _Joining:
     def _add_outside(self, work: int, thread: int, event: int) -> None:
         seconds = self._trace.gpu.durations[work] * US
         name = self._trace.name(self._trace.gpu.names[work])
-        stacks = self._trace.gpu_stacks.get(work, ())
+        stacks: Sequence[str] = self._trace.gpu_stacks.get(work, ())
         if thread == NONE:
             self._add_other("not known", name, "", seconds, stacks)
             return
         names = [*around(self._trace, thread, event)]
         stack = self._stack_around(thread, event)
+        if stack:
+            stacks = [stack]
         is_known = self._calls.has_marks or self._calls.unmarked is None
         kind = kind_of(names)
-        self._add_other(
-            kind if is_known or kind != "eager" else "not known",
-            operator_of(names) or name,
-            region_of(names),
-            seconds,
-            [stack] if stack else stacks,
-        )
+        if kind == "eager" and not is_known:
+            kind = "not known"
+        self._add_other(kind, operator_of(names) or name, region_of(names), seconds, stacks)
 
     def _add_other(
         self,
@@ -398,14 +396,21 @@ class _Joining:
     def _profile(self, file: str, busy: DeviceTime | None) -> model.Profile:
         trace = self._trace
         compiled_s = sum(call.seconds for call in self._calls.graphs)
-        work_s = sum(trace.gpu.durations) * US if len(trace.gpu) else compiled_s
+        has_gpu = bool(len(trace.gpu))
+        work_s = sum(trace.gpu.durations) * US if has_gpu else compiled_s
         devices = [name for at, name in enumerate(trace.devices) if busy and at == busy.device]
+        device = CPU
+        if has_gpu:
+            device = devices[0] if devices else "GPU"
+        span_s, busy_s, gap_count = 0.0, 0.0, 0
+        if busy:
+            span_s, busy_s, gap_count = busy.span_s, busy.busy_s, busy.gap_count
         return model.Profile(
             0,
             file,
             trace.digest,
-            (devices[0] if devices else "GPU") if len(trace.gpu) else CPU,
-            bool(len(trace.gpu)),
+            device,
+            has_gpu,
             trace.events,
             trace.skipped,
             trace.problem,
@@ -415,9 +420,9 @@ class _Joining:
             compiled_s,
             sum(profile_time.seconds for profile_time in self._times.values()),
             sum(profile_time.shared_s for profile_time in self._times.values()),
-            busy.span_s if busy else 0.0,
-            busy.busy_s if busy else 0.0,
-            busy.gap_count if busy else 0,
+            span_s,
+            busy_s,
+            gap_count,
             tuple(self._notes()),
         )
 

@@ -9,11 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
+from fx_explorer import model
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import careful_share
 from fx_explorer.instruments.modules.tree import ModuleRow
 from fx_explorer.instruments.profile.event_names import KIND_WORDS
-from fx_explorer.instruments.profile.figures import KernelShare, ProfileFigures, module_name
+from fx_explorer.instruments.profile.figures import (
+    KernelShare,
+    LineShare,
+    NodeShare,
+    ProfileFigures,
+    module_name,
+)
 from fx_explorer.instruments.profile.verdict import between, describe_doing, verdict
 from fx_explorer.output.formats import (
     csv_text,
@@ -59,32 +66,36 @@ def tables(figures: ProfileFigures) -> list[ProfileTable]:
 
 
 def _lines(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (
-            in_file(*line.line),
-            run_time(line.seconds),
-            _share(figures, line.seconds),
-            _time(line.forward_s),
-            _time(line.backward_s),
-        )
-        for line in figures.lines
-    ]
+    rows = [_line_cells(figures, line) for line in figures.lines]
     directions = (Column("forward", is_number=True), Column("backward", is_number=True))
     return ProfileTable("your lines", (LINE, TIME, SHARE, *directions), rows)
 
 
+def _line_cells(figures: ProfileFigures, line: LineShare) -> Cells:
+    return (
+        in_file(*line.line),
+        run_time(line.seconds),
+        _share(figures, line.seconds),
+        _time(line.forward_s),
+        _time(line.backward_s),
+    )
+
+
 def _modules(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (
-            "  " * row.depth + (row.title if row.depth else module_name(row)),
-            _time(row.own.time_s if not row.is_fold else 0.0),
-            run_time(row.figures.time_s),
-            _share(figures, row.figures.time_s),
-        )
-        for row in _folded(figures.modules)
-    ]
+    rows = [_module_cells(figures, row) for row in _folded(figures.modules)]
     times = (Column("itself", is_number=True), Column("with all in it", is_number=True))
     return ProfileTable("modules", (MODULE, *times, SHARE), rows)
+
+
+def _module_cells(figures: ProfileFigures, row: ModuleRow) -> Cells:
+    name = row.title if row.depth else module_name(row)
+    own_s = 0.0 if row.is_fold else row.own.time_s
+    return (
+        "  " * row.depth + name,
+        _time(own_s),
+        run_time(row.figures.time_s),
+        _share(figures, row.figures.time_s),
+    )
 
 
 def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
@@ -100,58 +111,62 @@ def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
 
 
 def _kernels(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (
-            kernel.cost.use.kernel.name,
-            f"[{kernel.cost.version.name}]" if kernel.cost.version else "",
-            kernel.cost.use.kernel.direction,
-            mark(kernel.time.shared_s > 0, kernel.time.is_similar) + run_time(kernel.time.seconds),
-            _share(figures, kernel.time.seconds),
-            f"{kernel.time.runs:,}",
-            kernel.cost.line_in_words,
-            kernel.cost.module_in_words,
-        )
-        for kernel in figures.kernels
-    ]
+    rows = [_kernel_cells(figures, share) for share in figures.kernels]
     kernel = Column("kernel", narrowing="cut", least=24)
     line = Column("your line", narrowing="cut", least=18)
     columns = (kernel, FRAME, DIRECTION, TIME, SHARE, RUNS, line, MODULE)
     return ProfileTable("kernels", columns, rows)
 
 
+def _kernel_cells(figures: ProfileFigures, share: KernelShare) -> Cells:
+    cost, time = share.cost, share.time
+    frame = f"[{cost.version.name}]" if cost.version else ""
+    return (
+        cost.use.kernel.name,
+        frame,
+        cost.use.kernel.direction,
+        mark(time.shared_s > 0, time.is_similar) + run_time(time.seconds),
+        _share(figures, time.seconds),
+        f"{time.runs:,}",
+        cost.line_in_words,
+        cost.module_in_words,
+    )
+
+
 def _nodes(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (
-            node.node.name,
-            "backward" if node.node.is_backward else "",
-            run_time(node.seconds),
-            _share(figures, node.seconds),
-            f"1 of {node.among}" if node.among > 1 else "",
-        )
-        for node in figures.nodes
-    ]
+    rows = [_node_cells(figures, share) for share in figures.nodes]
     operation = Column("operation", narrowing="cut", least=24)
     part = Column("part of its kernel", priority=1)
     return ProfileTable("operations", (operation, DIRECTION, TIME, SHARE, part), rows)
 
 
+def _node_cells(figures: ProfileFigures, share: NodeShare) -> Cells:
+    direction = "backward" if share.node.is_backward else ""
+    part = f"1 of {share.among}" if share.among > 1 else ""
+    seconds = share.seconds
+    return share.node.name, direction, run_time(seconds), _share(figures, seconds), part
+
+
 def _others(figures: ProfileFigures) -> ProfileTable:
-    rows = [
-        (
-            KIND_WORDS[other.kind],
-            other.name,
-            f"[{other.compilation}]" if other.compilation else "",
-            run_time(other.seconds),
-            _share(figures, other.seconds),
-            f"{other.runs:,}",
-            in_file(other.file, other.line) if other.line else "",
-        )
-        for other in figures.others
-    ]
+    rows = [_other_cells(figures, other) for other in figures.others]
     what = Column("what", narrowing="wrapped", least=18)
     operator = Column("operator", narrowing="cut", least=16)
     columns = (what, operator, FRAME, TIME, SHARE, RUNS, LINE)
     return ProfileTable("joined to no kernel", columns, rows)
+
+
+def _other_cells(figures: ProfileFigures, other: model.ProfileOther) -> Cells:
+    frame = f"[{other.compilation}]" if other.compilation else ""
+    line = in_file(other.file, other.line) if other.line else ""
+    return (
+        KIND_WORDS[other.kind],
+        other.name,
+        frame,
+        run_time(other.seconds),
+        _share(figures, other.seconds),
+        f"{other.runs:,}",
+        line,
+    )
 
 
 def _gaps(figures: ProfileFigures) -> ProfileTable:
@@ -240,48 +255,52 @@ def profile_json(figures: ProfileFigures, every: bool) -> str:
         "profiles": figures.profiles,
         "at_operation_s": figures.at_node_s,
         "at_line_s": figures.at_line_s,
-        "lines": [
-            {
-                "file": line.line[0],
-                "line": line.line[1],
-                "forward_s": line.forward_s,
-                "backward_s": line.backward_s,
-            }
-            for line in figures.lines
-        ],
-        "modules": [
-            {
-                "module": module_name(row),
-                "layers": row.count,
-                "depth": row.depth,
-                "own_s": row.own.time_s,
-                "s": row.figures.time_s,
-            }
-            for row in figures.modules
-        ],
-        "kernels": [
-            {
-                **_kernel(kernel),
-                "line": {"file": kernel.cost.lines[0][0], "line": kernel.cost.lines[0][1]}
-                if kernel.cost.lines
-                else None,
-            }
-            for kernel in figures.kernels
-        ],
-        "operations": [
-            {
-                "node": node.node.name,
-                "graph": node.node.graph,
-                "seconds": node.seconds,
-                "among": node.among,
-            }
-            for node in figures.nodes
-        ],
+        "lines": [_line_json(line) for line in figures.lines],
+        "modules": [_module_json(row) for row in figures.modules],
+        "kernels": [_kernel_json(kernel) for kernel in figures.kernels],
+        "operations": [_node_json(node) for node in figures.nodes],
         "elsewhere": [_without_ids(asdict(other)) for other in figures.others],
         "idle_s": figures.idle_s,
         "gaps": [_without_ids(asdict(gap)) for gap in figures.gaps],
     }
     return json_text(whole)
+
+
+def _line_json(share: LineShare) -> dict[str, object]:
+    file, line = share.line
+    return {
+        "file": file,
+        "line": line,
+        "forward_s": share.forward_s,
+        "backward_s": share.backward_s,
+    }
+
+
+def _module_json(row: ModuleRow) -> dict[str, object]:
+    return {
+        "module": module_name(row),
+        "layers": row.count,
+        "depth": row.depth,
+        "own_s": row.own.time_s,
+        "s": row.figures.time_s,
+    }
+
+
+def _kernel_json(share: KernelShare) -> dict[str, object]:
+    place = None
+    if share.cost.lines:
+        file, line = share.cost.lines[0]
+        place = {"file": file, "line": line}
+    return {**_kernel(share), "line": place}
+
+
+def _node_json(share: NodeShare) -> dict[str, object]:
+    return {
+        "node": share.node.name,
+        "graph": share.node.graph,
+        "seconds": share.seconds,
+        "among": share.among,
+    }
 
 
 FORMATS: dict[str, Format] = {
@@ -293,17 +312,21 @@ FORMATS: dict[str, Format] = {
 
 
 def _kernel(kernel_share: KernelShare) -> dict[str, object]:
-    kernel, time = kernel_share.cost.use.kernel, kernel_share.time
+    cost, time = kernel_share.cost, kernel_share.time
+    kernel = cost.use.kernel
+    frame = cost.version.name if cost.version else None
+    line = cost.lines[0] if cost.lines else None
+    module = cost.modules[0] if cost.modules else None
     return {
         "kernel": kernel.name,
-        "frame": kernel_share.cost.version.name if kernel_share.cost.version else None,
+        "frame": frame,
         "direction": kernel.direction,
         "seconds": time.seconds,
         "shared_seconds": time.shared_s,
         "is_similar": time.is_similar,
         "runs": time.runs,
-        "line": kernel_share.cost.lines[0] if kernel_share.cost.lines else None,
-        "module": kernel_share.cost.modules[0] if kernel_share.cost.modules else None,
+        "line": line,
+        "module": module,
     }
 
 

@@ -32,14 +32,18 @@ COLUMNS = (
 
 def profile_table(reader: SessionReader) -> ViewTable:
     figures = profile_figures(reader)
+    notice, rows = "", []
+    if figures:
+        notice = verdict(figures)[0]
+        rows = list(_Rows(reader, figures).all())
     return ViewTable(
         shows="Where the GPU's time went in a profile, when it was idle and what your program "
         "did meanwhile.",
-        notice=verdict(figures)[0] if figures else "",
+        notice=notice,
         origin="torch.profiler; joined by the launch, the compiled graph around it, and the "
         "order of its calls",
         columns=COLUMNS,
-        rows=[*_Rows(reader, figures).all()] if figures else [],
+        rows=rows,
         empty=NO_PROFILE,
     )
 
@@ -107,12 +111,13 @@ class _Rows:
             describe_doing(gap),
         )
         kernel = gap.after_kernel or gap.before_kernel
+        find_place = (lambda: self._place_of(kernel)) if kernel else None
         return TableRow(
             cells,
             detail=lambda: Detail(_about_gap(gap)),
             values={"time": gap.seconds, "of the longest": gap.seconds, "begins at": gap.start_s},
             part=1,
-            find_place=(lambda: self._place_of(kernel)) if kernel else None,
+            find_place=find_place,
         )
 
     def _place_of(self, kernel: int) -> Place | None:
@@ -129,10 +134,12 @@ class _Rows:
             careful_share(line_share.seconds, whole),
             bar(line_share.seconds, most, BAR_CELLS),
         )
-        file = self._files.get(line_share.line[0])
+        path, line = line_share.line
+        file = self._files.get(path)
+        place = Place(Document("source", file), line - 1) if file else None
         return TableRow(
-            ("line", in_file(*line_share.line), run_time(line_share.seconds), *shares, "", text),
-            Place(Document("source", file), line_share.line[1] - 1) if file else None,
+            ("line", in_file(path, line), run_time(line_share.seconds), *shares, "", text),
+            place,
             values={"time": line_share.seconds, "of the longest": line_share.seconds},
             part=2,
         )

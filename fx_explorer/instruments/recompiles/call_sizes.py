@@ -54,11 +54,12 @@ def sizes_then(
         return CallSizes()
     source = _source(change)
     made = {symbol.source: symbol for symbol in reader.rows(model.Symbol, compilation=after.id)}
-    symbol = made.get(source if change.kind == "number" else f"{source}.size()[{change.index}]")
-    became, fixed = (
-        symbol is not None and not symbol.became,
-        symbol is not None and symbol.became.isdecimal(),
-    )
+    source_of_symbol = source
+    if change.kind == "size":
+        source_of_symbol = f"{source}.size()[{change.index}]"
+    symbol = made.get(source_of_symbol)
+    became = symbol is not None and not symbol.became
+    fixed = symbol is not None and symbol.became.isdecimal()
     if change.kind == "number":
         return CallSizes(became, fixed)
     beyond = out_of_reach(reader, source, before)
@@ -90,25 +91,26 @@ def _varied(
     then: dict[Dimension, int],
     now: dict[Dimension, int],
 ) -> list[Dimension]:
-    free = {
-        symbol.source
-        for symbol in reader.rows(model.Symbol, compilation=before.id)
-        if not symbol.became
-    }
-    differing = [
-        size
-        for size in then
-        if now.get(size, then[size]) != then[size] and f"{size[0]}.size()[{size[1]}]" not in free
-    ]
-    return [size for size in differing if _can_be_marked(size[0], then[size], now[size])]
+    symbols = reader.rows(model.Symbol, compilation=before.id)
+    dynamic = {symbol.source for symbol in symbols if not symbol.became}
+    varied = []
+    for dimension, size in then.items():
+        name, index = dimension
+        size_now = now.get(dimension, size)
+        if size_now == size or f"{name}.size()[{index}]" in dynamic:
+            continue
+        if _can_be_marked(name, size, size_now):
+            varied.append(dimension)
+    return varied
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
     """Return sizes with the program's names; torch's for a value that has none."""
-    return tuple(
-        (plain_name(name) if is_unfinished(name) else plain_source(name, of), index)
-        for name, index in sizes
-    )
+    named = []
+    for source, index in sizes:
+        name = plain_name(source) if is_unfinished(source) else plain_source(source, of)
+        named.append((name, index))
+    return tuple(named)
 
 
 def _alike(
@@ -119,14 +121,15 @@ def _alike(
     """
     if here not in then or here not in now:
         return []
-    equal = [
-        size
-        for size in then
-        if size != here
-        and then[size] == then[here]
-        and _can_be_marked(size[0], then[size], then[size])
-    ]
-    return [size for size in equal if now.get(size, then[here]) != now[here]]
+    size_then, size_now = then[here], now[here]
+    alike = []
+    for dimension, size in then.items():
+        if dimension == here or size != size_then:
+            continue
+        differs_now = now.get(dimension, size_then) != size_now
+        if differs_now and _can_be_marked(dimension[0], size, size):
+            alike.append(dimension)
+    return alike
 
 
 def _can_be_marked(source: str, *sizes: int) -> bool:
@@ -135,14 +138,14 @@ def _can_be_marked(source: str, *sizes: int) -> bool:
 
 def _sizes(reader: SessionReader, compilation: int) -> dict[Dimension, int]:
     """Return the sizes of a compilation's example inputs, by torch's name of the tensor."""
-    found: dict[Dimension, int] = {}
+    sizes: dict[Dimension, int] = {}
     for source, value in checked_tensors(reader, compilation):
         shape = _SHAPE.match(value or "")
-        for index, text in enumerate(
-            shape["sizes"].split(", ") if shape and shape["sizes"] else ()
-        ):
-            found[source, index] = int(text)
-    return found
+        if not shape or not shape["sizes"]:
+            continue
+        for index, text in enumerate(shape["sizes"].split(", ")):
+            sizes[source, index] = int(text)
+    return sizes
 
 
 def _source(change: GuardChange) -> str:

@@ -86,12 +86,10 @@ def _given_otherwise(reader: SessionReader, function: model.Compilation) -> list
     """
     given = []
     for name in _COMPARED:
-        rows = [
-            row
-            for row in reader.rows(model.OptionInForce, name=name)
-            if _is_of(row.function, function.function)
-        ]
-        values = {row.value: row for row in rows}
+        values = {}
+        for row in reader.rows(model.OptionInForce, name=name):
+            if _is_of(row.function, function.function):
+                values[row.value] = row
         if len(values) > 1:
             first, *_, last = values.values()
             before, now = as_python((first.value, last.value))
@@ -193,11 +191,10 @@ def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
         recompile = _explained(reader, session, row)
         by_compilation.setdefault(recompile.compilation, []).append(recompile)
     seen: set[tuple[object, ...]] = set()
-    return [
-        explained_recompile
-        for group in by_compilation.values()
-        for explained_recompile in _with_cause(group, seen)
-    ]
+    explained: list[ExplainedRecompile] = []
+    for group in by_compilation.values():
+        explained += _with_cause(group, seen)
+    return explained
 
 
 def causes(reader: SessionReader) -> list[ExplainedRecompile]:
@@ -269,11 +266,8 @@ class _Compilations:
 
     @cached_property
     def rows(self) -> list[model.Compilation]:
-        return [
-            row
-            for row in self._reader.rows(model.Compilation, variant_of="")
-            if row.status != "restarted"
-        ]
+        rows = self._reader.rows(model.Compilation, variant_of="")
+        return [row for row in rows if row.status != "restarted"]
 
     @cached_property
     def _by_id(self) -> dict[int, model.Compilation]:
@@ -292,12 +286,9 @@ class _Compilations:
 
     def before(self, row: model.Recompile) -> model.Compilation | None:
         """Return the compilation whose guard failed: the latest earlier one of that name."""
-        named = [
-            compilation
-            for compilation in self._by_name.get(row.of, ())
-            if compilation.id < row.compilation
-        ]
-        return named[-1] if named else None
+        of_name = self._by_name.get(row.of, ())
+        earlier = [compilation for compilation in of_name if compilation.id < row.compilation]
+        return earlier[-1] if earlier else None
 
     def siblings(self, compilation: model.Compilation) -> list[model.Compilation]:
         """Return all compilations of the same function up to this one, since the last reset."""
@@ -348,11 +339,22 @@ def _explained(
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
         change = replace(change, words=_shared_words(before))
+    graphs = ""
+    if before and compilation:
+        graphs = describe_graphs(reader, before.id, compilation.id)
+    if is_shared:
+        what_to_do = SHARED
+    else:
+        sizes = sizes_then(reader, change, before, compilation)
+        what_to_do = remedy(change, row.reason, sizes) or NO_REMEDY
+    name = compilation.name if compilation else ""
+    name_before = before.name if before else row.of
+    function_name = function.function if function else ""
     at_function = (function.file, function.line) if function else ("", 0)
     return ExplainedRecompile(
-        compilation=compilation.name if compilation else "",
-        of=before.name if before else row.of,
-        function=function.function if function else "",
+        compilation=name,
+        of=name_before,
+        function=function_name,
         reason=row.reason,
         in_words=change.words,
         guard=row.guard,
@@ -362,11 +364,8 @@ def _explained(
         place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
         change=change,
         called_from=_caller(reader, compilation),
-        graphs=describe_graphs(reader, before.id, compilation.id) if before and compilation else "",
-        remedy=SHARED
-        if is_shared
-        else remedy(change, row.reason, sizes_then(reader, change, before, compilation))
-        or NO_REMEDY,
+        graphs=graphs,
+        remedy=what_to_do,
         times=row.times,
     )
 
@@ -414,13 +413,10 @@ def _line_of_guard(
     if before is None or not change.name:
         return "", 0
     source = _SIZE_OF.sub("", row.source.partition(", ")[0]) or local_source(change.name)
-    guards = [
-        guard
-        for guard in reader.rows(model.Guard, compilation=before.id, source=source)
-        if guard.line > 0
-    ]
-    found = min(guards, key=lambda guard: guard.kind != "TENSOR_MATCH", default=None)
-    return (found.file, found.line) if found else ("", 0)
+    guards = reader.rows(model.Guard, compilation=before.id, source=source)
+    with_line = [guard for guard in guards if guard.line > 0]
+    guard = min(with_line, key=lambda guard: guard.kind != "TENSOR_MATCH", default=None)
+    return (guard.file, guard.line) if guard else ("", 0)
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
@@ -447,18 +443,17 @@ def _limit_hit(
     """Describe a compilation that torch refused because its function had been compiled too
     often.
     """
-    compiled = [
-        compilation
-        for compilation in session.siblings(refused)
-        if compilation.status in ("ok", "broke")
-    ]
+    siblings = session.siblings(refused)
+    count = sum(compilation.status in ("ok", "broke") for compilation in siblings)
     function = session.function(refused) or refused
-    said = _LIMIT.search(refused.error)
-    limit = int((said and said["limit"]) or len(compiled))
-    count = len(compiled)
-    cause = next(
-        (recompile for recompile in causes(reader) if recompile.compilation == refused.name), None
-    )
+    option, limit = "recompile_limit", count
+    in_error = _LIMIT.search(refused.error)
+    if in_error:
+        option = in_error["option"] or option
+        limit = int(in_error["limit"] or limit)
+    of_refused = (cause for cause in causes(reader) if cause.compilation == refused.name)
+    cause = next(of_refused, None)
+    change, what_to_do = (cause.in_words, cause.remedy) if cause else ("", "")
     if is_text(reader):  # which does not have all that was compiled
         count = max(count, limit)
     return LimitHit(
@@ -467,10 +462,10 @@ def _limit_hit(
         file=function.file,
         line=function.line,
         place=place_of_path(reader, function.file, function.line),
-        option=(said and said["option"]) or "recompile_limit",
+        option=option,
         limit=limit,
         compiled=count,
-        change=cause.in_words if cause else "",
-        remedy=cause.remedy if cause else "",
+        change=change,
+        remedy=what_to_do,
         is_error=refused.status == "failed",
     )

@@ -383,33 +383,29 @@ def _change(
     reported["source"] = (
         reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
     )
-    if kind == "keys" or (
-        kind == "length" and source and not source.startswith("len(")
-    ):  # that of a dict
+    is_length_of_dict = kind == "length" and source and not source.startswith("len(")
+    if kind == "keys" or is_length_of_dict:
         return _keys_change(reported["source"], source, old, new)
-    if (
-        kind == "has"
-        and source
-        and plain_name(reported["source"]).startswith(f"{plain_name(source)}.")
-    ):
-        reported["source"] = (
-            source  # torch 2.11 names the attribute that is gone, but not its object
-        )
-    named = plain_name(reported["source"]) + (".training" if kind == "training" else "")
+    if kind == "has" and source and _is_part_of(reported["source"], source):
+        # torch 2.11 names the attribute that is gone, but not its object.
+        reported["source"] = source
+    named = plain_name(reported["source"])
+    if kind == "training":
+        named += ".training"
     was, is_now = _values(kind, reported, old, new)
     where = _where(source or reported.get("source", ""))
     if words in _WITHOUT_VALUES and not is_now:
         words = _WITHOUT_VALUES[words]
     if kind == "type" and is_now.startswith("object of class "):
         is_now = is_now.replace("object of class", "of type")
-    told = words.format(
-        name=f"the global {named}" if where == "global" else named,
+    name = f"the global {named}" if where == "global" else named
+    names = [plain_name(text.strip("\"' ")) for text in reported.get("names", "").split('", "')]
+    in_words = words.format(
+        name=name,
         old=was or "another one",
         new=is_now or "something else",
         other=plain_name(reported.get("other", "")),
-        names=", ".join(
-            plain_name(text.strip("\"' ")) for text in reported.get("names", "").split('", "')
-        ),
+        names=", ".join(names),
         setting=reported.get("setting", ""),
         index=reported.get("index", ""),
         bound=reported.get("bound", ""),
@@ -424,8 +420,12 @@ def _change(
     else:
         other = ""
     return GuardChange(
-        kind, named, where, was, is_now, told, index, source or reported["source"], other
+        kind, named, where, was, is_now, in_words, index, source or reported["source"], other
     )
+
+
+def _is_part_of(source: str, whole: str) -> bool:
+    return plain_name(source).startswith(f"{plain_name(whole)}.")
 
 
 KEYWORDS = "kwargs"
@@ -460,10 +460,10 @@ def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:
     if name == KEYWORDS:
         text = "the call"
     gone = f"{old} {_is_gone(old)}" if old else ""
+    added = ""
     if new:
-        added = f"{new} {'are' if ', ' in new or ' and ' in new else 'is'} new"
-    else:
-        added = ""
+        are_several = ", " in new or " and " in new
+        added = f"{new} are new" if are_several else f"{new} is new"
     what = " and ".join(part for part in (gone, added) if part) or "which ones is not known"
     which = "other keyword arguments" if name == KEYWORDS else "other keys"
     return GuardChange("keys", name, where, old, new, f"{text} has {which}: {what}")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TypeGuard
 
 from fx_explorer import model
 from fx_explorer.analysis.naming import function_resumed, is_unfinished, plain_source, resumed_at
@@ -68,11 +69,10 @@ def _passed_by(
     users = {row.path for row in reader.rows(model.SourceFile) if row.is_user}
     caller = callers[-1]
     if caller.file not in users:
-        own = next((one for one in reversed(callers) if one.file in users), None)
-        if own:
-            below = f", below line {own.line} of {file_name(own.file)}"
-        else:
-            below = ""
+        below = ""
+        users_frame = next((frame for frame in reversed(callers) if frame.file in users), None)
+        if users_frame:
+            below = f", below line {users_frame.line} of {file_name(users_frame.file)}"
         place = "/".join(PurePath(caller.file).parts[-3:])
         return OutOfReach(
             f"{name} is passed by {place}:{caller.line}, which is not your code{below}",
@@ -80,11 +80,11 @@ def _passed_by(
             "give it holds only where that is passed on as it is",
         )
     own_name = function_resumed(of.function)
-    compiled = {
-        (row.file, function_resumed(row.function).rpartition(".")[2])
-        for row in reader.rows(model.Compilation)
-        if row.function and function_resumed(row.function) != own_name
-    }
+    compiled = set()
+    for row in reader.rows(model.Compilation):
+        name_of_row = function_resumed(row.function) if row.function else own_name
+        if name_of_row != own_name:
+            compiled.add((row.file, name_of_row.rpartition(".")[2]))
     passes = function_resumed(caller.function)
     if (caller.file, passes) in compiled:
         return OutOfReach(
@@ -103,18 +103,27 @@ def _line_made_at(reader: SessionReader, of: model.Compilation, name: str, line:
     """Return the last line before ``line`` at which the function around it binds the name; 0 where
     it is an argument, or nothing is known.
     """
-    functions = [
-        one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)
-    ]
+    functions = [function for function in _functions(reader, of) if _has_line(function, line)]
     if not functions:
         return 0
-    innermost = max(functions, key=lambda one: one.lineno)
-    lines = [
-        node.lineno
-        for node in ast.walk(innermost)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-    ]
-    return max((at for at in lines if at <= line), default=0)
+    innermost = max(functions, key=lambda function: function.lineno)
+    stores = [node for node in ast.walk(innermost) if _binds(node, name)]
+    return max((store.lineno for store in stores if store.lineno <= line), default=0)
+
+
+def _has_line(function: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> bool:
+    return function.lineno <= line <= (function.end_lineno or 0)
+
+
+def _binds(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+
+
+def _sets_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
+    """Say whether a node is ``NAME.ATTRIBUTE`` on the left of an assignment."""
+    if not isinstance(node, ast.Attribute) or node.attr != attribute:
+        return False
+    return isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
 
 
 def _assigned_at(reader: SessionReader, of: model.Compilation, attribute: str) -> int:
@@ -122,21 +131,13 @@ def _assigned_at(reader: SessionReader, of: model.Compilation, attribute: str) -
     not.
     """
     line = resumed_at(of.function) or of.line
-    functions = [
-        one for one in _functions(reader, of) if one.lineno <= line <= (one.end_lineno or 0)
-    ]
-    return next(
-        (
-            node.lineno
-            for function in functions
-            for node in ast.walk(function)
-            if isinstance(node, ast.Attribute)
-            and node.attr == attribute
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-        ),
-        0,
-    )
+    for function in _functions(reader, of):
+        if not _has_line(function, line):
+            continue
+        for node in ast.walk(function):
+            if _sets_attribute(node, attribute):
+                return node.lineno
+    return 0
 
 
 def _functions(

@@ -80,7 +80,7 @@ def _is_parameter(change: GuardChange, reason: str) -> bool:
 
 def _marks(change: GuardChange, sizes: CallSizes) -> str:
     here = (change.name, change.index or 0)
-    every = (here, *(one for one in sizes.varied if one != here))
+    every = (here, *(dimension for dimension in sizes.varied if dimension != here))
     marks = listed((f"torch._dynamo.mark_dynamic({name}, {index})" for name, index in every), 8)
     once = f"{NO_MORE} " if sizes.became_dynamic else ""
     if sizes.beyond:
@@ -93,7 +93,7 @@ def _marks(change: GuardChange, sizes: CallSizes) -> str:
         return f"{once}torch.compile(…, dynamic=True) {avoids}."
     recompile = "this one" if sizes.became_dynamic else "it"
     also = "also " if sizes.became_dynamic else ""
-    verb = also + ("avoids" if len(every) == 1 else "avoid")
+    verb = f"{also}avoids" if len(every) == 1 else f"{also}avoid"
     if sizes.alike:
         others = listed(f"size {index} of {name}" for name, index in sizes.alike)
         return (

@@ -35,6 +35,9 @@ OF_PYTHON_NUMBERS = "lift_fresh_copy"
 _STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward")
 """The graph of the first of them that there is stands for what runs."""
 
+_OF_CLASS = re.compile(r"dict\(type\((.*?)\)\.__dict__\)\['(\w+)'\]")
+"""An attribute of a class, as torch writes it."""
+
 _NO_NAME = re.compile(r"[^a-zA-Z0-9]")
 
 MOST_NODES = 200
@@ -137,7 +140,8 @@ def input_of(reader: SessionReader, owner: model.Compilation, node: model.Node) 
     while True:
         source = _source(reader, owner, node)
         if source:
-            return Input(plain_source(source, owner), _kind(source), source)
+            plain = _OF_CLASS.sub(r"\1.\2", source)
+            return Input(plain_source(plain, owner), _kind(plain), source)
         links = [link for link in reader.rows(model.Link, child=node.id) if link.parent not in seen]
         earlier = reader.by_ids(model.Node, [link.parent for link in links])
         inputs = [row for row in earlier if row.op in ("placeholder", "get_attr")]
@@ -152,7 +156,7 @@ def _source(reader: SessionReader, owner: model.Compilation, node: model.Node) -
     for row in reader.rows(model.LocalTensor, node=node.id):
         if row.is_input:
             return row.source
-    if node.op != "placeholder" or not node.target.startswith(("G_", "L_")):
+    if node.op != "placeholder" or not node.target.startswith(("G_", "L_", "dict_type_")):
         return ""
     for check in reader.rows(model.GuardCheck, compilation=owner.id, kind="TENSOR_MATCH"):
         if _mangled(check.source) == node.target.strip("_"):

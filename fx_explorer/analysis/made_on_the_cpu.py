@@ -3,17 +3,20 @@ capture for a virtual one has them there.
 
 Such a capture moves everything to the GPU, or makes everything there. What the program makes once
 with no device (``table = torch.ones(256)`` in a module, ``self.table = torch.ones(256)``) and moves
-nowhere stays on the CPU on a real machine: a module's ``.to`` moves parameters and buffers only.
-This is read from the program's text: only tensors are named of which every assignment says so.
+nowhere stays on the CPU on a real machine: a module's ``.to`` moves parameters and buffers only. So
+do what a function has from the one around it, default arguments, arguments of ``partial`` and items
+of lists. This is read from the program's text: only tensors are named of which every assignment
+says so.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fx_explorer import model
+from fx_explorer.analysis.assigned_values import Assigned, Reader, Value, assigned_to
 from fx_explorer.analysis.device_copies import Input, input_of
 from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.session import SessionReader
@@ -26,6 +29,8 @@ FACTORIES = (
 
 MOVES = ("cuda", "to", "device", "set_default_device", "set_default_tensor_type", "_apply")
 """Names that may put a tensor elsewhere, where the file has them around an assignment."""
+
+DEFAULT_DEVICES = ("set_default_device", "set_default_tensor_type")
 
 MOST_INPUTS = 200
 
@@ -49,15 +54,22 @@ class MadeOnTheCpu:
 def made_on_the_cpu(reader: SessionReader) -> list[MadeOnTheCpu]:
     """Return the tensors, each once, in the order in which the graphs take them."""
     files = _UserFiles(reader)
-    tensors: dict[tuple[str, int], MadeOnTheCpu] = {}
+    tensors: dict[Value, MadeOnTheCpu] = {}
     for owner, node in _inputs_of_dynamo(reader):
         taken = input_of(reader, owner, node)
-        if taken.kind not in ("global", "attribute"):
+        if taken.kind == "module":
             continue
-        path, line = files.made_at(taken, owner)
-        if path and (path, line) not in tensors:
-            read = reader.get(model.SourceFile, node.file).path if node.file else ""
-            tensors[path, line] = MadeOnTheCpu(taken, path, line, read, node.line)
+        read = reader.get(model.SourceFile, node.file).path if node.file else ""
+        assigned = files.assigned(taken, Reader(owner.file, owner.line, read, node.line))
+        if assigned is None:
+            continue
+        if assigned.name:
+            taken = replace(taken, name=assigned.name)
+        taken = replace(taken, kind="attribute" if assigned.is_attribute else "global")
+        first = assigned.values[0]
+        if first not in tensors:
+            line = first.expression.lineno
+            tensors[first] = MadeOnTheCpu(taken, first.file, line, read, node.line)
     return list(tensors.values())
 
 
@@ -77,24 +89,33 @@ class _UserFiles:
         self._reader = reader
         self._trees: dict[str, ast.Module] | None = None
 
-    def made_at(self, taken: Input, owner: model.Compilation) -> tuple[str, int]:
-        """Return file and line of the only assignments of a tensor, if all are on the CPU; an empty
-        name otherwise.
-        """
-        name = taken.name.rpartition(".")[2]
-        files = self._parsed()
-        if taken.kind == "global":
-            files = {path: tree for path, tree in files.items() if path == owner.file}
-        places = []
-        for path, tree in files.items():
-            values = _assigned(tree, name, of_self=taken.kind == "attribute")
-            if values and _names_any(tree, ("set_default_device", "set_default_tensor_type")):
-                return "", 0
-            for value in values:
-                if not _is_made_on_the_cpu(value):
-                    return "", 0
-                places.append((path, value.lineno))
-        return places[0] if places else ("", 0)
+    def assigned(self, taken: Input, by: Reader) -> Assigned | None:
+        """Return all assignments of a tensor, if there are any and all are on the CPU."""
+        trees = self._parsed()
+        if any(map(_sets_devices, trees.values())):
+            return None
+        assigned = assigned_to(taken.source, trees, by, self._inputs())
+        if assigned is None:
+            return None
+        values = [v for v in assigned.values if not isinstance(v.expression, ast.Constant)]
+        if not values or not all(_is_made_on_the_cpu(value.expression) for value in values):
+            return None
+        return replace(assigned, values=tuple(values))  # it is a tensor: never None
+
+    def _inputs(self) -> str | None:
+        """Return the inputs that the user gave to the target, as Python; None for a script."""
+        target = self._reader.meta("target") or {}
+        if target.get("kind") == "script":
+            return None
+        given = (self._reader.meta("request") or {}).get("inputs", "")
+        tree = self._parsed().get(target.get("file", ""))
+        if given or tree is None:
+            return str(given)
+        for node in tree.body:
+            match node:
+                case ast.Assign([ast.Name("example_inputs")], value):
+                    return ast.unparse(value)
+        return ""
 
     def _parsed(self) -> dict[str, ast.Module]:
         if self._trees is None:
@@ -108,27 +129,6 @@ class _UserFiles:
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
                     continue  # no Python, or a text damaged in the session: nothing is said of it
         return self._trees
-
-
-def _assigned(tree: ast.Module, name: str, *, of_self: bool) -> list[ast.expr]:
-    """Return what is assigned to a global, or to an attribute of whatever object."""
-    nodes = ast.walk(tree) if of_self else iter(tree.body)
-    values = []
-    for node in nodes:
-        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            continue
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        else:
-            targets = [node.target]
-        for target in targets:
-            if of_self:
-                is_it = isinstance(target, ast.Attribute) and target.attr == name
-            else:
-                is_it = isinstance(target, ast.Name) and target.id == name
-            if is_it and node.value is not None:
-                values.append(node.value)
-    return values
 
 
 def _is_made_on_the_cpu(value: ast.expr) -> bool:
@@ -147,10 +147,23 @@ def _is_made_on_the_cpu(value: ast.expr) -> bool:
     return makes
 
 
-def _names_any(tree: ast.Module, names: tuple[str, ...]) -> bool:
+def _sets_devices(tree: ast.Module) -> bool:
+    """Return whether a file sets the device of what is made without one, for a block
+    (``with torch.device("cuda")``) or from then on.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in names:
+        if isinstance(node, ast.withitem) and _names(node.context_expr) & {"device"}:
             return True
-        if isinstance(node, ast.Name) and node.id in names:
+        if isinstance(node, ast.Attribute | ast.Name) and _name(node) in DEFAULT_DEVICES:
             return True
     return False
+
+
+def _names(expression: ast.expr) -> set[str]:
+    return {_name(node) for node in ast.walk(expression)}
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

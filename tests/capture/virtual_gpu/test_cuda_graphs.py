@@ -12,6 +12,7 @@ import pytest
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
 from fx_explorer.analysis.device_copies import device_copies
 from fx_explorer.analysis.facts import Fact
+from fx_explorer.analysis.made_on_the_cpu import made_on_the_cpu
 from fx_explorer.overview.overview import overview
 from fx_explorer.session import SessionReader
 from tests.capture.virtual_gpu.conftest import HERE, ForGpu, needs_triton
@@ -58,6 +59,65 @@ class Model(torch.nn.Module):
         return x + made + moved + placed + by_function
 
 torch.compile(Model())(torch.randn(4, 8))
+"""
+
+HELD = """
+import functools
+
+import torch
+
+def make():
+    scale, shift = torch.ones(8) * 2, torch.ones(8)
+    def inner(x):
+        return x * scale + shift
+    return inner
+
+def with_default(x, table=torch.full((8,), 2.0), *, other=torch.full((8,), 3.0)):
+    return x * table + other
+
+def subtract(x, amount):
+    return x - amount
+
+class Model(torch.nn.Module):
+    of_class = torch.ones(8)
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.partial = functools.partial(subtract, amount=torch.arange(8.0))
+        self.held = [torch.zeros(8)]
+
+    def forward(self, x):
+        return self.partial(self.inner(x)) + self.held[0] + self.of_class
+
+TABLES = {"a": torch.ones(8)}
+lazy = None
+
+def set_it():
+    global lazy
+    lazy = torch.ones(8)
+
+set_it()
+global_function = make()
+
+def reads_all(x):
+    return global_function(x) + TABLES["a"] + lazy + with_default(x)
+
+def passed(x, table=torch.ones(8)):
+    return x + table
+
+def moved_in(x, made):
+    def inner(x):
+        return x + made
+    return inner
+
+for function in (make(), with_default, Model(make()), reads_all):
+    torch._dynamo.reset()
+    torch.compile(function)(torch.randn(8))
+torch.compile(passed)(torch.randn(8), torch.ones(8).to("cuda" if torch.cuda.is_available() else "cpu"))
+torch.compile(moved_in(None, torch.ones(8)))(torch.randn(8))
+"""
+"""Tensors that no name of the module holds, and two of which the text does not tell where they are.
 """
 
 REASONS = """
@@ -156,6 +216,34 @@ def test_what_torch_decides_while_it_compiles_a_program_on_the_cpu(
     assert "self.register_buffer" in stay["kept.py:16 makes self.plain"].detail
     with SessionReader(session) as reader:
         assert device_copies(reader) == []
+
+
+def test_what_functions_and_containers_hold_stays_on_the_cpu_too(
+    for_gpu: ForGpu, tmp_path: Path
+) -> None:
+    held = tmp_path / "held.py"
+    held.write_text(HELD)
+    ended = for_gpu(held, "h100", as_script=True)
+    assert ended.outcome.kind == "finished", ended.outcome.message
+    with SessionReader(ended.session) as reader:
+        made = made_on_the_cpu(reader)
+    names = {(tensor.input.name, tensor.line) for tensor in made}
+    assert names == {
+        ("scale", 7),
+        ("shift", 7),
+        ("table", 12),
+        ("other", 12),
+        ("amount", 24),
+        ("self.held[0]", 25),
+        ("self.of_class", 19),
+        ("TABLES['a']", 30),
+        ("lazy", 35),
+    }
+    attributes = {tensor.line for tensor in made if tensor.input.kind == "attribute"}
+    assert attributes == {19, 25}
+    facts = of_text(ended.session, STAYS)
+    assert facts[0].text.startswith("held.py:7 makes ")
+    assert "It is read at held.py:9." in facts[0].detail
 
 
 def test_what_would_stay_on_the_cpu_is_named_also_without_weights(run: Callable[..., Path]) -> None:

@@ -54,11 +54,13 @@ def parts_of(level: Level, line: str) -> Parts | None:
     match = _PATTERNS[level].match(bounded(line))
     if match is None:
         return None
-    groups = match.re.groupindex
-    spans = (
-        match.span(name) if name in groups and match[name] else NOWHERE for name in Parts._fields
-    )
-    return Parts(*spans)
+    return Parts(*(_span(match, part) for part in Parts._fields))
+
+
+def _span(match: re.Match[str], part: str) -> Span:
+    if part in match.re.groupindex and match[part]:
+        return match.span(part)
+    return NOWHERE
 
 
 def name_in(level: Level, line: str) -> str:

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -106,21 +106,23 @@ class BuilderPool:
         """
         asked: set[int] = set()
         refused: list[str] = []
-        while waiting := [
-            row.position
-            for row in await self.candidates(session, kernel)
-            if row.position not in asked
-        ]:
+        while waiting := await self._positions_except(asked, session, kernel):
             asked.update(waiting)
-            for answer in asyncio.as_completed(
-                [self.ask("resources", session, kernel, position) for position in waiting]
-            ):
-                done = await answer
-                tell(done)
-                refused += [done.text] * (done.kind == "refused")
+            builds = [self.ask("resources", session, kernel, position) for position in waiting]
+            for build in asyncio.as_completed(builds):
+                answer = await build
+                tell(answer)
+                if answer.kind == "refused":
+                    refused.append(answer.text)
             if refused:
                 raise WorkerError(refused[0])
         return rows_of(session, kernel, self.gpu.name)
+
+    async def _positions_except(
+        self, asked: Container[int], session: Path, kernel: int
+    ) -> list[int]:
+        rows = await self.candidates(session, kernel)
+        return [row.position for row in rows if row.position not in asked]
 
     async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
         """Return what MLIR printed before each of its passes (``assembly/passes.py``). Raises
@@ -174,11 +176,8 @@ def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
     """
     if request.task == "passes":
         return BuildAnswer(request.number, "refused", text=how)
-    rows = [
-        row
-        for row in rows_of(Path(request.session), request.kernel, gpu.name)
-        if row.position == request.position
-    ]
+    rows = rows_of(Path(request.session), request.kernel, gpu.name)
+    rows = [row for row in rows if row.position == request.position]
     with SessionWriter(request.session) as writer:
         if rows:
             row = rows[0]
@@ -228,7 +227,7 @@ class Builder:
         self._process = WorkerProcess(python, job="instruments.kernels.measure.kernel_builder")
         self._running: asyncio.Task[int] | None = None
         self._answers: asyncio.Queue[BuildAnswer] = asyncio.Queue()
-        self._said = b""
+        self._last_output = b""
 
     @property
     def is_alive(self) -> bool:
@@ -246,7 +245,7 @@ class Builder:
         )
         # What the process before it answered late is no answer of this one.
         self._answers = asyncio.Queue()
-        self._said = b""
+        self._last_output = b""
         gpu = json.dumps(self._gpu.to_json())
         run = self._process.run(gpu, None, notices=self._read, stdout=self._hear, stderr=self._hear)
         self._running = asyncio.create_task(run, name="kernel builder")
@@ -295,8 +294,11 @@ class Builder:
                 f"cannot start {self._python}: {running.exception()}. Choose a Python "
                 "interpreter with --python."
             )
-        said = _telling_line(self._said.decode(errors="backslashreplace"))
-        return how_it_ended(running.result()) + (f": {said}" if said else "")
+        ended = how_it_ended(running.result())
+        line = _telling_line(self._last_output.decode(errors="backslashreplace"))
+        if line:
+            return f"{ended}: {line}"
+        return ended
 
     async def _read(self, notices: asyncio.StreamReader) -> None:
         while line := await next_line(notices):
@@ -309,7 +311,7 @@ class Builder:
 
     async def _hear(self, output: asyncio.StreamReader) -> None:
         while chunk := await output.read(65536):
-            self._said = (self._said + chunk)[-LAST_WORDS:]
+            self._last_output = (self._last_output + chunk)[-LAST_WORDS:]
 
 
 def how_it_ended(status: int) -> str:
@@ -324,13 +326,15 @@ def how_it_ended(status: int) -> str:
     return f"the builder ended by itself with exit status {status}"
 
 
-def _telling_line(said: str) -> str:
+def _telling_line(output: str) -> str:
     """Return what LLVM or Python said of it: the first line that speaks of an error, else the
     last.
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = (line for line in lines if "error" in line.lower() or "assert" in line.lower())
-    return next(telling, lines[-1] if lines else "")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for line in lines:
+        if "error" in line.lower() or "assert" in line.lower():
+            return line
+    return lines[-1] if lines else ""
 
 
 WHERE_TRITON_IS = (

@@ -46,11 +46,8 @@ class Candidate:
 
 def triton_kernels(reader: SessionReader) -> list[model.Kernel]:
     """Return the kernels of the variants in use that can be built, forward before backward."""
-    return [
-        use.kernel
-        for use in kernel_uses(reader)
-        if use.kernel.language == "triton" and use.kernel.artifact
-    ]
+    kernels = [use.kernel for use in kernel_uses(reader)]
+    return [kernel for kernel in kernels if kernel.language == "triton" and kernel.artifact]
 
 
 def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
@@ -92,10 +89,11 @@ def make_candidates(
     else:
         assemblies = []
     sizes = {artifact.id: artifact.line_count for artifact in assemblies}
-    return [
-        Candidate(row, occupancy_of(row, gpu) if gpu else None, sizes.get(_assembly(row), 0))
-        for row in built
-    ]
+    configurations = []
+    for row in built:
+        occupancy = occupancy_of(row, gpu) if gpu else None
+        configurations.append(Candidate(row, occupancy, sizes.get(_assembly(row), 0)))
+    return configurations
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
@@ -156,15 +154,19 @@ def kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
     it is the type of its nodes' results, which is that of the factors.
     """
     if kernel.artifact:
-        found = _POINTERS.findall(reader.text(reader.get(model.Artifact, kernel.artifact).text))
-        types = ["fp8" if name.startswith("fp8") else _KINDS.get(name, "") for name in found]
+        code = reader.text(reader.get(model.Artifact, kernel.artifact).text)
+        types = [_kind_of_pointer(name) for name in _POINTERS.findall(code)]
     else:
-        nodes = reader.by_ids(
-            model.Node,
-            [row.node for row in reader.nodes_of_line(kernel.output_code, kernel.first_line)],
-        )
+        of_line = reader.nodes_of_line(kernel.output_code, kernel.first_line)
+        nodes = reader.by_ids(model.Node, [row.node for row in of_line])
         types = [_KINDS.get(node.dtype, "") for node in nodes]
     return next(filter(None, types), "fp32")
+
+
+def _kind_of_pointer(name: str) -> str:
+    if name.startswith("fp8"):
+        return "fp8"
+    return _KINDS.get(name, "")
 
 
 def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix | None:
@@ -181,21 +183,18 @@ def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list
     if any(row.is_picked for row in rows):
         return []
     if kernel.language == "extern":
-        return [
-            *([UNKNOWN_LIBRARY_PICK] if len(rows) > 1 else []),
-            UNKNOWN_LIBRARY_KERNEL,
-            *_of_library(kernel.name),
-        ]
+        of_library = [UNKNOWN_LIBRARY_KERNEL, *_of_library(kernel.name)]
+        if len(rows) > 1:
+            return [UNKNOWN_LIBRARY_PICK, *of_library]
+        return of_library
     if len(rows) < 2:
         return []
     if not any(row.origin == "template" for row in rows):
         return [UNKNOWN_PICK]
-    is_alone = any(row.origin == "template" and row.name for row in rows)
-    return [
-        UNKNOWN_PICK,
-        UNKNOWN_TEMPLATE_OR_LIBRARY,
-        *([TEMPLATE_WITHOUT_FUSION] if is_alone else []),
-    ]
+    sentences = [UNKNOWN_PICK, UNKNOWN_TEMPLATE_OR_LIBRARY]
+    if any(row.origin == "template" and row.name for row in rows):
+        sentences.append(TEMPLATE_WITHOUT_FUSION)
+    return sentences
 
 
 def may_be_template(kernel: model.Kernel) -> bool:

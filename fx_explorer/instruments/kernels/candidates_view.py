@@ -29,6 +29,7 @@ from fx_explorer.instruments.kernels.gpu_limits import (
     NOT_CAPTURED_FOR_A_GPU,
     UNKNOWN_LIBRARY_KERNEL,
     Limit,
+    Occupancy,
     card,
     microseconds,
     not_described,
@@ -80,18 +81,19 @@ def candidates_table(
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
     gpu = session_gpu(reader)
-    found = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
-    builds = [candidate.build for candidate in found]
+    configurations = candidates(reader, kernel, gpu) if gpu else real_candidates(reader, kernel)
+    builds = [configuration.build for configuration in configurations]
     options = _with_a_column(builds)
     not_known = what_is_not_known(kernel, builds)
+    origin = "what Triton compiled" if is_tritonparse(reader) else "Inductor's own list"
     return ViewTable(
         shows=_shows(kernel, builds),
         notice=" ".join(filter(None, [progress, not_described(reader), *not_known[:1]])),
-        origin="what Triton compiled" if is_tritonparse(reader) else "Inductor's own list",
+        origin=origin,
         columns=_columns(options, builds),
         rows=[
-            _row(reader, kernel, card(reader), candidate, builds, not_known[1:])
-            for candidate in found
+            _row(reader, kernel, card(reader), configuration, builds, not_known[1:])
+            for configuration in configurations
         ],
         empty=progress or _why_none(reader, kernel, gpu),
     )
@@ -208,19 +210,19 @@ def _row(
     every: Sequence[KernelBuild],
     not_known: Sequence[str],
 ) -> TableRow:
-    build, room = candidate.build, candidate.occupancy
+    build = candidate.build
     options = _with_a_column(every)
-    has_timing = [_measured(build)] if _has_timing(every) else []
+    timing = [_measured(build)] if _has_timing(every) else []
+    ptx_lines = f"{candidate.ptx_lines:,}" if candidate.ptx_lines else ""
     cells = (
         str(build.position),
         *(str(build.options.get(name, "")) for name in options),
-        *has_timing,
+        *timing,
         _number(build.registers),
-        size(build.spill_bytes) if build.spill_bytes > 0 else _number(build.spill_bytes),
-        size(build.shared_bytes) if build.shared_bytes > 0 else _number(build.shared_bytes),
-        (f"{100 * room.share:.0f} %" if room.blocks else "none") if room else "",
-        ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
-        f"{candidate.ptx_lines:,}" if candidate.ptx_lines else "",
+        _size(build.spill_bytes),
+        _size(build.shared_bytes),
+        *_occupancy_cells(candidate.occupancy),
+        ptx_lines,
         _state(build, every[0], options),
     )
     document = source_document(reader, build)
@@ -231,8 +233,23 @@ def _row(
     )
 
 
+def _occupancy_cells(occupancy: Occupancy | None) -> tuple[str, str]:
+    """Return what is occupied, and what limits it; empty where it is not known."""
+    if occupancy is None:
+        return "", ""
+    limits = ", ".join(LIMITS_IN_SHORT[limit] for limit in occupancy.limited_by)
+    if not occupancy.blocks:
+        return "none", limits
+    return f"{100 * occupancy.share:.0f} %", limits
+
+
 def _number(value: int) -> str:
     return f"{value:,}" if value >= 0 else ""
+
+
+def _size(size_bytes: int) -> str:
+    """Return ``1.2 kB``; a bare 0 for nothing, and empty where it is not known."""
+    return size(size_bytes) if size_bytes > 0 else _number(size_bytes)
 
 
 def _measured(build: KernelBuild) -> str:

@@ -148,14 +148,10 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
             "h200, for example"
         )
     if not arguments.name:
-        kernels = [
-            kernel
-            for kernel in [*triton_kernels(reader), *tuned_libraries(reader)]
-            if real_builds(reader, kernel)
-        ]
-        return "\n".join(
-            launched_kernel_text(reader, kernel, width_for(sys.stdout)) for kernel in kernels
-        )
+        kernels = [*triton_kernels(reader), *tuned_libraries(reader)]
+        launched = [kernel for kernel in kernels if real_builds(reader, kernel)]
+        width = width_for(sys.stdout)
+        return "\n".join(launched_kernel_text(reader, kernel, width) for kernel in launched)
     kernel = _named_kernel(reader, arguments.name)
     rows = real_builds(reader, kernel)
     if not rows:
@@ -169,10 +165,16 @@ def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, sess
         if row.is_undisassembled:
             check_trust(session, arguments, DISASSEMBLES)
         row = with_sass(reader.path, row, arguments.python)
-    has_source = row and (row.source or (kernel.artifact and row.origin != "library"))
-    if row is None or arguments.level not in (*([SOURCE] if has_source else []), *row.levels):
+    if row is None or not _has_level(kernel, row, arguments.level):
         raise UsageError(f"there is no {arguments.level} of configuration {wanted} in this session")
     return _level_text(reader, kernel, row, arguments.level)
+
+
+def _has_level(kernel: model.Kernel, row: KernelBuild, level: str) -> bool:
+    """Return whether a configuration has a text of this level, or a source."""
+    if level == SOURCE and (row.source or (kernel.artifact and row.origin != "library")):
+        return True
+    return level in row.levels
 
 
 def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, level: str) -> str:
@@ -181,8 +183,8 @@ def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, l
     """
     if level == SOURCE:
         return source_of(reader, kernel, row)
-    found = next(one for one in LEVELS if one == level)
-    return without_encoding(found, text_of_level(reader, row, found))
+    known_level = next(known_level for known_level in LEVELS if known_level == level)
+    return without_encoding(known_level, text_of_level(reader, row, known_level))
 
 
 def _named_kernel(reader: SessionReader, name: str) -> model.Kernel:

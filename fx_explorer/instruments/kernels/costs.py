@@ -41,7 +41,7 @@ from fx_explorer.session.queries.kernels import (
 TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
 """How a time is known; empty for none."""
 
-OneT = TypeVar("OneT")
+ItemT = TypeVar("ItemT")
 
 Line = tuple[str, int]
 """File and line, from 1."""
@@ -92,28 +92,26 @@ def kernel_costs(reader: SessionReader, compilation: int | None = None) -> list[
     """Return the kernels of one compilation, or of all variants in use, in the order they run."""
     with reader.snapshot():
         uses = kernel_uses(reader, compilation)
-        known, origins, paths = versions(reader), kernel_origins(reader), source_paths(reader)
+        by_compilation, origins = versions(reader), kernel_origins(reader)
+        paths = source_paths(reader)
         times = KernelTimes(reader)
-        return [
-            KernelCost(
-                use,
-                known.get(use.kernel.compilation),
-                _frequent(
-                    (paths[file], line)
-                    for file, line, _ in origins.get(use.kernel.id, ())
-                    if file in paths and line
-                ),
-                _frequent(module for _, _, module in origins.get(use.kernel.id, ()) if module),
-                use.kernel.estimated_bytes * use.calls if use.kernel.estimated_bytes >= 0 else -1,
-                *times.of(use),
-                times.runs_of(use),
-            )
-            for use in uses
-        ]
+        costs = []
+        for use in uses:
+            kernel = use.kernel
+            version = by_compilation.get(kernel.compilation)
+            places = origins.get(kernel.id, ())
+            of_files = [(file, line) for file, line, _ in places if file in paths and line]
+            lines = _frequent((paths[file], line) for file, line in of_files)
+            modules = _frequent(module for _, _, module in places if module)
+            size_bytes = kernel.estimated_bytes * use.calls if kernel.estimated_bytes >= 0 else -1
+            runs = times.runs_of(use)
+            costs.append(KernelCost(use, version, lines, modules, size_bytes, *times.of(use), runs))
+        return costs
 
 
-def _frequent(found: Iterable[OneT]) -> tuple[OneT, ...]:
-    return tuple(one for one, _ in Counter(found).most_common())
+def _frequent(items: Iterable[ItemT]) -> tuple[ItemT, ...]:
+    """Return each item once, the most frequent first."""
+    return tuple(item for item, _ in Counter(items).most_common())
 
 
 class KernelTimes:
@@ -139,7 +137,9 @@ class KernelTimes:
         if kernel.id in self._alone:
             return self._alone[kernel.id] * use.calls, "alone"
         estimated_s = self._estimated_s(kernel)
-        return estimated_s * use.calls, "estimated" if estimated_s else ""
+        if not estimated_s:
+            return (0.0, "")
+        return estimated_s * use.calls, "estimated"
 
     def runs_of(self, use: KernelUse) -> float:
         """Return how often each call of a kernel ran in the time that ``of`` returns."""
@@ -165,9 +165,8 @@ class KernelTimes:
             return 0.0
         if kernel.estimated_flops > 0:
             return estimate(self._reader, kernel, self._gpu).estimated_s
-        return roofline(
-            self._gpu, kernel.estimated_bytes, 0
-        ).estimated_s  # without operations, their type does not matter
+        # Without operations, their type does not matter.
+        return roofline(self._gpu, kernel.estimated_bytes, 0).estimated_s
 
 
 def _ledger_times(reader: SessionReader) -> dict[int, float]:
@@ -176,13 +175,13 @@ def _ledger_times(reader: SessionReader) -> dict[int, float]:
     if not calls:
         return {}
     kernels = lines_of_calls(reader)
-    found: dict[int, float] = {}
+    times: dict[int, float] = {}
     for step in reader.rows(model.LedgerStep, call=calls[-1]):
         kernel = kernels.get((step.compilation, step.direction, step.line))
         if kernel and step.kind in ("kernel", "library"):
             took_s = step.device_s if step.device_s >= 0 else step.host_s
-            found[kernel] = found.get(kernel, 0.0) + took_s
-    return found
+            times[kernel] = times.get(kernel, 0.0) + took_s
+    return times
 
 
 def time_kinds(costs: Iterable[KernelCost]) -> Mapping[TimeKind, int]:
@@ -204,16 +203,15 @@ def source_heat(reader: SessionReader) -> SourceHeat:
         for kernel, file, line, part in _parts(reader, weights):
             share = weights[kernel] / whole * part if whole else 0.0
             files.setdefault(file, {}).setdefault(line - 1, []).append((kernel, share))
-    return SourceHeat(
-        measure,
-        {
-            file: {
-                line: LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0]))))
-                for line, parts in lines.items()
-            }
-            for file, lines in files.items()
-        },
-    )
+    heat: dict[int, dict[int, LineHeat]] = {}
+    for file, lines in files.items():
+        heat[file] = {line: _line_heat(parts) for line, parts in lines.items()}
+    return SourceHeat(measure, heat)
+
+
+def _line_heat(parts: list[tuple[int, float]]) -> LineHeat:
+    """Return the (kernel, share) of a line, the largest share first."""
+    return LineHeat(tuple(sorted(parts, key=lambda part: (-part[1], part[0]))))
 
 
 def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int, int, int, float]]:
@@ -221,8 +219,8 @@ def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int
     kernels.
     """
     for first in range(1, last_kernel(reader) + 1, ROWS_AT_ONCE):
-        found = operations_by_line(reader, range(first, first + ROWS_AT_ONCE))
-        for kernel, lines in groupby(found, key=itemgetter(0)):
+        rows = operations_by_line(reader, range(first, first + ROWS_AT_ONCE))
+        for kernel, lines in groupby(rows, key=itemgetter(0)):
             if kernel not in kernels:
                 continue
             of_kernel = list(lines)
@@ -235,20 +233,25 @@ def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int
 def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
     """Return what kernels are weighed by, and the weight of each that is in use."""
     times, calls = KernelTimes(reader), call_counts(reader)
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     kinds: set[TimeKind] = set()
     for kernel in _kernels_in_use(reader):
-        found[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
-        kinds |= {kind} if kind else set()
+        weights[kernel.id], kind = times.of(KernelUse(kernel, (), calls.get(kernel.id, 1)))
+        if kind:
+            kinds.add(kind)
     if kinds == {"in a profile"}:
-        return "profiled time", found
+        return "profiled time", weights
     if kinds == {"estimated"}:
-        return "estimated time", found
+        return "estimated time", weights
+    if "estimated" in kinds:
+        return "time, partly measured", weights
     if kinds:
-        return "time, partly measured" if "estimated" in kinds else "measured time", found
+        return "measured time", weights
     for kernel in _kernels_in_use(reader):
-        found[kernel.id] = float(max(0, kernel.estimated_bytes)) * calls.get(kernel.id, 1)
-    return ("bytes moved" if any(found.values()) else ""), found
+        weights[kernel.id] = float(max(0, kernel.estimated_bytes)) * calls.get(kernel.id, 1)
+    if any(weights.values()):
+        return "bytes moved", weights
+    return "", weights
 
 
 def _kernels_in_use(reader: SessionReader) -> Iterator[model.Kernel]:

@@ -70,16 +70,14 @@ def describe_kind(kernel: model.Kernel) -> str:
 
 def describe_run(reader: SessionReader, kernel: model.Kernel) -> str:
     """Return what a conditional, a loop or a region runs: the names of each graph's kernels."""
-    labels = {
-        graph.name: graph.label
-        for graph in reader.rows(model.Graph, compilation=kernel.compilation)
-        if graph.label and graph.name
-    }
+    graphs = reader.rows(model.Graph, compilation=kernel.compilation)
+    labels = {graph.name: graph.label for graph in graphs if graph.label and graph.name}
     inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
     parts = []
     for name in kernel.runs:
         names = [other.name for other in inside if other.subgraph == name]
-        parts.append(f"{labels.get(name, name)} ({', '.join(names) if names else 'no kernel'})")
+        runs = ", ".join(names) if names else "no kernel"
+        parts.append(f"{labels.get(name, name)} ({runs})")
     joint = " or " if kernel.name == "torch.cond" else " and "
     return f"A {describe_kind(kernel)}: it runs {joint.join(parts)}."
 
@@ -90,39 +88,29 @@ def kernel_uses(reader: SessionReader, compilation: int | None = None) -> list[K
     """
     wanted = {} if compilation is None else {"compilation": compilation}
     used = in_use(reader) if compilation is None else None
-    kernels = [
-        kernel
-        for kernel in reader.rows(model.Kernel, **wanted)
-        if used is None or kernel.id in used.kernels
-    ]
+    kernels = list(reader.rows(model.Kernel, **wanted))
+    if used is not None:
+        kernels = [kernel for kernel in kernels if kernel.id in used.kernels]
     kernels.sort(key=lambda k: (k.compilation, model.DIRECTIONS.index(k.direction), k.position))
     computed = kernel_nodes(reader, compilation)
     names = names_of_computed_nodes(reader)
     calls = call_counts(reader)
     line_counts = kernel_line_counts(reader)
-    nodes = {
-        kernel.id: tuple(node for node in computed.get(kernel.id, ()) if node in names)
-        for kernel in kernels
-    }
-    return [
-        KernelUse(
-            kernel,
-            tuple(names[node] for node in nodes[kernel.id]),
-            calls.get(kernel.id, 1),
-            line_counts.get(kernel.artifact, 0),
-            nodes[kernel.id],
-        )
-        for kernel in kernels
-    ]
+    uses = []
+    for kernel in kernels:
+        nodes = tuple(node for node in computed.get(kernel.id, ()) if node in names)
+        node_names = tuple(names[node] for node in nodes)
+        count, line_count = calls.get(kernel.id, 1), line_counts.get(kernel.artifact, 0)
+        uses.append(KernelUse(kernel, node_names, count, line_count, nodes))
+    return uses
 
 
 def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
     """Return the kernels of all variants in use, added up by direction."""
     used = in_use(reader)
-    kernels = [
-        kernel for kernel in reader.rows(model.Kernel) if used is None or kernel.id in used.kernels
-    ]
-    direction_kernelses = []
+    ids = used.kernels if used else None
+    kernels = [kernel for kernel in reader.rows(model.Kernel) if ids is None or kernel.id in ids]
+    rows = []
     for direction in model.DIRECTIONS:
         members = [kernel for kernel in kernels if kernel.direction == direction]
         library = Counter(
@@ -136,14 +124,13 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
         }
         if members:
             names = tuple(sorted(library, key=lambda name: (-library[name], name)))
-            nodes = fused_operations(reader, direction, used.kernels if used else None)
+            nodes = fused_operations(reader, direction, ids)
             compilations = frozenset(kernel.compilation for kernel in members)
-            direction_kernelses.append(
-                DirectionKernels(
-                    direction, len(generated), calls, nodes, names, control, compilations
-                )
+            row = DirectionKernels(
+                direction, len(generated), calls, nodes, names, control, compilations
             )
-    return direction_kernelses
+            rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from fx_explorer.analysis.kernel_documents import session_gpu
+from fx_explorer.analysis.words import counted
 from fx_explorer.gpus import gpu_like, gpu_of_device
 from fx_explorer.model import Gpu, KernelBuild
 from fx_explorer.session import SessionReader
@@ -125,19 +126,15 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
     peak = gpu.peak_flops.get(kind, 0.0)
     memory_s = bytes_moved / gpu.memory_bandwidth
     arithmetic_s = max(0, flops) / peak if peak else 0.0
-    if peak or flops <= 0:
-        notes = [ESTIMATE]
-    else:
-        notes = [ESTIMATE, NO_PEAK.format(gpu=gpu.title, kind=kind)]
-    return Roofline(
-        _bound(memory_s, arithmetic_s, is_open=flops > 0 and not peak),
-        memory_s,
-        arithmetic_s,
-        kind,
-        max(0, flops) / bytes_moved if bytes_moved else 0.0,
-        peak / gpu.memory_bandwidth,
-        tuple([*notes, FLOPS_COUNTED] if flops <= 0 else notes),
-    )
+    notes = [ESTIMATE]
+    if flops <= 0:
+        notes.append(FLOPS_COUNTED)
+    elif not peak:
+        notes.append(NO_PEAK.format(gpu=gpu.title, kind=kind))
+    bound = _bound(memory_s, arithmetic_s, is_open=flops > 0 and not peak)
+    intensity = max(0, flops) / bytes_moved if bytes_moved else 0.0
+    ridge = peak / gpu.memory_bandwidth
+    return Roofline(bound, memory_s, arithmetic_s, kind, intensity, ridge, tuple(notes))
 
 
 def _bound(memory_s: float, arithmetic_s: float, *, is_open: bool) -> Bound:
@@ -158,33 +155,31 @@ def number_kind(assembly: str) -> str:
     return next((kind for pattern, kind in _MATRIX_TYPES if pattern.search(assembly)), "fp32")
 
 
-def describe_roofline(gpu: Gpu, found: Roofline) -> str:
+def describe_roofline(gpu: Gpu, estimate: Roofline) -> str:
     """Return ``bound by memory on NVIDIA H100 SXM 80 GB; at least 0.15 µs (estimate, not run)``."""
-    if not found.is_known:
-        return found.notes[0]
-    if found.bound == "unknown":
+    if not estimate.is_known:
+        return estimate.notes[0]
+    if estimate.bound == "unknown":
         return (
-            f"at least {microseconds(found.memory_s)} for its memory (estimate, not run). "
-            f"{found.notes[1]}"
+            f"at least {microseconds(estimate.memory_s)} for its memory (estimate, not run). "
+            f"{estimate.notes[1]}"
         )
-    if found.bound == "start":
+    least = microseconds(estimate.estimated_s)
+    if estimate.bound == "start":
         return (
             f"too little to do on {gpu.title} to be bound by memory or arithmetic; at least "
-            f"{microseconds(found.estimated_s)}, as any kernel (estimate, not run)"
+            f"{least}, as any kernel (estimate, not run)"
         )
-    return (
-        f"bound by {found.bound} on {gpu.title}; at least {microseconds(found.estimated_s)} "
-        "(estimate, not run)"
-    )
+    return f"bound by {estimate.bound} on {gpu.title}; at least {least} (estimate, not run)"
 
 
-def describe_bound(found: Roofline) -> str:
+def describe_bound(estimate: Roofline) -> str:
     """Return ``bound by memory``, or that the kernel is too short for either. Not for an unknown
     bound.
     """
-    if found.bound == "start":
+    if estimate.bound == "start":
         return "so short that starting it takes longer"
-    return f"bound by {found.bound}"
+    return f"bound by {estimate.bound}"
 
 
 def microseconds(duration_s: float) -> str:
@@ -250,8 +245,9 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occu
     """
     warps = -(-threads // gpu.warp_size)
     max_warps = gpu.threads_per_multiprocessor // gpu.warp_size
+    by_warps = max_warps // warps if threads <= gpu.threads_per_block else 0
     by_limit: dict[Limit, int] = {
-        "warps": max_warps // warps if threads <= gpu.threads_per_block else 0,
+        "warps": by_warps,
         "blocks": _by_slots(gpu, warps, max_warps),
         "registers": _by_registers(gpu, warps, registers),
         **_by_shared(gpu, shared_bytes),
@@ -296,18 +292,14 @@ def _rounded(number: int, granularity: int) -> int:
     return -(-number // granularity) * granularity
 
 
-def describe_occupancy(found: Occupancy) -> str:
+def describe_occupancy(occupancy: Occupancy) -> str:
     """Return ``50 %: 16 blocks of 2 warps on a multiprocessor, limited by registers``."""
-    if not found.blocks:
-        what = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
-        return f"does not fit: a block needs more than this GPU has ({what})"
-    per_block = found.warps // found.blocks
-    limits = " and ".join(LIMIT_WORDS[limit] for limit in found.limited_by)
-    blocks = (
-        f"{found.blocks} block{'' if found.blocks == 1 else 's'} of {per_block} "
-        f"warp{'' if per_block == 1 else 's'}"
-    )
-    return f"{100 * found.share:.0f} %: {blocks} on a multiprocessor, limited by {limits}"
+    limits = " and ".join(LIMIT_WORDS[limit] for limit in occupancy.limited_by)
+    if not occupancy.blocks:
+        return f"does not fit: a block needs more than this GPU has ({limits})"
+    warps = counted(occupancy.warps // occupancy.blocks, "warp")
+    blocks = f"{counted(occupancy.blocks, 'block')} of {warps}"
+    return f"{100 * occupancy.share:.0f} %: {blocks} on a multiprocessor, limited by {limits}"
 
 
 NOT_DESCRIBED = "The limits of {device} are not known, so there is no occupancy and no estimate."

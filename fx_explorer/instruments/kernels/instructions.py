@@ -13,7 +13,7 @@ import importlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -142,10 +142,13 @@ _AMDGCN: tuple[tuple[Kind, str], ...] = (
 )
 
 _NAMED: dict[Level, tuple[tuple[Kind, str], ...]] = {"ptx": _PTX, "sass": _SASS, "amdgcn": _AMDGCN}
-_RULES = {
-    level: [(kind, re.compile(pattern)) for kind, pattern in rules]
-    for level, rules in _NAMED.items()
-}
+
+
+def _compiled(rules: Sequence[tuple[Kind, str]]) -> list[tuple[Kind, re.Pattern[str]]]:
+    return [(kind, re.compile(pattern)) for kind, pattern in rules]
+
+
+_RULES = {level: _compiled(rules) for level, rules in _NAMED.items()}
 
 _CONSTANT = re.compile(r"HFMA2\S* \w+, -RZ, RZ,")
 """Matches how ptxas writes a constant into a register without the integer unit: 0 × 0 +
@@ -212,14 +215,19 @@ def instructions(level: Level, text: str) -> list[GpuInstruction]:
 
 def _instruction(level: Level, line: int, name: str, whole: str) -> GpuInstruction:
     kind = kind_of(level, name, whole)
-    return GpuInstruction(line, name, kind, _BITS[level](name, whole) if kind in _MEMORY else 0)
+    bits = _BITS[level](name, whole) if kind in _MEMORY else 0
+    return GpuInstruction(line, name, kind, bits)
 
 
 def _named(level: Level, text: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, name and whole text of every instruction."""
     lines = text.split("\n")
-    pattern = _SASS_NAME if level == "sass" else _NAME
-    for number in range(1, len(lines) + 1) if level == "sass" else instruction_lines(text):
+    numbers: Iterable[int]
+    if level == "sass":
+        pattern, numbers = _SASS_NAME, range(1, len(lines) + 1)
+    else:
+        pattern, numbers = _NAME, instruction_lines(text)
+    for number in numbers:
         if match := pattern.match(bounded(lines[number - 1])):
             yield number, match[1], lines[number - 1]
 
@@ -234,9 +242,10 @@ def _ptx_bits(name: str, whole: str) -> int:
         return 0
     if name.startswith("cp."):
         sizes = re.findall(r",\s*(?:0x)?(\d+)\s*[,;]", whole)
-        if sizes:
-            return 8 * int(sizes[0], 16 if "0x" in whole else 10)
-        return 0
+        if not sizes:
+            return 0
+        base = 16 if "0x" in whole else 10
+        return 8 * int(sizes[0], base)
     match = _PTX_WIDTH.search(name)
     return int(match[1] or 1) * int(match[2]) if match else 0
 
@@ -273,36 +282,44 @@ _BITS: dict[Level, Callable[[str, str], int]] = {
 }
 
 
-def mix(found: Iterable[GpuInstruction]) -> InstructionMix:
-    every = list(found)
-    kinds = Counter(one.kind for one in every)
-    widths = Counter((one.kind, one.bits) for one in every if one.bits)
-    names = {kind: Counter(one.name for one in every if one.kind == kind) for kind in kinds}
+def mix(instructions: Iterable[GpuInstruction]) -> InstructionMix:
+    """Count instructions by their kind, and what they load and store by its width."""
+    kinds: Counter[Kind] = Counter()
+    widths: Counter[tuple[Kind, int]] = Counter()
+    names: dict[Kind, Counter[str]] = {}
+    for instruction in instructions:
+        kind = instruction.kind
+        kinds[kind] += 1
+        names.setdefault(kind, Counter())[instruction.name] += 1
+        if instruction.bits:
+            widths[kind, instruction.bits] += 1
     return InstructionMix(
-        len(every),
+        kinds.total(),
         dict(kinds.most_common()),
         dict(sorted(widths.items(), key=lambda item: (KINDS.index(item[0][0]), -item[0][1]))),
-        {kind: tuple(name for name, _ in counted.most_common()) for kind, counted in names.items()},
+        {kind: _most_common(counts) for kind, counts in names.items()},
     )
+
+
+def _most_common(counts: Counter[str]) -> tuple[str, ...]:
+    return tuple(name for name, _ in counts.most_common())
 
 
 def describe_mix(instruction_mix: InstructionMix) -> str:
     """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
     does not have spills yet.
     """
-    notable = [
-        f"{instruction_mix.by_kind[kind]} {kind}"
-        for kind in ("tensor core", "async copy")
-        if kind in instruction_mix.by_kind
-    ]
+    counts = instruction_mix.by_kind
+    notable = [f"{counts[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in counts]
     loads = [bits for kind, bits in instruction_mix.by_width if kind == "global load"]
     if loads:
         notable.append(f"global loads of {' and '.join(map(str, loads))} bits")
-    if spills := instruction_mix.by_kind.get("spill", 0):
+    if spills := counts.get("spill", 0):
         notable.append(f"{spills} to spill registers")
-    return f"{instruction_mix.total:,} instructions" + (
-        f": {', '.join(notable)}" if notable else ""
-    )
+    total = f"{instruction_mix.total:,} instructions"
+    if notable:
+        return f"{total}: {', '.join(notable)}"
+    return total
 
 
 # What an instruction does, in words.
@@ -353,10 +370,11 @@ def explained(level: Level, name: str) -> ExplainedOpcode | None:
     if not known:
         return None
     modifiers = [(part, words[part]) for part in parts[known:] if part in words]
-    modifiers += [(parts[0], UNIFORM)] * is_uniform
-    sentence = opcodes[
-        ".".join([plain[0].removeprefix("U") if is_uniform else plain[0], *plain[1:known]])
-    ]
+    opcode = plain[0]
+    if is_uniform:
+        modifiers.append((parts[0], UNIFORM))
+        opcode = opcode.removeprefix("U")
+    sentence = opcodes[".".join([opcode, *plain[1:known]])]
     return ExplainedOpcode(".".join(parts[:known]), sentence, tuple(dict(modifiers).items()))
 
 
@@ -371,6 +389,7 @@ def _longest(opcodes: dict[str, str], parts: list[str]) -> int:
 def _data(level: Level) -> tuple[dict[str, str], dict[str, str]]:
     """Read the names and the modifiers of a level."""
     # Python 3.10 has no tomllib; tomli is the same module under its older name.
-    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    tomllib = importlib.import_module(name)
     entries = tomllib.loads((OPCODES / f"{level}.toml").read_text(encoding="utf-8"))
     return entries["opcodes"], entries["modifiers"]

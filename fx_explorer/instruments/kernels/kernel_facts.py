@@ -73,12 +73,8 @@ def in_short(
     if build is None or not build.has_resources:
         return parts
     room = occupancy_of(build, gpu)
-    return [
-        *parts,
-        counted(build.registers, "register"),
-        _spills(build),
-        f"{100 * room.share:.0f} % occupancy" if room else "",
-    ]
+    occupancy = f"{100 * room.share:.0f} % occupancy" if room else ""
+    return [*parts, counted(build.registers, "register"), _spills(build), occupancy]
 
 
 def _bound_in_short(roofline: Roofline) -> str:
@@ -155,10 +151,11 @@ def _spills(build: KernelBuild) -> str:
     return "no spills"
 
 
-def _instructions(found: InstructionMix) -> Iterator[KernelFact]:
-    yield KernelFact("instructions", describe_mix(found), COUNTED_ONCE)
+def _instructions(counts: InstructionMix) -> Iterator[KernelFact]:
+    yield KernelFact("instructions", describe_mix(counts), COUNTED_ONCE)
     kinds = [
-        f"{count} {kind} ({listed(found.names[kind], 2)})" for kind, count in found.by_kind.items()
+        f"{count} {kind} ({listed(counts.names[kind], 2)})"
+        for kind, count in counts.by_kind.items()
     ]
     yield KernelFact("kinds", ", ".join(kinds))
 

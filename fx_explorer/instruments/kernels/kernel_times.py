@@ -198,41 +198,44 @@ def describe_speed(speed: KernelSpeed, gpu: Gpu | None = None) -> list[str]:
     """Return one sentence per fact. ``gpu`` is the data sheet of the card it ran on, for the
     estimate.
     """
-    time, kernel = speed.time, speed.kernel
+    time = speed.time
     lines = [
-        f"{kernel.name} on {time.device}: {microseconds(time.median_s)} (median of {time.runs:,} "
-        f"runs, the middle half within {microseconds(time.iqr_s)})",
-        (
-            f"memory: {speed.bytes_per_s / 1e9:,.0f} "
-            f"GB/s{_of_ceiling(speed, 'memory', speed.bytes_per_s)}"
-        )
-        if speed.bytes_per_s
-        else NO_BYTES,
+        f"{speed.kernel.name} on {time.device}: {microseconds(time.median_s)} (median of "
+        f"{time.runs:,} runs, the middle half within {microseconds(time.iqr_s)})"
     ]
+    if speed.bytes_per_s:
+        share = _of_ceiling(speed, "memory", speed.bytes_per_s)
+        lines.append(f"memory: {speed.bytes_per_s / 1e9:,.0f} GB/s{share}")
+    else:
+        lines.append(NO_BYTES)
     if speed.flops_per_s:
         share = _of_ceiling(speed, speed.kind, speed.flops_per_s)
         lines.append(f"arithmetic: {speed.flops_per_s / 1e12:,.1f} TFLOP/s{share}")
     if gpu and gpu.memory_bandwidth and speed.bytes_per_s:
-        estimate_s = roofline(
-            gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind
-        ).estimated_s
-        if speed.is_short:
-            ratio = ""
-        else:
-            ratio = f"; measured: {time.median_s / estimate_s:.2f} times that"
-        if gpu.peak_flops:
-            source = "the data sheet"
-        else:
-            source = "clock and bus of its memory"
-        lines.append(f"estimate from {source}: {microseconds(estimate_s)}{ratio}")
+        lines.append(_estimate(speed, gpu))
     if speed.is_short:
         lines.append(f"{TOO_SHORT} ({microseconds(time.empty_s)})")
-    notes = [
-        COLD,
-        *([ZEROS] if speed.has_integers else []),
-        *([BY_EVENTS] if time.clock == "events" else []),
-    ]
-    return [*lines, *notes]
+    lines.append(COLD)
+    if speed.has_integers:
+        lines.append(ZEROS)
+    if time.clock == "events":
+        lines.append(BY_EVENTS)
+    return lines
+
+
+def _estimate(speed: KernelSpeed, gpu: Gpu) -> str:
+    """Return the estimate, and how many times that was measured."""
+    kernel = speed.kernel
+    bound = roofline(gpu, kernel.estimated_bytes, kernel.estimated_flops, speed.kind)
+    if speed.is_short:
+        ratio = ""
+    else:
+        ratio = f"; measured: {speed.time.median_s / bound.estimated_s:.2f} times that"
+    if gpu.peak_flops:
+        source = "the data sheet"
+    else:
+        source = "clock and bus of its memory"
+    return f"estimate from {source}: {microseconds(bound.estimated_s)}{ratio}"
 
 
 def _of_ceiling(speed: KernelSpeed, kind: str, rate: float) -> str:

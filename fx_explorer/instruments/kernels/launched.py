@@ -7,7 +7,7 @@ last one counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fx_explorer import model
@@ -68,14 +68,12 @@ def describe_launches(reader: SessionReader, kernel: model.Kernel) -> list[str]:
 def _grid(launch: KernelLaunch) -> str:
     if not launch.grid:
         return " with still other sizes"
-    sizes = [
-        f"{argument['name']} {argument['value']:,}"
-        for argument in launch.arguments
-        if _is_size(argument)
-    ]
-    return f" with a grid of {' x '.join(map(str, launch.grid))} blocks" + (
-        f" ({', '.join(sizes)})" if sizes else ""
-    )
+    grid = f" with a grid of {' x '.join(map(str, launch.grid))} blocks"
+    arguments = [argument for argument in launch.arguments if _is_size(argument)]
+    sizes = [f"{argument['name']} {argument['value']:,}" for argument in arguments]
+    if sizes:
+        return f"{grid} ({', '.join(sizes)})"
+    return grid
 
 
 def _is_size(argument: model.Argument) -> bool:
@@ -110,7 +108,9 @@ def profiled_kernels(reader: SessionReader) -> Mapping[int, ProfiledKernel]:
     one.
     """
     profile = last_profile(reader)
-    return _added_up(reader.rows(model.ProfileTime, profile=profile.id) if profile else ())
+    if not profile:
+        return {}
+    return _added_up(reader.rows(model.ProfileTime, profile=profile.id))
 
 
 def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None:
@@ -121,15 +121,15 @@ def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None
 
 
 def _added_up(rows: Iterable[model.ProfileTime]) -> dict[int, ProfiledKernel]:
-    found: dict[int, ProfiledKernel] = {}
+    kernels: dict[int, ProfiledKernel] = {}
     for row in rows:
-        kernel = found.setdefault(row.kernel, ProfiledKernel())
+        kernel = kernels.setdefault(row.kernel, ProfiledKernel())
         kernel.seconds += row.seconds
         kernel.runs += row.runs
         kernel.shared_s += row.shared_s
         kernel.is_similar |= row.how == "similar"
         kernel.calls[row.call] = kernel.calls.get(row.call, 0.0) + row.seconds
-    return found
+    return kernels
 
 
 def describe_profile(reader: SessionReader) -> str:
@@ -193,25 +193,26 @@ class MeasuredChoice:
 
 def measured_choices(reader: SessionReader, compilation: int = 0) -> list[MeasuredChoice]:
     """Return what autotuning measured, in the order of the log; of one compilation, or of all."""
-    of = {"compilation": compilation} if compilation else {}
-    rows = reader.rows(model.Metric, name=METRIC, **of)
-    return [choice for row in rows for choice in _choice(row)]
+    wanted = {"compilation": compilation} if compilation else {}
+    choices = []
+    for row in reader.rows(model.Metric, name=METRIC, **wanted):
+        record = json.loads(str(row.value))
+        if isinstance(record, dict):
+            choices.append(_choice(row.compilation, record))
+    return choices
 
 
-def _choice(row: model.Metric) -> Iterator[MeasuredChoice]:
-    found = json.loads(str(row.value))
-    if not isinstance(found, dict):
-        return
-    yield MeasuredChoice(
-        row.compilation,
-        str(found.get("operation") or "an operation"),
-        int(_number(found, "num_choices")),
-        int(_number(found, "num_triton_choices")),
-        str(found.get("best_kernel") or ""),
-        str(found.get("best_kernel_desc") or ""),
-        _number(found, "best_time") / 1e3,
-        str(found.get("best_triton_kernel") or ""),
-        _number(found, "best_triton_time") / 1e3,
+def _choice(compilation: int, record: dict[str, object]) -> MeasuredChoice:
+    return MeasuredChoice(
+        compilation,
+        str(record.get("operation") or "an operation"),
+        int(_number(record, "num_choices")),
+        int(_number(record, "num_triton_choices")),
+        str(record.get("best_kernel") or ""),
+        str(record.get("best_kernel_desc") or ""),
+        _number(record, "best_time") / 1e3,
+        str(record.get("best_triton_kernel") or ""),
+        _number(record, "best_triton_time") / 1e3,
     )
 
 
@@ -232,12 +233,12 @@ def describe_configuration(reader: SessionReader, kernel: model.Kernel) -> str:
         if not document.title.startswith(CONFIGURATIONS):
             continue
         try:
-            found = json.loads(reader.text(document.text))
+            by_kernel = json.loads(reader.text(document.text))
         except (ValueError, RecursionError):
             continue  # a record that is cut off, which the session counts
-        info = found.get(kernel.name) if isinstance(found, dict) else None
-        if isinstance(info, dict):
-            return _describe_options(info.get("only_config") or info.get("best_config"))
+        record = by_kernel.get(kernel.name) if isinstance(by_kernel, dict) else None
+        if isinstance(record, dict):
+            return _describe_options(record.get("only_config") or record.get("best_config"))
     return ""
 
 
@@ -249,7 +250,7 @@ def _describe_options(options: object) -> str:
     return ", ".join(f"{name} {value}" for name, value in known)
 
 
-def _number(found: dict[str, object], key: str) -> float:
-    value = found.get(key)
+def _number(record: dict[str, object], key: str) -> float:
+    value = record.get(key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else 0.0  # type: ignore[arg-type]

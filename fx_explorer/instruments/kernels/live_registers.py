@@ -131,7 +131,9 @@ def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
             after[i] = 0
             for follows in flow.follows:
                 after[i] |= before[follows]
-            live = flow.reads | (after[i] & ~flow.writes if flow.is_sure else after[i])
+            live = flow.reads | after[i]
+            if flow.is_sure:
+                live = flow.reads | (after[i] & ~flow.writes)
             if live != before[i]:
                 before[i], changes = live, True
     return before, after
@@ -143,13 +145,14 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
     assert parts is not None
     guard, name = line[slice(*parts.guard)], line[slice(*parts.name)]
     if parts.operands[1]:
-        operands = [one.strip() for one in _OPERANDS.split(line[slice(*parts.operands)])]
+        operands = [operand.strip() for operand in _OPERANDS.split(line[slice(*parts.operands)])]
     else:
         operands = []
     is_sure = guard in ("", "@PT", "@UPT")
-    found = _registers(name, operands)
-    if found is None:
+    registers = _registers(name, operands)
+    if registers is None:
         return None
+    reads, writes = registers
     opcode = name.partition(".")[0]
     following = [place + 1] if place + 1 < count else []
     if opcode == "BRA":
@@ -158,11 +161,15 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
             return None
         to = labels[target["name"]]
         is_conditional = not is_sure or any(_PREDICATE.match(operand) for operand in operands)
-        following = [to] * (to < count) + (following if is_conditional else [])
+        if not is_conditional:
+            following = []
+        if to < count:
+            following = [to, *following]
     elif opcode == "EXIT" and is_sure:
         following = []
-    is_end = opcode == "EXIT" or following == [place]
-    return _Flow(found[0] | (STACK_POINTER if is_end else 0), found[1], is_sure, following)
+    if opcode == "EXIT" or following == [place]:
+        reads |= STACK_POINTER
+    return _Flow(reads, writes, is_sure, following)
 
 
 def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | None:
@@ -171,13 +178,13 @@ def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | 
     is_uniform = opcode.startswith("U") and opcode[1:] in _ONE_RESULT | _NO_RESULT
     if opcode in _NO_RESULT or is_uniform:
         return _read(name, operands, _stored(opcode, modifiers)), 0
-    if found := _matrix(name, opcode, modifiers, operands):
-        return found
+    if registers := _matrix(name, opcode, modifiers, operands):
+        return registers
     width, others = _widths(opcode, modifiers)
     if not width or not operands:
         return None
     result = 1 if _PREDICATE.match(operands[0]) and len(operands) > 1 else 0
-    reads = [one for i, one in enumerate(operands) if i != result]
+    reads = [operand for i, operand in enumerate(operands) if i != result]
     written = _REGISTER.match(operands[result])
     writes = _block(int(written["number"]), width) if written else 0
     return _read(name, reads, others), writes
@@ -190,19 +197,20 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
     if opcode in _PAIRED:
         return 2, (2,)
     if opcode == "LDSM":
-        return next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1), (
-            1,
-        )
+        return _matrix_count(modifiers), (1,)
     if opcode not in _ONE_RESULT or "F64" in modifiers:
         return 0, ()
     if opcode == "IMAD" and "WIDE" in modifiers:
         return 2, (1, 1, 2)
     if opcode == "CS2R":
-        return (1 if "32" in modifiers else 2), (1,)
+        width = 1 if "32" in modifiers else 2
+        return width, (1,)
     if opcode in ("IADD", "MOV", "SEL") and "64" in modifiers:
         return 2, (2,)
-    width = next((_LOADED[modifier] for modifier in modifiers if modifier in _LOADED), 1)
-    return width, (1, width) if opcode.startswith("ATOM") else (1,)
+    width = _loaded_width(modifiers)
+    if opcode.startswith("ATOM"):
+        return width, (1, width)
+    return width, (1,)
 
 
 def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
@@ -212,41 +220,70 @@ def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
     if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
         return (2,)
     if opcode == "STSM":
-        return 1, next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1)
-    return 1, next(
-        (_LOADED[modifier] for modifier in modifiers if modifier in _LOADED), 1
-    ) if opcode.startswith(("ST", "RED")) else 1
+        return 1, _matrix_count(modifiers)
+    if opcode.startswith(("ST", "RED")):
+        return 1, _loaded_width(modifiers)
+    return 1, 1
+
+
+def _matrix_count(modifiers: Sequence[str]) -> int:
+    """Return how many 8 × 8 matrices an instruction moves, of which each thread holds a register
+    each.
+    """
+    return next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1)
+
+
+def _loaded_width(modifiers: Sequence[str]) -> int:
+    """Return how many registers are loaded or stored: 2 for ``.64``, 4 for ``.128``."""
+    return next((_LOADED[modifier] for modifier in modifiers if modifier in _LOADED), 1)
 
 
 def _matrix(
     name: str, opcode: str, modifiers: Sequence[str], operands: list[str]
 ) -> tuple[Registers, Registers] | None:
     """Return the registers of an instruction of the tensor cores; None for any other."""
+    widths: Sequence[int]
     if grouped := _GMMA.match(name):
-        result = int(grouped[1]) // (2 if grouped[2] == "F32" else 4)
-        widths = [result, *(result if one == operands[0] else 4 for one in operands[1:])]
+        values_a_register = 2 if grouped[2] == "F32" else 4
+        widths = _grouped_widths(int(grouped[1]) // values_a_register, operands)
     else:
-        types = ("TF32",) if "TF32" in modifiers else ("F32", "F16", "")
-        found = (
-            _MATRIX_REGISTERS.get((opcode, modifiers[0] if modifiers else "", one))
-            for one in types
-            if one in (*modifiers, "")
-        )
-        known = next((one for one in found if one), None)
-        if known is None or "SP" in modifiers:
-            return None
-        widths = list(known)
+        widths = _matrix_widths(opcode, modifiers)
+    if not widths:
+        return None
     written = _REGISTER.match(operands[0])
-    return _read(name, operands[1:], widths[1:]), _block(
-        int(written["number"]), widths[0]
-    ) if written else 0
+    writes = _block(int(written["number"]), widths[0]) if written else 0
+    return _read(name, operands[1:], widths[1:]), writes
+
+
+def _grouped_widths(result: int, operands: Sequence[str]) -> list[int]:
+    """Return how many registers the result and each operand take, of an instruction of a group of
+    warps. An operand that is the result is what is added to.
+    """
+    widths = [result]
+    for operand in operands[1:]:
+        width = result if operand == operands[0] else 4
+        widths.append(width)
+    return widths
+
+
+def _matrix_widths(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
+    """Return how many registers the result and each operand take; nothing where it is not known."""
+    if "SP" in modifiers:
+        return ()
+    shape = modifiers[0] if modifiers else ""
+    types = ("TF32",) if "TF32" in modifiers else ("F32", "F16", "")
+    for name in types:
+        widths = _MATRIX_REGISTERS.get((opcode, shape, name))
+        if widths and name in (*modifiers, ""):
+            return widths
+    return ()
 
 
 def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
     """Return the registers that are named in operands. A register in an address says itself whether
     it is a pair, or is always one: of global memory.
     """
-    found = 0
+    registers = 0
     is_global = _GLOBAL.match(name) is not None
     for i, operand in enumerate(operands):
         is_one_of_a_pair = _ONE_OF_A_PAIR.search(operand) is not None
@@ -259,8 +296,14 @@ def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Register
             is_pair = register["wide"] == ".64" or (
                 is_address and is_global and not register["wide"]
             )
-            found |= _block(int(register["number"]), 2 if is_pair else 1 if is_address else width)
-    return found
+            if is_pair:
+                count = 2
+            elif is_address:
+                count = 1
+            else:
+                count = width
+            registers |= _block(int(register["number"]), count)
+    return registers
 
 
 def _block(first: int, count: int) -> Registers:
@@ -273,6 +316,7 @@ FIRST_ARCHITECTURE = 70
 KNOWN_ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
 """Architectures for which the layout is known or was tested: those of a generation share it."""
 
+BARRIERS = 6
 NO_BARRIER = 7
 
 _ARCHITECTURE = re.compile(r"EF_CUDA_SM(\d{1,4})|^[^\S\n]*\.target\s+sm_(\d{1,4})", re.MULTILINE)
@@ -314,7 +358,7 @@ def decoded(address: str, high: int) -> Control:
         yields=not word >> 4 & 1,  # the bit says to stay with this warp
         write_barrier=_barrier(word >> 5),
         read_barrier=_barrier(word >> 8),
-        waits_for=tuple(barrier for barrier in range(6) if word >> 11 + barrier & 1),
+        waits_for=tuple(barrier for barrier in range(BARRIERS) if word >> 11 + barrier & 1),
         reuse=word >> 17 & 0xF,
     )
 
@@ -364,27 +408,30 @@ def control_of(line: str, following: str) -> Control | None:
 
 def control_text(control: Control) -> str:
     """Return the control word as CuAssembler writes it: ``B01----:R-:W2:Y:S04``."""
-    waits = "".join(str(barrier) if barrier in control.waits_for else "-" for barrier in range(6))
-    read, write = (
-        ("-" if barrier is None else str(barrier))
-        for barrier in (control.read_barrier, control.write_barrier)
-    )
-    return f"B{waits}:R{read}:W{write}:{'Y' if control.yields else '-'}:S{control.stall:02}"
+    waits = ["-"] * BARRIERS
+    for barrier in control.waits_for:
+        waits[barrier] = str(barrier)
+    read = "-" if control.read_barrier is None else str(control.read_barrier)
+    write = "-" if control.write_barrier is None else str(control.write_barrier)
+    yields = "Y" if control.yields else "-"
+    return f"B{''.join(waits)}:R{read}:W{write}:{yields}:S{control.stall:02}"
 
 
 def describe_control(control: Control) -> list[str]:
     """Say what the control word asks for, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
+    parts = []
     if barriers:
-        parts = [f"waits for barrier{'s' if len(control.waits_for) > 1 else ''} {barriers}"]
-    else:
-        parts = []
+        noun = "barriers" if len(control.waits_for) > 1 else "barrier"
+        parts.append(f"waits for {noun} {barriers}")
     if control.write_barrier is not None:
         parts.append(f"sets barrier {control.write_barrier} until its result is there")
     if control.read_barrier is not None:
         parts.append(f"sets barrier {control.read_barrier} until its operands are read")
-    parts.append(f"stalls {control.stall} cycle{'' if control.stall == 1 else 's'}")
-    return parts + ["yields to another warp"] * control.yields
+    parts.append(f"stalls {counted(control.stall, 'cycle')}")
+    if control.yields:
+        parts.append("yields to another warp")
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,11 +453,14 @@ class LineCost:
         parts = [
             counted(self.instructions, "instruction"),
             f"stalls of {counted(self.stall_cycles, 'cycle')} in all",
-            f"{self.waiting} of them wait for a barrier"
-            if self.waiting
-            else "none waits for a barrier",
         ]
-        return ", ".join(parts + [f"up to {self.most_live} registers live"] * bool(self.most_live))
+        if self.waiting:
+            parts.append(f"{self.waiting} of them wait for a barrier")
+        else:
+            parts.append("none waits for a barrier")
+        if self.most_live:
+            parts.append(f"up to {self.most_live} registers live")
+        return ", ".join(parts)
 
 
 def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:
@@ -418,12 +468,12 @@ def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:
     words there.
     """
     words, live = control_words(sass), live_registers(sass)
-    found = [(words[line], live.get(line, 0)) for line in lines if line in words]
-    if not found:
+    instructions = [(words[line], live.get(line, 0)) for line in lines if line in words]
+    if not instructions:
         return None
     return LineCost(
-        len(found),
-        sum(word.stall for word, _ in found),
-        sum(bool(word.waits_for) for word, _ in found),
-        max(count for _, count in found),
+        len(instructions),
+        sum(word.stall for word, _ in instructions),
+        sum(bool(word.waits_for) for word, _ in instructions),
+        max(count for _, count in instructions),
     )

@@ -54,17 +54,10 @@ def passes(dump: str) -> list[Pass]:
     for position, (heading, text) in enumerate(stretches):
         is_last = position + 1 == len(stretches)
         after = () if is_last else stretches[position + 1][1]
-        function = _FUNCTION.search(heading[4])
+        match = _FUNCTION.search(heading[4])
+        function = match[1] if match else ""
         compiler_passes.append(
-            Pass(
-                position,
-                heading[2],
-                heading[3] or "",
-                function[1] if function else "",
-                text,
-                after,
-                is_last,
-            )
+            Pass(position, heading[2], heading[3] or "", function, text, after, is_last)
         )
     return compiler_passes
 
@@ -82,7 +75,8 @@ def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
     for heading, following in zip_longest(headings, headings[1:]):
         if heading[1]:
             continue
-        text = dump[heading.end() : following.start() if following else len(dump)]
+        end = following.start() if following else len(dump)
+        text = dump[heading.end() : end]
         yield heading, tuple(without_locations(text).strip("\n").split("\n"))
 
 

@@ -80,20 +80,11 @@ def kernels_text(
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
         roofline = estimate(reader, kernel, gpu)
-        known = kernel.estimated_bytes >= 0
-        sizes = [
-            f"{kernel.estimated_bytes:,}" if known else "?",
-            f"{max(0, kernel.estimated_flops):,}",
-        ]
-        rows.append(
-            [
-                kernel.name,
-                kernel.direction,
-                *sizes,
-                roofline.bound,
-                microseconds(roofline.estimated_s) if known else "?",
-            ]
-        )
+        is_known = kernel.estimated_bytes >= 0
+        moved = f"{kernel.estimated_bytes:,}" if is_known else "?"
+        flops = f"{max(0, kernel.estimated_flops):,}"
+        time = microseconds(roofline.estimated_s) if is_known else "?"
+        rows.append([kernel.name, kernel.direction, moved, flops, roofline.bound, time])
     return text_of([table(rows), "", UNKNOWN_RUN_TIME, FLOPS_COUNTED], width)
 
 
@@ -103,19 +94,16 @@ def kernel_text(
     """Return the text of one kernel: what bounds it, its configurations side by side in at most
     ``width`` cells, and what cannot be known.
     """
-    found = candidates(reader, kernel, gpu)
-    builds = [candidate.build for candidate in found]
+    of_kernel = candidates(reader, kernel, gpu)
+    builds = [candidate.build for candidate in of_kernel]
     built = next((build for build in builds if build.has_resources), None)
     blocks: list[Block] = [named(reader, kernel)]
     blocks += [describe_roofline(gpu, estimate(reader, kernel, gpu, built))]
     if built and (counts := instruction_mix(reader, built)):
         blocks.append(f"configuration {built.position}: {describe_mix(counts)}")
-    blocks += [*describe_shared(builds), "", table(configurations(found)), ""]
-    blocks += [
-        f"configuration {build.position}: {compile_error(build.error)}"
-        for build in builds
-        if build.error
-    ]
+    blocks += [*describe_shared(builds), "", table(configurations(of_kernel)), ""]
+    failed = [build for build in builds if build.error]
+    blocks += [f"configuration {build.position}: {compile_error(build.error)}" for build in failed]
     return text_of([*blocks, *what_is_not_known(kernel, builds)], width)
 
 
@@ -128,19 +116,18 @@ def named(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def describe_shared(builds: Sequence[KernelBuild]) -> list[str]:
-    shared = [f"{name} {value}" for name, value in shared_options(builds).items()]
-    if shared:
-        return [
-            f"in all configurations: {', '.join(shared)}"
-            if len(builds) > 1
-            else f"options: {', '.join(shared)}"
-        ]
-    return []
+    """Return a line with the options that all configurations have; nothing without any."""
+    shared = ", ".join(f"{name} {value}" for name, value in shared_options(builds).items())
+    if not shared:
+        return []
+    if len(builds) > 1:
+        return [f"in all configurations: {shared}"]
+    return [f"options: {shared}"]
 
 
-def configurations(found: Sequence[Candidate]) -> list[list[str]]:
+def configurations(rows: Sequence[Candidate]) -> list[list[str]]:
     """Return the table of configurations, its heading first: one column per option that differs."""
-    options = options_that_differ([candidate.build for candidate in found])
+    options = options_that_differ([row.build for row in rows])
     heading = [
         "config",
         *options,
@@ -151,7 +138,7 @@ def configurations(found: Sequence[Candidate]) -> list[list[str]]:
         "limited by",
         "PTX lines",
     ]
-    return [heading, *(_configuration(candidate, options) for candidate in found)]
+    return [heading, *(_configuration(row, options) for row in rows)]
 
 
 def _configuration(candidate: Candidate, options: Sequence[str]) -> list[str]:
@@ -159,20 +146,21 @@ def _configuration(candidate: Candidate, options: Sequence[str]) -> list[str]:
     build = candidate.build
     chosen = [str(build.options.get(name, "")) for name in options]
     if not build.has_resources:
-        return [
-            str(build.position),
-            *chosen,
-            *([NO_RESOURCES.get(build.state, build.state)] + [""] * 5),
-        ]
-    room = candidate.occupancy
+        state = NO_RESOURCES.get(build.state, build.state)
+        return [str(build.position), *chosen, state, "", "", "", "", ""]
+    share, limits = "?", ""
+    if candidate.occupancy:
+        share = _share(candidate.occupancy)
+        limited_by = candidate.occupancy.limited_by
+        limits = ", ".join(LIMITS_IN_SHORT[limit] for limit in limited_by)
     return [
         str(build.position),
         *chosen,
         _number(build.registers),
         _number(build.spill_bytes),
         _number(build.shared_bytes),
-        _share(room) if room else "?",
-        ", ".join(LIMITS_IN_SHORT[limit] for limit in room.limited_by) if room else "",
+        share,
+        limits,
         f"{candidate.ptx_lines:,}",
     ]
 
@@ -205,18 +193,14 @@ def passes_text(compiler_passes: Sequence[Pass], width: int | None = None) -> st
     """Return every pass; ``*`` marks those that changed the text."""
     changed = sum(compiler_pass.changed for compiler_pass in compiler_passes)
     rows = [["pass", "", "name", "argument", "function"]]
-    rows += [
-        [
-            str(compiler_pass.position),
-            "*" if compiler_pass.changed else "",
-            compiler_pass.name,
-            compiler_pass.argument,
-            compiler_pass.function,
-        ]
-        for compiler_pass in compiler_passes
-    ]
+    rows += [_pass(compiler_pass) for compiler_pass in compiler_passes]
     counts = f"{counted(len(compiler_passes), 'pass')}, {changed} of them changed the text (*)."
     return text_of([table(rows), "", counts], width)
+
+
+def _pass(row: Pass) -> list[str]:
+    mark = "*" if row.changed else ""
+    return [str(row.position), mark, row.name, row.argument, row.function]
 
 
 def pass_text(compiler_pass: Pass) -> str:
@@ -228,7 +212,8 @@ def pass_text(compiler_pass: Pass) -> str:
         if row.sign == "~":
             lines += [f"- {row.before}", f"+ {row.after}"]
         else:
-            lines.append(f"{row.sign} {row.after if row.before is None else row.before}")
+            text = row.after if row.before is None else row.before
+            lines.append(f"{row.sign} {text}")
     return "\n".join(lines) + "\n"
 
 
@@ -274,16 +259,13 @@ def _with_times(
     reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
 ) -> list[list[str]]:
     """Return the table of configurations with what the autotuner found."""
-    candidates = make_candidates(reader, rows, gpu)
-    heading, *lines = configurations(candidates)
-    times = [
-        [microseconds(row.timing_s) if row.timing_s else NOT_TIMED, PICKED if row.is_picked else ""]
-        for row in rows
-    ]
-    return [
-        [*heading, "autotuner", ""],
-        *([*line, *time] for line, time in zip(lines, times, strict=True)),
-    ]
+    heading, *lines = configurations(make_candidates(reader, rows, gpu))
+    timed = [[*heading, "autotuner", ""]]
+    for line, row in zip(lines, rows, strict=True):
+        time = microseconds(row.timing_s) if row.timing_s else NOT_TIMED
+        picked = PICKED if row.is_picked else ""
+        timed.append([*line, time, picked])
+    return timed
 
 
 # All kernels of a session: the columns of the app's view.
@@ -307,17 +289,23 @@ def kernel_cost(cost: KernelCost) -> dict[str, Any]:
     """Return the line, the modules, the bytes and the time of all calls, and which version of its
     function a kernel is of.
     """
-    version = cost.version
+    line: dict[str, Any] | None = None
+    if cost.lines:
+        file, number = cost.lines[0]
+        line = {"file": file, "line": number}
+    version: dict[str, Any] | None = None
+    if cost.version:
+        number, count = cost.version.number, cost.version.count
+        version = {"number": number, "of": count, "function": cost.version.function}
+    size_bytes = cost.size_bytes if cost.size_bytes >= 0 else None
     return {
-        "line": {"file": cost.lines[0][0], "line": cost.lines[0][1]} if cost.lines else None,
+        "line": line,
         "modules": list(cost.modules),
         "calls": cost.use.calls,
-        "bytes": cost.size_bytes if cost.size_bytes >= 0 else None,
+        "bytes": size_bytes,
         "seconds": cost.time_s or None,
         "seconds_are": cost.time_kind or None,
-        "version": {"number": version.number, "of": version.count, "function": version.function}
-        if version
-        else None,
+        "version": version,
     }
 
 
@@ -334,16 +322,20 @@ def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
 
 
 def _cells(cost: KernelCost) -> tuple[str, ...]:
-    version, kernel = cost.version, cost.use.kernel
+    kernel = cost.use.kernel
+    frame = f"[{cost.version.name}]" if cost.version else ""
+    version = cost.version.in_words if cost.version else ""
+    moved = size(cost.size_bytes) if cost.size_bytes >= 0 else ""
+    time = microseconds(cost.time_s) if cost.time_s else ""
     return (
         kernel.name,
-        f"[{version.name}]" if version else "",
-        version.in_words if version else "",
+        frame,
+        version,
         kernel.direction,
         cost.line_in_words,
         cost.module_in_words,
-        size(cost.size_bytes) if cost.size_bytes >= 0 else "",
-        microseconds(cost.time_s) if cost.time_s else "",
+        moved,
+        time,
         cost.time_kind,
         f"{cost.use.calls:,}",
     )
@@ -352,10 +344,12 @@ def _cells(cost: KernelCost) -> tuple[str, ...]:
 def _sum(reader: SessionReader, costs: Sequence[KernelCost]) -> str:
     moved = sum(max(0, cost.size_bytes) for cost in costs)
     took_s = sum(cost.time_s for cost in costs)
+    parts = [counted(len(costs), "kernel")]
+    if moved:
+        parts.append(size(moved))
     if took_s:
-        took = [f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})"]
-    else:
-        took = []
-    parts = [counted(len(costs), "kernel"), *([size(moved)] if moved else []), *took]
+        parts.append(f"{microseconds(took_s)} ({listed(sorted(time_kinds(costs)))})")
     added = over_versions(reader, {cost.use.kernel.compilation for cost in costs})
-    return " · ".join([*parts, *([f"a sum {added}"] if added else [])])
+    if added:
+        parts.append(f"a sum {added}")
+    return " · ".join(parts)

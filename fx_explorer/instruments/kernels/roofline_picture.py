@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import session_gpu
@@ -67,8 +68,10 @@ def roof(reader: SessionReader) -> Roof | None:
     if virtual:
         return _of_data_sheet(virtual)
     measured = _measured(reader)
+    if measured:
+        return measured
     gpu = card(reader)
-    return measured or (_of_data_sheet(gpu) if gpu else None)
+    return _of_data_sheet(gpu) if gpu else None
 
 
 def why_no_roof(reader: SessionReader) -> str:
@@ -76,7 +79,12 @@ def why_no_roof(reader: SessionReader) -> str:
     gpu = card(reader)
     if gpu:
         return NO_BANDWIDTH.format(gpu=gpu.title)
-    return not_described(reader) or (f"No roof. {NO_PROGRAM}" if is_log(reader) else NO_ROOF)
+    sentence = not_described(reader)
+    if sentence:
+        return sentence
+    if is_log(reader):
+        return f"No roof. {NO_PROGRAM}"
+    return NO_ROOF
 
 
 def _of_data_sheet(gpu: Gpu) -> Roof | None:
@@ -92,16 +100,11 @@ def _measured(reader: SessionReader) -> Roof | None:
     }
     if "memory" not in last:
         return None
-    device = last["memory"].device
+    memory = last["memory"]
+    title = "this CPU" if memory.device == "cpu" else memory.device
     hows = dict.fromkeys(row.how for row in last.values())
     peaks = {kind: row.rate for kind, row in last.items() if kind != "memory"}
-    return Roof(
-        "this CPU" if device == "cpu" else device,
-        last["memory"].rate,
-        peaks,
-        "measured",
-        ", ".join(hows),
-    )
+    return Roof(title, memory.rate, peaks, "measured", ", ".join(hows))
 
 
 NO_BYTES = "how many bytes it moves is not known"
@@ -203,32 +206,31 @@ class _Work:
 
 def kernel_roofline(reader: SessionReader) -> KernelRoofline:
     """Return the kernels of all variants in use."""
-    found = roof(reader)
-    done = _work_in_a_call(reader)
+    above = roof(reader)
+    work = _work_in_a_call(reader)
     points = [
-        _point(reader, found, cost, done.get(cost.use.kernel.id)) for cost in kernel_costs(reader)
+        _point(reader, above, cost, work.get(cost.use.kernel.id)) for cost in kernel_costs(reader)
     ]
-    drawn = sorted(
-        (point for point in points if not point.missing), key=lambda point: -point.time_s
-    )
-    return KernelRoofline(found, [*drawn, *(point for point in points if point.missing)])
+    drawn = [point for point in points if not point.missing]
+    drawn.sort(key=lambda point: -point.time_s)
+    return KernelRoofline(above, [*drawn, *(point for point in points if point.missing)])
 
 
 def _point(
-    reader: SessionReader, found: Roof | None, cost: KernelCost, work: _Work | None
+    reader: SessionReader, above: Roof | None, cost: KernelCost, work: _Work | None
 ) -> KernelPoint:
+    """Return where a kernel stands below the roof, or why it is not drawn."""
     kernel, calls = cost.use.kernel, cost.use.calls
     size_bytes, flops = cost.size_bytes, kernel.estimated_flops * calls
     if work and cost.time_kind == "in a call":
         size_bytes, flops = work.size_bytes or size_bytes, work.flops or flops
     kind = kind_of_inputs(reader, kernel) if flops > 0 else "fp32"
     intensity = flops / size_bytes if flops > 0 and size_bytes > 0 else 0.0
-    most = found.flops_at(intensity, kind) if found else 0.0
+    most = above.flops_at(intensity, kind) if above else 0.0
     time_s = cost.time_s / cost.runs
     is_measured = cost.time_kind in MEASURED and time_s > 0
-    missing = _missing(
-        size_bytes, flops, has_time=is_measured or most > 0, kind=kind if found else ""
-    )
+    kind_of_roof = kind if above else ""
+    missing = _missing(size_bytes, flops, has_time=is_measured or most > 0, kind=kind_of_roof)
     return KernelPoint(cost, size_bytes, flops, kind, time_s, cost.time_kind, most, missing)
 
 
@@ -247,15 +249,17 @@ def _work_in_a_call(reader: SessionReader) -> dict[int, _Work]:
     kernel.
     """
     calls = [row.id for row in reader.rows(model.LedgerCall) if row.call_s > 0]
-    kernels = lines_of_calls(reader) if calls else {}
-    found: dict[int, _Work] = {}
-    for step in reader.rows(model.LedgerStep, call=calls[-1]) if calls else ():
+    if not calls:
+        return {}
+    kernels = lines_of_calls(reader)
+    by_kernel: dict[int, _Work] = {}
+    for step in reader.rows(model.LedgerStep, call=calls[-1]):
         kernel = kernels.get((step.compilation, step.direction, step.line))
         if kernel and step.kind in ("kernel", "library"):
-            work = found.setdefault(kernel, _Work())
+            work = by_kernel.setdefault(kernel, _Work())
             work.size_bytes += max(0, step.moved_bytes)
             work.flops += max(0, step.flops)
-    return found
+    return by_kernel
 
 
 NOTHING = "There is nothing to draw: no kernel has both operations that are counted and a time."
@@ -335,16 +339,16 @@ def roofline_plot(kernel_roofline: KernelRoofline, width: int, height: int) -> R
     axes = axes_of(kernel_roofline)
     plotext.clear_figure()
     plotext.limit_size(False, False)  # to the size of the terminal, which is not ours to draw on
-    for kind in kernel_roofline.kinds if kernel_roofline.roof else ():
-        corners = _roof_corners(kernel_roofline.roof, kind, axes)
-        plotext.plot([x for x, _ in corners], [y for _, y in corners], marker="braille")
+    if kernel_roofline.roof:
+        for kind in kernel_roofline.kinds:
+            corners = _roof_corners(kernel_roofline.roof, kind, axes)
+            plotext.plot([x for x, _ in corners], [y for _, y in corners], marker="braille")
     for mark, points in (
         (MARK_OF_AT_MOST, [point for point in drawn if not point.is_measured]),
         (MARK_OF_MEASURED, [point for point in drawn if point.is_measured]),
     ):
-        places = list(
-            dict.fromkeys(_place(point) for point in points)
-        )  # repeated layers stand in one place
+        # Repeated layers stand in one place.
+        places = list(dict.fromkeys(_place(point) for point in points))
         if places:
             plotext.scatter([x for x, _ in places], [y for _, y in places], marker=mark)
     plotext.xlim(axes.left, axes.right)
@@ -411,53 +415,58 @@ def roofline_svg(kernel_roofline: KernelRoofline) -> str:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(9, 5.5), layout="constrained")
         axes = figure.add_subplot()
-        for kind in kernel_roofline.kinds:
-            corners = _roof_corners(kernel_roofline.roof, kind, axes_shown)
-            if corners and kernel_roofline.roof:
-                label = f"{kind}: {describe_rate(kernel_roofline.roof.flops_per_s[kind])}FLOP/s"
-                axes.plot(
-                    [10**x for x, _ in corners],
-                    [10**y for _, y in corners],
-                    linewidth=1.5,
-                    label=label,
-                )
-        for filled, words in ((True, "measured"), (False, "at most: nothing ran")):
-            points = [point for point in drawn if point.is_measured == filled]
-            if points:
-                face = "tab:blue" if filled else "none"
-                xs, ys = (
-                    [point.intensity for point in points],
-                    [point.flops_per_s for point in points],
-                )
-                axes.scatter(xs, ys, facecolors=face, edgecolors="tab:blue", label=words, zorder=3)
-        for name, x, y in _labels(drawn):
-            axes.annotate(
-                name,
-                (x, y),
-                xytext=(6, -3),
-                textcoords="offset points",
-                fontsize="x-small",
-                va="top",
-            )
+        _draw_roof(axes, kernel_roofline, axes_shown)
+        _draw_points(axes, drawn)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(10.0**axes_shown.left, 10.0**axes_shown.right)
         axes.set_ylim(10.0**axes_shown.bottom, 10.0**axes_shown.top)
         axes.set_xlabel(X_WORDS)
         axes.set_ylabel(Y_WORDS)
-        title = f"{counted(len(drawn), 'kernel')} of {len(kernel_roofline.points):,} below the roof"
-        axes.set_title(
-            _plain(
-                f"{title} of {kernel_roofline.roof.title} ({kernel_roofline.roof.origin})"
-                if kernel_roofline.roof
-                else title
-            ),
-            fontsize="small",
-        )
+        axes.set_title(_plain(_title(kernel_roofline)), fontsize="small")
         axes.legend(fontsize="small", loc="lower right")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "fx-explorer"})
     return out.getvalue()
+
+
+def _draw_roof(axes: Any, kernel_roofline: KernelRoofline, shown: Axes) -> None:
+    roof = kernel_roofline.roof
+    for kind in kernel_roofline.kinds:
+        corners = _roof_corners(roof, kind, shown)
+        if corners and roof:
+            label = f"{kind}: {describe_rate(roof.flops_per_s[kind])}FLOP/s"
+            xs, ys = [10**x for x, _ in corners], [10**y for _, y in corners]
+            axes.plot(xs, ys, linewidth=1.5, label=label)
+
+
+def _draw_points(axes: Any, drawn: Sequence[KernelPoint]) -> None:
+    """Draw the kernels, filled where they were measured, and name the most expensive ones."""
+    for is_filled, label in ((True, "measured"), (False, "at most: nothing ran")):
+        points = [point for point in drawn if point.is_measured == is_filled]
+        if points:
+            face = "tab:blue" if is_filled else "none"
+            xs = [point.intensity for point in points]
+            ys = [point.flops_per_s for point in points]
+            axes.scatter(xs, ys, facecolors=face, edgecolors="tab:blue", label=label, zorder=3)
+    for name, x, y in _labels(drawn):
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(6, -3),
+            textcoords="offset points",
+            fontsize="x-small",
+            va="top",
+        )
+
+
+def _title(kernel_roofline: KernelRoofline) -> str:
+    drawn = counted(len(kernel_roofline.drawn), "kernel")
+    title = f"{drawn} of {len(kernel_roofline.points):,} below the roof"
+    roof = kernel_roofline.roof
+    if roof is None:
+        return title
+    return f"{title} of {roof.title} ({roof.origin})"
 
 
 LABELLED = 12
@@ -470,16 +479,16 @@ def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
     """
     places: dict[tuple[float, float], list[KernelPoint]] = {}
     for point in drawn:
-        places.setdefault(
-            (round(point.intensity, 2), float(f"{point.flops_per_s:.2g}")), []
-        ).append(point)
-    found = []
+        place = (round(point.intensity, 2), float(f"{point.flops_per_s:.2g}"))
+        places.setdefault(place, []).append(point)
+    labels = []
     for points in list(places.values())[:LABELLED]:
-        first, more = points[0], f" ×{len(points)}" if len(points) > 1 else ""
-        found.append(
-            (_plain(first.cost.use.kernel.name) + more, first.intensity, first.flops_per_s)
-        )
-    return found
+        first = points[0]
+        name = _plain(first.cost.use.kernel.name)
+        if len(points) > 1:
+            name += f" ×{len(points)}"
+        labels.append((name, first.intensity, first.flops_per_s))
+    return labels
 
 
 def _plain(text: str) -> str:

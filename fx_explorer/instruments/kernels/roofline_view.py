@@ -56,31 +56,37 @@ ABOVE = "Above the roof is what lies in caches, or what the machine could do whe
 
 
 def roofline_table(reader: SessionReader) -> ViewTable:
-    found = kernel_roofline(reader)
-    columns = COLUMNS if any(point.is_measured for point in found.points) else COLUMNS_UNMEASURED
-    can_draw = bool(found.drawn) and find_spec("plotext") is not None
+    roofline = kernel_roofline(reader)
+    is_measured = any(point.is_measured for point in roofline.points)
+    columns = COLUMNS if is_measured else COLUMNS_UNMEASURED
+    can_draw = bool(roofline.drawn) and find_spec("plotext") is not None
+    chart = RooflineChart(roofline) if can_draw else None
+    svg = (lambda: roofline_svg(roofline)) if roofline.points else None
     return ViewTable(
         shows="What bounds each kernel, below the roof of the machine.",
-        notice=_notice(reader, found),
+        notice=_notice(reader, roofline),
         origin="counts of bytes and operations; times as measured, else the roof's",
         columns=columns,
-        rows=_Rows(reader, found, columns),
+        rows=_Rows(reader, roofline, columns),
         empty=why_no_kernels(reader),
-        chart=RooflineChart(found) if can_draw else None,
-        svg=(lambda: roofline_svg(found)) if found.points else None,
+        chart=chart,
+        svg=svg,
     )
 
 
-def _notice(reader: SessionReader, found: KernelRoofline) -> str:
-    if not found.points:
+def _notice(reader: SessionReader, roofline: KernelRoofline) -> str:
+    if not roofline.points:
         return ""
-    drawn, parts = found.drawn, []
-    parts.append(_describe_roof(found.roof, found.kinds) if found.roof else why_no_roof(reader))
+    if roofline.roof:
+        parts = [_describe_roof(roofline.roof, roofline.kinds)]
+    else:
+        parts = [why_no_roof(reader)]
+    drawn = roofline.drawn
     if drawn and not all(point.is_measured for point in drawn):
         parts.append(AT_MOST)
     parts += [
         f"{counted(number, 'kernel')} not drawn: {reason}."
-        for reason, number in found.reasons.items()
+        for reason, number in roofline.reasons.items()
     ]
     if drawn and find_spec("plotext") is None:
         parts.append(NO_LIBRARY.format(library="plotext"))
@@ -89,57 +95,39 @@ def _notice(reader: SessionReader, found: KernelRoofline) -> str:
 
 def _describe_roof(roof: Roof, kinds: Sequence[str]) -> str:
     """Return ``NVIDIA H100 SXM 80 GB (its data sheet): 3.35 TB/s, 67 TFLOP/s of fp32.``"""
-    peaks = [
-        f"{describe_rate(roof.flops_per_s[kind])}FLOP/s of {kind}"
-        for kind in kinds
-        if kind in roof.flops_per_s
-    ]
-    return (
-        f"{roof.title} ({roof.origin}): "
-        f"{', '.join([f'{describe_rate(roof.bytes_per_s)}B/s', *peaks])}."
-    )
+    rates = [f"{describe_rate(roof.bytes_per_s)}B/s"]
+    known = [kind for kind in kinds if kind in roof.flops_per_s]
+    rates += [f"{describe_rate(roof.flops_per_s[kind])}FLOP/s of {kind}" for kind in known]
+    return f"{roof.title} ({roof.origin}): {', '.join(rates)}."
 
 
 class _Rows(Sequence[TableRow]):
     """The rows, each made when it is asked for."""
 
     def __init__(
-        self, reader: SessionReader, found: KernelRoofline, columns: Sequence[TableColumn]
+        self, reader: SessionReader, roofline: KernelRoofline, columns: Sequence[TableColumn]
     ) -> None:
         self._reader = reader
         self._columns = columns
-        self._found = found
+        self._roofline = roofline
 
     def __len__(self) -> int:
-        return len(self._found.points)
+        return len(self._roofline.points)
 
     @overload
     def __getitem__(self, at: int) -> TableRow: ...
     @overload
     def __getitem__(self, at: slice) -> list[TableRow]: ...
     def __getitem__(self, at: int | slice) -> TableRow | list[TableRow]:
-        points = self._found.points
+        points = self._roofline.points
         if isinstance(at, slice):
             return [self._row(point) for point in points[at]]
         return self._row(points[at])
 
     def _row(self, point: KernelPoint) -> TableRow:
-        reader, kernel = self._reader, point.cost.use.kernel
-        is_drawn = not point.missing
-        cells = {
-            "kernel": kernel.name,
-            "FLOP/byte": f"{point.intensity:.3g}" if point.intensity else "",
-            "reaches": _reached(point) if is_drawn else "",
-            "of the roof": _share(point.of_roof) if point.of_roof else "",
-            "bound by": _bound(point, self._found.roof),
-            "memory": f"{describe_rate(point.bytes_per_s)}B/s" if point.bytes_per_s else "",
-            "time": f"{'' if point.is_measured else '≥ '}{microseconds(point.time_s)}"
-            if point.time_s
-            else "",
-            "numbers": point.kind if point.flops > 0 else "",
-            "your line": point.cost.line_in_words,
-            "module": point.cost.module_in_words,
-        }
+        reader, kernel, roof = self._reader, point.cost.use.kernel, self._roofline.roof
+        cells = _cells(point, roof)
+        part = 1 if point.missing else 0
         values = {
             "FLOP/byte": point.intensity,
             "reaches": point.flops_per_s,
@@ -148,16 +136,41 @@ class _Rows(Sequence[TableRow]):
             "time": point.time_s,
         }
         return TableRow(
-            tuple(cells[column.title] for column in self._columns),
-            detail=lambda: Detail(_detail(point, self._found.roof)),
+            tuple(cells.get(column.title, "") for column in self._columns),
+            detail=lambda: Detail(_detail(point, roof)),
             values={title: value for title, value in values.items() if value},
-            part=0 if is_drawn else 1,
+            part=part,
             find_place=lambda: place_of_kernel(reader, kernel),
         )
 
 
+def _cells(point: KernelPoint, roof: Roof | None) -> dict[str, str]:
+    """Return title of a column → its cell, of those that have something in it."""
+    cells = {
+        "kernel": point.cost.use.kernel.name,
+        "bound by": _bound(point, roof),
+        "your line": point.cost.line_in_words,
+        "module": point.cost.module_in_words,
+    }
+    if point.intensity:
+        cells["FLOP/byte"] = f"{point.intensity:.3g}"
+    if not point.missing:
+        cells["reaches"] = _reached(point)
+    if point.of_roof:
+        cells["of the roof"] = _share(point.of_roof)
+    if point.bytes_per_s:
+        cells["memory"] = f"{describe_rate(point.bytes_per_s)}B/s"
+    if point.time_s:
+        sign = "" if point.is_measured else "≥ "
+        cells["time"] = f"{sign}{microseconds(point.time_s)}"
+    if point.flops > 0:
+        cells["numbers"] = point.kind
+    return cells
+
+
 def _reached(point: KernelPoint) -> str:
-    return f"{'' if point.is_measured else '≤ '}{describe_rate(point.flops_per_s)}FLOP/s"
+    sign = "" if point.is_measured else "≤ "
+    return f"{sign}{describe_rate(point.flops_per_s)}FLOP/s"
 
 
 def _share(part: float) -> str:
@@ -175,7 +188,8 @@ def _bound(point: KernelPoint, roof: Roof | None) -> str:
 def _detail(point: KernelPoint, roof: Roof | None) -> str:
     kernel, calls = point.cost.use.kernel, point.cost.use.calls
     parts = [f"{kernel.name}: {counted(calls, 'call')}"]
-    parts += [f"It moves {size(point.size_bytes)}."] if point.size_bytes > 0 else []
+    if point.size_bytes > 0:
+        parts.append(f"It moves {size(point.size_bytes)}.")
     if point.flops > 0:
         operations = f"{describe_rate(point.flops)}FLOP with {point.kind}"
         parts.append(f"It does {operations}: {point.intensity:.3g} a byte.")
@@ -184,13 +198,26 @@ def _detail(point: KernelPoint, roof: Roof | None) -> str:
     if point.missing:
         parts.append(f"It is not drawn: {point.missing}.")
     elif roof and point.most_flops_per_s:
-        most = f"{describe_rate(point.most_flops_per_s)}FLOP/s"
-        ridge = f"from {roof.ridge(point.kind):,.3g} operations a byte on, arithmetic is the bound"
-        parts.append(f"The roof above it is {most}, by {_bound(point, roof)}; {ridge}.")
-        parts += [f"It reaches {_share(point.of_roof)} of it."] if point.of_roof else [AT_MOST]
-        parts += [ABOVE] if point.of_roof > 1 else []
-        parts += [f"The roof was measured: {roof.how}."] if roof.how else []
-    return "\n".join(parts if point.flops > 0 else [*parts, FLOPS_COUNTED])
+        parts += _below_the_roof(point, roof)
+    if point.flops <= 0:
+        parts.append(FLOPS_COUNTED)
+    return "\n".join(parts)
+
+
+def _below_the_roof(point: KernelPoint, roof: Roof) -> list[str]:
+    """Return the sentences that compare a kernel with the roof above it."""
+    most = f"{describe_rate(point.most_flops_per_s)}FLOP/s"
+    ridge = f"from {roof.ridge(point.kind):,.3g} operations a byte on, arithmetic is the bound"
+    sentences = [f"The roof above it is {most}, by {_bound(point, roof)}; {ridge}."]
+    if point.of_roof:
+        sentences.append(f"It reaches {_share(point.of_roof)} of it.")
+    else:
+        sentences.append(AT_MOST)
+    if point.of_roof > 1:
+        sentences.append(ABOVE)
+    if roof.how:
+        sentences.append(f"The roof was measured: {roof.how}.")
+    return sentences
 
 
 # The roofline above the rows of its view: a point for each kernel that has one.
@@ -209,8 +236,11 @@ class RooflineChart:
     ``n``, those that are drawn first.
     """
 
-    def __init__(self, found: KernelRoofline) -> None:
-        self._plot = lru_cache(maxsize=2)(lambda width, height: roofline_plot(found, width, height))
+    def __init__(self, roofline: KernelRoofline) -> None:
+        def plot(width: int, height: int) -> RooflinePlot:
+            return roofline_plot(roofline, width, height)
+
+        self._plot = lru_cache(maxsize=2)(plot)
 
     def room(self, screen: int) -> int:
         if screen >= SHORT_SCREEN:
@@ -224,11 +254,14 @@ class RooflineChart:
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             return [[ChartPiece("There is no room for the picture."[:width])]]
         plot: RooflinePlot = self._plot(width, height)
-        lit = plot.cells[row] if row < len(plot.cells) else None
-        return [
-            _pieces(line, lit[1] if lit and lit[0] == number else None)
-            for number, line in enumerate(plot.lines)
-        ]
+        marked = plot.cells[row] if row < len(plot.cells) else None
+        pieces = []
+        for number, line in enumerate(plot.lines):
+            if marked and marked[0] == number:
+                pieces.append(_pieces(line, marked[1]))
+            else:
+                pieces.append([ChartPiece(line)])
+        return pieces
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
         """Return the kernel at a cell: of several the one behind that under the cursor, round and
@@ -237,15 +270,15 @@ class RooflineChart:
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             return None
         cells = self._plot(width, height).cells
-        there = [number for number, cell in enumerate(cells) if cell == (y, x)]
-        if there:
-            return next((number for number in there if number > row), there[0])
+        kernels = [number for number, cell in enumerate(cells) if cell == (y, x)]
+        if kernels:
+            return next((number for number in kernels if number > row), kernels[0])
         return None
 
 
-def _pieces(line: str, lit: int | None) -> list[ChartPiece]:
+def _pieces(line: str, lit: int) -> list[ChartPiece]:
     """Return a line in pieces, with one cell marked."""
-    if lit is None or lit >= len(line):
+    if lit >= len(line):
         return [ChartPiece(line)]
     return [
         ChartPiece(line[:lit]),

@@ -81,12 +81,15 @@ ORIGIN = "Inductor's code generation; nodes from the scheduler's origins"
 def kernels_table(reader: SessionReader) -> ViewTable:
     costs = kernel_costs(reader)
     shown = _Shown(reader, costs)
+    if is_tritonparse(reader):
+        shows, origin = OF_A_LOG, "what tritonparse recorded"
+    else:
+        shows, origin = SHOWS, ORIGIN
+    uses = [cost.use for cost in costs]
     return ViewTable(
-        shows=OF_A_LOG if is_tritonparse(reader) else SHOWS,
-        notice=_notice(
-            reader, [cost.use for cost in costs], session_gpu(reader), shown.time_in_words
-        ),
-        origin="what tritonparse recorded" if is_tritonparse(reader) else ORIGIN,
+        shows=shows,
+        notice=_notice(reader, uses, session_gpu(reader), shown.time_in_words),
+        origin=origin,
         columns=shown.columns,
         rows=shown,
         empty=why_no_kernels(reader),
@@ -122,21 +125,20 @@ class _Shown(Sequence[TableRow]):
         self._has_versions = any(cost.version and cost.version.count > 1 for cost in costs)
         self._has_modules = any(cost.modules for cost in costs)
         self._most = max((self._weight(cost) for cost in costs), default=0.0)
-        nodes = {
-            node: name
-            for cost in costs
-            for node, name in zip(cost.use.node_ids, cost.use.nodes, strict=True)
-        }
-        self._told = user_names_of_nodes(reader, nodes)
+        nodes: dict[int, str] = {}
+        for use in (cost.use for cost in costs):
+            nodes.update(zip(use.node_ids, use.nodes, strict=True))
+        self._node_names = user_names_of_nodes(reader, nodes)
         """What the nodes of all kernels are called."""
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
         """Return the columns that have something in them."""
         time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
+        frame = FRAME_OF_VERSIONS if self._has_versions else FRAME
         wanted = (
             (NUMBER, True),
-            (FRAME_OF_VERSIONS if self._has_versions else FRAME, True),
+            (frame, True),
             (VERSION, self._has_versions),
             (DIRECTION, True),
             (KERNEL, True),
@@ -184,49 +186,73 @@ class _Shown(Sequence[TableRow]):
         return self._row(self._costs[at])
 
     def _row(self, cost: KernelCost) -> TableRow:
-        use, kernel, version = cost.use, cost.use.kernel, cost.version
-        name = version.name if version else ""
+        reader, kernel = self._reader, cost.use.kernel
+        name = cost.version.name if cost.version else ""
         number, kind = kernel_number(kernel.id)
-        cells = [number, f"[{name}]"]
-        cells += [version.in_words if version else ""] if self._has_versions else []
-        cells += [kernel.direction, kernel.name, cost.line_in_words]
-        cells += [cost.module_in_words] if self._has_modules else []
-        cells += [size(cost.size_bytes) if cost.size_bytes >= 0 else ""] if self._has_bytes else []
-        cells += [self._took(cost)] if self._time else []
-        cells += [bar(self._weight(cost), self._most, BAR_CELLS)] if self._most else []
-        cells += [f"{self._launches.get(kernel.id, 0):,}"] if self._launches else []
-        cells += [
-            describe_kind(kernel).removesuffix(" call"),
-            f"{len(use.nodes):,}",
-            f"{use.calls:,}",
-            f"{use.line_count:,}" if use.line_count else "",
-            ", ".join(self._told[node] for node in use.node_ids),
-        ]
-        values: dict[str, float] = {
-            "#": kernel.id,
-            "calls": use.calls,
-            self._bar.title: self._weight(cost),
-        }
-        values |= {"launches": self._launches.get(kernel.id, 0)} if self._launches else {}
-        values |= {"bytes": cost.size_bytes} if cost.size_bytes >= 0 else {}
-        values |= {self._time: cost.time_s} if cost.time_s else {}
-        reader = self._reader
         # Where a row leads is looked up for the row under the cursor only.
         return TableRow(
-            tuple(cells),
+            (number, f"[{name}]", *self._cells(cost)),
             kind=kind,
             detail=lambda: _detail(reader, kernel),
-            values=values,
+            values=self._values(cost),
             version=name,
             find_place=lambda: place_of_kernel(reader, kernel),
         )
 
+    def _cells(self, cost: KernelCost) -> list[str]:
+        """Return the cells of the columns that are shown, those of the number and the frame left
+        out.
+        """
+        use, kernel = cost.use, cost.use.kernel
+        cells: list[str] = []
+        if self._has_versions:
+            version = cost.version.in_words if cost.version else ""
+            cells.append(version)
+        cells += [kernel.direction, kernel.name, cost.line_in_words]
+        if self._has_modules:
+            cells.append(cost.module_in_words)
+        if self._has_bytes:
+            moved = size(cost.size_bytes) if cost.size_bytes >= 0 else ""
+            cells.append(moved)
+        if self._time:
+            cells.append(self._took(cost))
+        if self._most:
+            cells.append(bar(self._weight(cost), self._most, BAR_CELLS))
+        if self._launches:
+            cells.append(f"{self._launches.get(kernel.id, 0):,}")
+        lines = f"{use.line_count:,}" if use.line_count else ""
+        cells += [
+            describe_kind(kernel).removesuffix(" call"),
+            f"{len(use.nodes):,}",
+            f"{use.calls:,}",
+            lines,
+            ", ".join(self._node_names[node] for node in use.node_ids),
+        ]
+        return cells
+
+    def _values(self, cost: KernelCost) -> dict[str, float]:
+        """Return title of a column → what it is ordered by."""
+        kernel = cost.use.kernel
+        values: dict[str, float] = {
+            "#": kernel.id,
+            "calls": cost.use.calls,
+            self._bar.title: self._weight(cost),
+        }
+        if self._launches:
+            values["launches"] = self._launches.get(kernel.id, 0)
+        if cost.size_bytes >= 0:
+            values["bytes"] = cost.size_bytes
+        if cost.time_s:
+            values[self._time] = cost.time_s
+        return values
+
     def _took(self, cost: KernelCost) -> str:
         if not cost.time_s:
             return ""
-        return ("≥ " if self._is_mixed and cost.time_kind == "estimated" else "") + microseconds(
-            cost.time_s
-        )
+        took = microseconds(cost.time_s)
+        if self._is_mixed and cost.time_kind == "estimated":
+            return f"≥ {took}"
+        return took
 
 
 def _detail(reader: SessionReader, kernel: model.Kernel) -> Detail:

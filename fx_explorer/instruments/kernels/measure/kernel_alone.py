@@ -75,9 +75,10 @@ def _make_value(argument: Argument, device: str) -> Any:
             f"its argument {argument['name']} is a {argument.get('type')}, which cannot be made up."
         )
     strided = require("torch._dynamo.testing", "rand_strided")
-    on_cpu = argument.get("device") == "cpu"
+    if argument.get("device") == "cpu":
+        device = "cpu"
     dtype = getattr(torch, str(argument["dtype"]))
-    return strided(argument["shape"], argument["stride"], dtype, "cpu" if on_cpu else device)
+    return strided(argument["shape"], argument["stride"], dtype, device)
 
 
 def with_options(configuration: Any, options: dict[str, object]) -> Any:

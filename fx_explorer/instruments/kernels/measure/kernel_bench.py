@@ -71,20 +71,22 @@ def measured(request: BenchRequest, say: Say) -> BenchAnswer:
         _check(source)
     alone = KernelAlone(kernel.name, source, options, launch.arguments)
     say(f"measuring {kernel.name} on {device}")
-    found, empty = timed_alone(alone.run, alone.put_back), timed_empty()
+    figures, empty = timed_alone(alone.run, alone.put_back), timed_empty()
     time = KernelTime(
         id=0,
         kernel=kernel.id,
         launch=launch.id,
         options=dict(alone.options),
         device=device,
-        median_s=found.median_s,
-        iqr_s=found.iqr_s,
-        runs=found.runs,
+        median_s=figures.median_s,
+        iqr_s=figures.iqr_s,
+        runs=figures.runs,
         empty_s=empty.median_s,
-        clock=found.clock,
+        clock=figures.clock,
     )
-    return BenchAnswer(time=time, ceilings=ceilings_of(device, say) if request.ceilings else ())
+    if not request.ceilings:
+        return BenchAnswer(time=time, ceilings=())
+    return BenchAnswer(time=time, ceilings=ceilings_of(device, say))
 
 
 def _check(source: str) -> None:

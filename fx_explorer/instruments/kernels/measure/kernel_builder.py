@@ -80,9 +80,9 @@ def renew_cpu_time() -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     wanted = int(used.ru_utime + used.ru_stime) + CPU_S
     # The hard limit stays: a process that lowers it cannot raise it again for the next request.
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-    )
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (wanted, hard))
 
 
 def _limit(what: int, most: int) -> None:
@@ -196,7 +196,9 @@ class KernelBuilder:
             row = work.resources(request.position)
             if request.task == "build" and row.state == "built":
                 row = work.add_sass(row)
-            return BuildAnswer(0, "built" if row.state == "built" else "failed", row.id, row.error)
+            if row.state == "built":
+                return BuildAnswer(0, "built", row.id, row.error)
+            return BuildAnswer(0, "failed", row.id, row.error)
 
     def load(self, name: str, source: str, is_own: bool) -> TritonKernel:
         """Return the kernel. An untrusted source is read before it is run. Raises CannotBuild."""
@@ -229,12 +231,10 @@ class _Work:
     def list_candidates(self) -> BuildAnswer:
         """List the kernel's configurations. ``text`` of the answer says how many there are."""
         rows = self._candidates()
-        return BuildAnswer(
-            0,
-            "failed" if rows[0].error and not rows[0].options else "candidates",
-            rows[0].id,
-            f"{len(rows)}",
-        )
+        first, count = rows[0], f"{len(rows)}"
+        if first.error and not first.options:
+            return BuildAnswer(0, "failed", first.id, count)
+        return BuildAnswer(0, "candidates", first.id, count)
 
     def resources(self, position: int) -> KernelBuild:
         """Return the row of a configuration, compiled unless the same toolchain has done so. Raises
@@ -362,21 +362,14 @@ class _Work:
                     self._writer.add(row)
 
     def _built(self, row: KernelBuild) -> KernelBuild:
-        row = replace(
-            row,
-            toolchain=self._toolchain.name,
-            lines_before=0 if row.source else len(QUOTED),
-            error="",
-        )
+        lines_before = 0 if row.source else len(QUOTED)
+        row = replace(row, toolchain=self._toolchain.name, lines_before=lines_before, error="")
         try:
             kernel, index = self._loaded(row)
             built = self._toolchain.build(kernel, index)
         except CannotBuild as error:
-            return self._kept(
-                replace(
-                    row, state="failed", error=with_places(self._reader, self._kernel, str(error))
-                )
-            )
+            message = with_places(self._reader, self._kernel, str(error))
+            return self._kept(replace(row, state="failed", error=message))
         with self._writer.transaction():
             now = self._as_it_is_now(row)
             if now.state == "built" and now.toolchain == row.toolchain:

@@ -129,11 +129,12 @@ def _profiled(body: Run, times: int) -> list[Event]:
             body()
         torch.cuda.synchronize()
     ranges = [event.time_range for event in seen.events() if event.device_type == DeviceType.CUDA]
-    return [(one.start, one.elapsed_us()) for one in ranges]
+    return [(time_range.start, time_range.elapsed_us()) for time_range in ranges]
 
 
 def by_events(run: Run, prepare: Run, runs: int) -> list[float]:
-    starts, ends = ([torch.cuda.Event(enable_timing=True) for _ in range(runs)] for _ in range(2))
+    starts = [torch.cuda.Event(enable_timing=True) for _ in range(runs)]
+    ends = [torch.cuda.Event(enable_timing=True) for _ in range(runs)]
     for start, end in zip(starts, ends, strict=True):
         prepare()
         start.record()
@@ -189,14 +190,9 @@ def _memory(device: str) -> CardCeiling:
     a, b, c = (torch.randn(size, device="cuda") for _ in range(3))
     copied = 2 * size * 4 / timed_alone(lambda: a.copy_(b)).median_s
     added = 3 * size * 4 / timed_alone(lambda: torch.add(b, c, alpha=2, out=a)).median_s
-    what = f"{size * 4 / 1e9:.2f} GB of float32"
-    return CardCeiling(
-        0,
-        device,
-        "memory",
-        max(copied, added),
-        f"{'copy' if copied > added else 'a = b + 2 c'} of {what}",
-    )
+    what = "copy" if copied > added else "a = b + 2 c"
+    how = f"{what} of {size * 4 / 1e9:.2f} GB of float32"
+    return CardCeiling(0, device, "memory", max(copied, added), how)
 
 
 def _product(device: str, kind: CeilingKind, dtype: torch.dtype) -> CardCeiling:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,31 +55,34 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
     """Return the answer to each call. A call that ends its process is made once more with single
     integers on the host, and so are those of the same function.
     """
-    found: dict[LibraryCall, Answer] = {}
+    answered: dict[LibraryCall, Answer] = {}
     on_the_host: set[str] = set()
     for _ in range(MOST_PROCESSES):
-        waiting = [call for call in calls if call not in found]
+        waiting = [call for call in calls if call not in answered]
         if not waiting:
             break
-        given = [
-            call.with_indices_on_the_host if call.function in on_the_host else call
-            for call in waiting
-        ]
-        answers, ended = _of_a_process(given)
-        found |= zip(waiting, answers, strict=False)
+        answers, ended = _of_a_process([_as_made(call, on_the_host) for call in waiting])
+        answered |= zip(waiting, answers, strict=False)
         if len(answers) == len(waiting) or (answers and GPU_IS_LOST in answers[-1].problem):
             continue
         fatal = waiting[len(answers)]
         if fatal.function in on_the_host or fatal.with_indices_on_the_host == fatal:
-            found[fatal] = Answer(problem=f"the process that made it alone {ended}")
+            answered[fatal] = Answer(problem=f"the process that made it alone {ended}")
         on_the_host.add(fatal.function)
     given_up = Answer(problem="other calls ended the process that makes them alone too often")
-    return {call: found.get(call, given_up) for call in calls}
+    return {call: answered.get(call, given_up) for call in calls}
+
+
+def _as_made(call: LibraryCall, on_the_host: Container[str]) -> LibraryCall:
+    """Return the call as it is made: of some functions with single integers on the host."""
+    if call.function in on_the_host:
+        return call.with_indices_on_the_host
+    return call
 
 
 def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
     """Return the answers that a process gave, in order, and how it ended."""
-    answers, mine = os.pipe()
+    answers_end, mine = os.pipe()
     process = subprocess.Popen(
         [sys.executable, str(WORKER), str(mine), "0", JOB],
         stdin=subprocess.PIPE,
@@ -93,17 +96,17 @@ def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
     out_of_time.start()
     try:
         assert process.stdin is not None
-        with (
-            contextlib.suppress(BrokenPipeError),
-            process.stdin,
-        ):  # it may end before it has read everything: how is told
+        # It may end before it has read everything: how is told.
+        with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(_question(calls))
-        with os.fdopen(answers, encoding="utf-8") as lines:
-            found = [Answer(**json.loads(line)) for line in lines]
+        with os.fdopen(answers_end, encoding="utf-8") as lines:
+            answers = [Answer(**json.loads(line)) for line in lines]
     finally:
         out_of_time.cancel()
     status = process.wait()
-    return found, f"was ended by signal {-status}" if status < 0 else f"ended with {status}"
+    if status < 0:
+        return answers, f"was ended by signal {-status}"
+    return answers, f"ended with {status}"
 
 
 def _question(calls: Sequence[LibraryCall]) -> bytes:

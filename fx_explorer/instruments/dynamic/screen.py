@@ -29,6 +29,7 @@ from fx_explorer.instruments.dynamic.trial import (
     verdict,
 )
 from fx_explorer.model import TWICE_THE_BATCH, CaptureRequest
+from fx_explorer.output.table import Column
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import CopyWanted
 from fx_explorer.tui.dialogs.dialog import Dialog, is_under_way
@@ -157,10 +158,10 @@ class DynamicScreen(Dialog[None]):
     def action_copy(self) -> None:
         if self._advice:
             self.app.post_message(CopyWanted(self._advice))
+        elif self._trial:
+            self.notify("Not known yet.")
         else:
-            self.notify(
-                "Not known yet." if self._trial else "There is nothing to write into the program."
-            )
+            self.notify("There is nothing to write into the program.")
 
     def action_leave(self) -> None:
         if is_under_way(self._trial):
@@ -174,14 +175,16 @@ class DynamicScreen(Dialog[None]):
 
 _WAY, *_NUMBERS, _OTHERS = TRIAL_COLUMNS
 
+
+def _number_column(column: Column) -> ListColumn:
+    return ListColumn(
+        column.title, align="right", min_width=len(column.title), priority=column.priority
+    )
+
+
 COLUMNS = (
     ListColumn(_WAY.title, "strong", min_width=13),
-    *(
-        ListColumn(
-            number.title, align="right", min_width=len(number.title), priority=number.priority
-        )
-        for number in _NUMBERS
-    ),
+    *map(_number_column, _NUMBERS),
     ListColumn(_OTHERS.title, min_width=_OTHERS.least, max_width=120),
 )
 
@@ -206,11 +209,6 @@ def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list
     here = [f"{trial.way}: {describe_outcome(trial)}" for trial in trials if trial.way == way]
     if is_running:
         return here
-    return [
-        *here,
-        "\n".join(
-            part
-            for part in (verdict(trials), *(f"  {line}" for line in advice(trials).splitlines()))
-            if part
-        ),
-    ]
+    code = [f"  {line}" for line in advice(trials).splitlines()]
+    conclusion = "\n".join(filter(None, [verdict(trials), *code]))
+    return [*here, conclusion]

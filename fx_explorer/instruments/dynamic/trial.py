@@ -105,23 +105,29 @@ async def _try(
     """Capture the program in one way, ask its guards about the other inputs, and return what came
     of it.
     """
-    said = ""
+    problem = ""
 
     async def ask(capture: Capture) -> Outcome:
-        nonlocal said
-        said = await _asked(capture, others, lambda activity: tell(way, activity))
+        nonlocal problem
+        problem = await _asked(capture, others, lambda activity: tell(way, activity))
         return await capture.cancel()
 
     again = await recapture(request, worker, _read_result, attend=ask)
     figures, answers, free_sizes = again.found
     rejected = next((answer for answer in answers if answer.answer == "rejected"), None)
-    taken = any(answer.answer == "accepted" for answer in answers)
+    effect: Literal["", "used again", "compiled again"]
+    if any(answer.answer == "accepted" for answer in answers):
+        effect, reason = "used again", ""
+    elif rejected:
+        effect, reason = "compiled again", problem or rejected.reason
+    else:
+        effect, reason = "", problem
     return DynamicTrial(
         way,
         again.outcome,
         figures,
-        others="used again" if taken else "compiled again" if rejected else "",
-        reason="" if taken else said or (rejected.reason if rejected else ""),
+        others=effect,
+        reason=reason,
         free_sizes=free_sizes,
     )
 
@@ -151,12 +157,11 @@ def _read_result(
     """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     owners = {row.id: row for row in reader.rows(model.Compilation)}
-    sizes = tuple(
-        dict.fromkeys(
-            size for row in free for size in _sizes(reader, row, owners.get(row.compilation))
-        )
-    )
-    return session_figures(reader), reader.rows(model.GuardAnswer), sizes
+    sizes: list[tuple[str, int]] = []
+    for row in free:
+        sizes += _sizes(reader, row, owners.get(row.compilation))
+    each_once = tuple(dict.fromkeys(sizes))
+    return session_figures(reader), reader.rows(model.GuardAnswer), each_once
 
 
 def _sizes(
@@ -165,12 +170,13 @@ def _sizes(
     """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
     itself is not among them, nor a tensor that the user's code does not hold before the call.
     """
-    found = (_SIZE.match(source) for source in symbol.sources or (symbol.source,))
-    return [
-        (plain_source(match["source"], of), int(match["dimension"]))
-        for match in found
-        if match and not (of and out_of_reach(reader, match["source"], of))
-    ]
+    sizes = []
+    for source in symbol.sources or (symbol.source,):
+        match = _SIZE.match(source)
+        if match is None or (of and out_of_reach(reader, match["source"], of)):
+            continue
+        sizes.append((plain_source(match["source"], of), int(match["dimension"])))
+    return sizes
 
 
 # Marks on some sizes or numbers alone.
@@ -216,17 +222,11 @@ async def try_marks(
     """
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
+    is_timed_out = again.outcome.kind == "timed_out"
     if again.is_whole:
-        problem = ""
-    else:
-        problem = again.outcome.message or again.outcome.kind
-    return DynamicMarkTrial(
-        before,
-        again.found if again.is_whole else None,
-        problem,
-        again.took_s,
-        again.outcome.kind == "timed_out",
-    )
+        return DynamicMarkTrial(before, again.found, "", again.took_s, is_timed_out)
+    problem = again.outcome.message or again.outcome.kind
+    return DynamicMarkTrial(before, None, problem, again.took_s, is_timed_out)
 
 
 def _compilations(reader: SessionReader) -> int:
@@ -303,11 +303,10 @@ def advice(trials: Sequence[DynamicTrial]) -> str:
 def verdict(trials: Sequence[DynamicTrial]) -> str:
     """Say in a few sentences what the trials showed that were made so far."""
     parts = [_best(trials)] if trials else []
-    parts += [
-        f"{trial.way} did not come to its end: {describe_outcome(trial)}."
-        for trial in trials
-        if not trial.is_whole
-    ]
+    for trial in trials:
+        if not trial.is_whole:
+            outcome = describe_outcome(trial)
+            parts.append(f"{trial.way} did not come to its end: {outcome}.")
     if len(trials) < len(WAYS):
         parts.append(f"{len(trials)} of {len(WAYS)} ways were tried.")
     return " ".join(part for part in parts if part)
@@ -329,14 +328,8 @@ def _best(trials: Sequence[DynamicTrial]) -> str:
         return (
             f"dynamic=True makes one compilation serve both{_but_not(marked)}. {_default(default)}"
         ).rstrip()
-    refused = next(
-        (
-            trial
-            for trial in (marked, always, default)
-            if trial and trial.others == "compiled again"
-        ),
-        None,
-    )
+    tried = (trial for trial in (marked, always, default) if trial)
+    refused = next((trial for trial in tried if trial.others == "compiled again"), None)
     if refused:
         return f"No way makes one compilation serve both: {first_line(refused.reason)}."
     reason = next((trial.reason for trial in trials if trial.is_whole and trial.reason), "")

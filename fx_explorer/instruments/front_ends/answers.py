@@ -71,24 +71,23 @@ def seen_by_dynamo(reader: SessionReader) -> Seen:
     """Return what Dynamo saw in the graphs that the program uses."""
     used = graphs_in_use(reader)
     restarted = {row.id for row in reader.rows(model.Compilation, status="restarted")}
-    graphs = [
-        graph
-        for graph in reader.rows(model.Graph, stage="dynamo", parent=0)
-        if (used is None or graph.id in used) and graph.compilation not in restarted
-    ]
+    every_graph = reader.rows(model.Graph, stage="dynamo", parent=0)
+    graphs = [graph for graph in every_graph if graph.compilation not in restarted]
+    if used is not None:
+        graphs = [graph for graph in graphs if graph.id in used]
     return _seen(reader, graphs)
 
 
 def seen_by(reader: SessionReader, row: model.FrontEnd) -> Seen:
     """Return what a front end saw; nothing where it refused."""
-    return _seen(reader, reader.by_ids(model.Graph, [row.graph] if row.graph else []))
+    ids = [row.graph] if row.graph else []
+    return _seen(reader, reader.by_ids(model.Graph, ids))
 
 
 def _seen(reader: SessionReader, graphs: Sequence[model.Graph]) -> Seen:
     nodes = tuple(node for graph in graphs for node in reader.nodes(graph))
-    return Seen(
-        tuple(graphs), nodes, {file.id: file.path for file in reader.rows(model.SourceFile)}
-    )
+    files = {file.id: file.path for file in reader.rows(model.SourceFile)}
+    return Seen(tuple(graphs), nodes, files)
 
 
 def lines_of_both(dynamo: Seen, other: Seen) -> list[LineOfBoth]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -95,17 +95,15 @@ def _level(both: FrontEndDifference) -> Iterator[str]:
 
 
 def _modules(both: FrontEndDifference) -> Iterator[str]:
-    modules = {
-        node.target: node.module_type
-        for node in both.other.of_op("call_module")
-        if node.target != "_guards_fn"
-    }
-    if modules:
-        named = listed(
-            [f"{path} ({kind})" if kind else path for path, kind in modules.items()], SHOWN
-        )
+    names: dict[str, str] = {}
+    for node in both.other.of_op("call_module"):
+        if node.target != "_guards_fn":
+            kind = f" ({node.module_type})" if node.module_type else ""
+            names[node.target] = f"{node.target}{kind}"
+    if names:
+        named = listed(names.values(), SHOWN)
         yield (
-            f"{counted(len(modules), 'module')} of torch stay one node each (call_module): "
+            f"{counted(len(names), 'module')} of torch stay one node each (call_module): "
             f"{named}. What they do inside is not seen; Dynamo goes into them."
         )
 
@@ -113,21 +111,19 @@ def _modules(both: FrontEndDifference) -> Iterator[str]:
 def _parameters(both: FrontEndDifference) -> Iterator[str]:
     kinds = both.row.inputs or {}
     held = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "constant"}
-    as_inputs = [
-        counted(count, word)
-        for kind, word in held.items()
-        if isinstance(count := kinds.get(kind, 0), int) and count
-    ]
+    as_inputs = []
+    for kind, word in held.items():
+        count = kinds.get(kind, 0)
+        if isinstance(count, int) and count:
+            as_inputs.append(counted(count, word))
     if as_inputs:
         yield f"{listed(as_inputs)} are inputs of the graph, by name; a call passes them in."
     read = both.other.of_op("get_attr")
     parameters = {node.target for node in read if "param" in node.target or "." in node.target}
-    constants = {
-        node.target
-        for node in read
-        if node.target.startswith(("_tensor_constant", "lifted_tensor"))
-    }
-    others = {node.target for node in read} - parameters - constants
+    targets = {node.target for node in read}
+    beginnings = ("_tensor_constant", "lifted_tensor")
+    constants = {target for target in targets if target.startswith(beginnings)}
+    others = targets - parameters - constants
     if parameters | others:
         yield (
             f"{counted(len(parameters | others), 'parameter')} or other tensors are attributes "
@@ -153,10 +149,11 @@ def _decompositions(both: FrontEndDifference) -> Iterator[str]:
 
 def _each_once(names: tuple[str, ...]) -> str:
     """Return ``t, addmm and 2 × getitem``."""
-    counts = Counter(names)
-    return listed(
-        [name if count == 1 else f"{count} × {name}" for name, count in counts.items()], MOST_NAMES
-    )
+    texts = []
+    for name, count in Counter(names).items():
+        times = f"{count} × " if count > 1 else ""
+        texts.append(f"{times}{name}")
+    return listed(texts, MOST_NAMES)
 
 
 def _views(both: FrontEndDifference) -> Iterator[str]:
@@ -230,11 +227,8 @@ _WITHOUT_CHECKS = {
 
 
 def _guards(both: FrontEndDifference) -> Iterator[str]:
-    asserted = [
-        node
-        for node in both.other.nodes
-        if node.op.startswith("call") and _ASSERTIONS.search(node.target)
-    ]
+    calls = [node for node in both.other.nodes if node.op.startswith("call")]
+    asserted = [node for node in calls if _ASSERTIONS.search(node.target)]
     guards = check_count(both.reader)
     if asserted:
         names = listed(sorted({short_name(node) for node in asserted}), SHOWN)
@@ -257,14 +251,7 @@ _SYMBOL = re.compile(r"\b[su]\d+\b")
 
 
 def _sizes(both: FrontEndDifference) -> Iterator[str]:
-    free = sorted(
-        {
-            name
-            for node in both.dynamo.nodes
-            for one in node.shape or ()
-            for name in _SYMBOL.findall(one)
-        }
-    )
+    free = _open_sizes(both.dynamo)
     if free:
         dynamic = f"Dynamo left {counted(len(free), 'size')} open ({listed(free, SHOWN)}). "
     else:
@@ -282,7 +269,7 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
         elif free:
             yield f"{dynamic}This graph asks for no size: it is not bound to the example's."
     elif ranges:
-        text = listed([f"{size} in {one}" for size, one in ranges.items()], SHOWN)
+        text = listed([f"{size} in {limits}" for size, limits in ranges.items()], SHOWN)
         yield f"{dynamic}Open sizes: {text}."
     elif free:
         if both.name == "export":
@@ -295,14 +282,19 @@ def _sizes(both: FrontEndDifference) -> Iterator[str]:
 _IN_PLACE = re.compile(r"\.?([a-z]\w{0,200}[a-z0-9]_)(\.|$)")
 
 
+def _open_sizes(seen: Seen) -> list[str]:
+    names: set[str] = set()
+    for node in seen.nodes:
+        for size in node.shape or ():
+            names.update(_SYMBOL.findall(size))
+    return sorted(names)
+
+
 def _mutations(both: FrontEndDifference) -> Iterator[str]:
     outputs = both.row.outputs or {}
-    written = [
-        (kind, count)
-        for kind, count in outputs.items()
-        if kind.endswith("_MUTATION") or kind == "USER_INPUT_MUTATION"
-    ]
-    for kind, count in written:
+    for kind, count in outputs.items():
+        if not kind.endswith("_MUTATION"):
+            continue
         if kind.startswith("BUFFER"):
             what = "buffer"
         elif kind.startswith("USER"):
@@ -313,11 +305,8 @@ def _mutations(both: FrontEndDifference) -> Iterator[str]:
             f"{counted(int(str(count)), what)} that the code writes is returned as a new "
             "value, not written (functionalised)."
         )
-    in_place = [
-        node
-        for node in both.other.calls
-        if node.op != "call_module" and _IN_PLACE.search(node.target)
-    ]
+    operators = [node for node in both.other.calls if node.op != "call_module"]
+    in_place = [node for node in operators if _IN_PLACE.search(node.target)]
     if in_place:
         names = listed(sorted({short_name(node) for node in in_place}), SHOWN)
         yield (
@@ -330,16 +319,10 @@ _MODE = re.compile(r"dropout|batch_norm|bernoulli|BatchNorm|Dropout")
 
 
 def _mode(both: FrontEndDifference) -> Iterator[str]:
-    modules = {
-        node.module_type
-        for node in both.other.of_op("call_module")
-        if _MODE.search(node.module_type)
-    }
-    operators = {
-        short_name(node)
-        for node in both.other.calls
-        if node.op != "call_module" and _MODE.search(node.target)
-    }
+    types = {node.module_type for node in both.other.of_op("call_module")}
+    modules = {name for name in types if _MODE.search(name)}
+    others = [node for node in both.other.calls if node.op != "call_module"]
+    operators = {short_name(node) for node in others if _MODE.search(node.target)}
     if modules:
         verb = "follows" if len(modules) == 1 else "follow"
         yield (
@@ -347,10 +330,8 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
             "it is called as a module."
         )
     if operators:
-        mode, verb = (
-            "training" if both.row.is_training else "eval",
-            "stays" if len(operators) == 1 else "stay",
-        )
+        mode = "training" if both.row.is_training else "eval"
+        verb = "stays" if len(operators) == 1 else "stay"
         yield (
             f"{listed(sorted(operators), SHOWN)} {verb} as in {mode} mode, whatever the model is "
             "switched to later; Dynamo compiles again for the other."
@@ -360,20 +341,20 @@ def _mode(both: FrontEndDifference) -> Iterator[str]:
 def _unseen_lines(both: FrontEndDifference) -> Iterator[str]:
     if not any(line.other for line in both.lines):
         return
-    only_dynamo = [
-        in_file(line.file, line.line) for line in both.lines if line.dynamo and not line.other
-    ]
-    only_other = [
-        in_file(line.file, line.line) for line in both.lines if line.other and not line.dynamo
-    ]
+    only_dynamo = [line for line in both.lines if line.dynamo and not line.other]
+    only_other = [line for line in both.lines if line.other and not line.dynamo]
     if only_dynamo:
-        lines, has = counted(len(only_dynamo), "line"), "has" if len(only_dynamo) == 1 else "have"
-        named = listed(only_dynamo, SHOWN)
-        yield f"{lines} with a call in Dynamo's graphs {has} none here: {named}."
+        has = "has" if len(only_dynamo) == 1 else "have"
+        lines = counted(len(only_dynamo), "line")
+        yield f"{lines} with a call in Dynamo's graphs {has} none here: {_places(only_dynamo)}."
     if only_other:
-        lines, has = counted(len(only_other), "line"), "has" if len(only_other) == 1 else "have"
-        named = listed(only_other, SHOWN)
-        yield f"{lines} with a call here {has} none in Dynamo's graphs: {named}."
+        has = "has" if len(only_other) == 1 else "have"
+        lines = counted(len(only_other), "line")
+        yield f"{lines} with a call here {has} none in Dynamo's graphs: {_places(only_other)}."
+
+
+def _places(lines: Sequence[LineOfBoth]) -> str:
+    return listed([in_file(line.file, line.line) for line in lines], SHOWN)
 
 
 def _remarks(both: FrontEndDifference) -> Iterator[str]:

@@ -22,28 +22,39 @@ def front_ends(reader: SessionReader) -> list[Json]:
 
 
 def _front_end(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json:
-    told = refusal(row)
-    both = compare_with_dynamo(reader, row, dynamo) if row.graph else None
+    refused = refusal(row)
+    explanation = refused.why if refused else None
+    advice = refused.advice if refused else ""
     return {
         "name": row.name,
         "function": model.FRONT_END_CALLS[row.name],
         "state": row.state,
         "seconds": row.duration_s,
-        "nodes": len(both.other.nodes) if both else 0,
-        "ops": both.other.operators if both else {},
-        "opcodes": _opcodes(both.other) if both else {},
-        "beside_dynamo": differences(both) if both else [],
-        "lines": [_line(line) for line in both.lines] if both else [],
+        **_graph(reader, row, dynamo),
         "inputs": row.inputs or {},
         "outputs": row.outputs or {},
         "ranges": row.ranges or {},
         "error": row.error or None,
-        "explanation": told.why if told else None,
-        "advice": told.advice or None if told else None,
+        "explanation": explanation,
+        "advice": advice or None,
         "file": row.file,
         "line": row.line,
         "code": row.code,
         "remarks": list(row.remarks),
+    }
+
+
+def _graph(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json:
+    """Return what is in the graph of a front end; nothing of one that made none."""
+    if not row.graph:
+        return {"nodes": 0, "ops": {}, "opcodes": {}, "beside_dynamo": [], "lines": []}
+    both = compare_with_dynamo(reader, row, dynamo)
+    return {
+        "nodes": len(both.other.nodes),
+        "ops": both.other.operators,
+        "opcodes": _opcodes(both.other),
+        "beside_dynamo": differences(both),
+        "lines": [_line(line) for line in both.lines],
     }
 
 

@@ -105,21 +105,20 @@ def explained_checks(
     reader: SessionReader, compilation: int | None = None
 ) -> Iterator[ExplainedCheck]:
     """Yield the checks by compilation, in the order torch makes them."""
-    for owner in (
-        reader.rows(model.Compilation)
-        if compilation is None
-        else reader.by_ids(model.Compilation, [compilation])
-    ):
+    if compilation is None:
+        owners = reader.rows(model.Compilation)
+    else:
+        owners = reader.by_ids(model.Compilation, [compilation])
+    for owner in owners:
         kinds = guard_kinds_of(reader, owner.id)
         checks = reader.rows(model.GuardCheck, compilation=owner.id)
         scale = _scale(checks, tree_cost_ns(reader, owner.id))
         for check in checks:
-            known = explained(check, owner, kinds.get(check.guard, ""))
-            if check.cost_ns > 0:
-                cost = round(check.cost_ns * scale, 1)
-            else:
-                cost = check.cost_ns
-            yield replace(known, check=replace(check, cost_ns=cost)) if scale < 1 else known
+            explained_check = explained(check, owner, kinds.get(check.guard, ""))
+            if scale < 1 and check.cost_ns > 0:
+                scaled = replace(check, cost_ns=round(check.cost_ns * scale, 1))
+                explained_check = replace(explained_check, check=scaled)
+            yield explained_check
 
 
 def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
@@ -174,11 +173,10 @@ def _title(check: ExplainedCheck) -> str:
     begin = _BEGIN.search(check.check.source)
     if is_unfinished(check.check.source):
         return check.name
-    root = re.split(
-        r"[.\[)]",
-        plain_source(check.check.source[begin.start() :], check.of) if begin else check.name,
-        maxsplit=1,
-    )[0]
+    name = check.name
+    if begin:
+        name = plain_source(check.check.source[begin.start() :], check.of)
+    root = re.split(r"[.\[)]", name, maxsplit=1)[0]
     kind = {
         "argument": "argument",
         "closure": "enclosing variable",
@@ -246,14 +244,13 @@ def _tensor_asks(code: str) -> str:
     match, stride, keys = _TENSOR.search(code), _STRIDE.search(code), _KEYS.search(code)
     if match is None:
         return ""
-    parts = [
-        f"shape [{match['size'].replace('None', 'any')}]",
-        f"dtype {match['dtype']}",
-        f"stride ({stride['stride'].replace('None', 'any')})" if stride else "",
-        f"device {_device(match['device'], keys['keys'] if keys else '')}",
-        "requires grad" if match["grad"] == "True" else "no grad",
-    ]
-    return ", ".join(part for part in parts if part)
+    parts = [f"shape [{match['size'].replace('None', 'any')}]", f"dtype {match['dtype']}"]
+    if stride:
+        parts.append(f"stride ({stride['stride'].replace('None', 'any')})")
+    dispatch_keys = keys["keys"] if keys else ""
+    gradient = "requires grad" if match["grad"] == "True" else "no grad"
+    parts += [f"device {_device(match['device'], dispatch_keys)}", gradient]
+    return ", ".join(parts)
 
 
 def _device(index: str, keys: str) -> str:
@@ -295,13 +292,9 @@ def can_fail(
     if check.origin == "module":
         return _module_chance(check)
     if check.origin == "argument":
-        is_resumed = of is not None and resumed_at(of.function) > 0
-        return (
-            "inputs",
-            "computed before the graph break, from the inputs"
-            if is_resumed
-            else "it comes with the call",
-        )
+        if of is not None and resumed_at(of.function) > 0:
+            return "inputs", "computed before the graph break, from the inputs"
+        return "inputs", "it comes with the call"
     if check.origin == "closure":
         where = "a variable of the enclosing function"
     else:

@@ -125,11 +125,9 @@ class SavedGuards:
     @property
     def unchecked(self) -> str:
         """Say which of the program's own names the saved code does not check; empty for none."""
-        names = dict.fromkeys(
-            plain_name(source)
-            for kind, source in self.dropped
-            if kind != "MODULE_MATCH" and not source.startswith(_OF_TORCH)
-        )
+        sources = [source for kind, source in self.dropped if kind != "MODULE_MATCH"]
+        of_program = [source for source in sources if not source.startswith(_OF_TORCH)]
+        names = dict.fromkeys(map(plain_name, of_program))
         if names:
             return f"It does not check {listed(list(names), NAMES_SHOWN)}."
         return ""
@@ -150,11 +148,12 @@ def saved_guards(reader: SessionReader) -> list[SavedGuards]:
     compiled.
     """
     dropped = {**dict(_of_aot_compile(reader)), **dict(_of_precompile(reader))}
-    return [
-        SavedGuards(function_of(row), *dropped[row.id])
-        for row in reader.rows(model.Compilation)
-        if row.id in dropped and dropped[row.id][1]
-    ]
+    saved = []
+    for row in reader.rows(model.Compilation):
+        guards, dropped_guards = dropped.get(row.id, (0, ()))
+        if dropped_guards:
+            saved.append(SavedGuards(function_of(row), guards, dropped_guards))
+    return saved
 
 
 _Dropped = tuple[int, tuple[tuple[str, str], ...]]
@@ -210,9 +209,11 @@ class CaptureSummary:
     @property
     def in_words(self) -> str:
         """Return what the capture covers."""
-        behind = f", {self.resume_functions:,} of them behind a graph break"
+        behind = ""
+        if self.resume_functions:
+            behind = f", {self.resume_functions:,} of them behind a graph break"
         covered = (
-            f"{counted(self.frames, 'frame')}{behind if self.resume_functions else ''}, as "
+            f"{counted(self.frames, 'frame')}{behind}, as "
             f"{counted(self.guarded_codes, 'version')} with "
             f"{counted(self.backend_graphs, 'graph')}"
         )

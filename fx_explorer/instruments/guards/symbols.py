@@ -66,18 +66,16 @@ def symbols(reader: SessionReader, compilation: int | None = None) -> list[Expla
     for row in rows:
         last[row.compilation] = max(row.attempt, last.get(row.compilation, 0))
     names = compilation_names(reader)
-    events = [
-        event
-        for event in reader.rows(model.SymbolEvent, **only)
-        if event.attempt == last.get(event.compilation, 0)
-    ]
+    every_event = reader.rows(model.SymbolEvent, **only)
+    events = [event for event in every_event if event.attempt == last.get(event.compilation, 0)]
     relations = reader.rows(model.GuardCheck, origin="shapes", **only)
     sizes = SizeNames(reader)
-    return [
-        _explained(reader, row, names.get(row.compilation, ""), events, relations, sizes)
-        for row in rows
-        if row.attempt == last[row.compilation]
-    ]
+    explained = []
+    for row in rows:
+        if row.attempt == last[row.compilation]:
+            name = names.get(row.compilation, "")
+            explained.append(_explained(reader, row, name, events, relations, sizes))
+    return explained
 
 
 def _explained(
@@ -88,21 +86,20 @@ def _explained(
     relations: list[model.GuardCheck],
     sizes: SizeNames,
 ) -> ExplainedSymbol:
-    own = tuple(
-        event
-        for event in events
-        if event.compilation == row.compilation and row.name in event.symbols
-    )
-    sources = row.sources or ((row.source,) if row.source else ())
-    guards = (
-        relation
-        for relation in relations
-        if relation.compilation == row.compilation
-        and any(source in relation.code for source in sources)
-    )
+    of_compilation = (event for event in events if event.compilation == row.compilation)
+    events_of_symbol = [event for event in of_compilation if row.name in event.symbols]
+    sources = row.sources
+    if not sources and row.source:
+        sources = (row.source,)
+    guards = []
+    for relation in relations:
+        if relation.compilation != row.compilation:
+            continue
+        if any(source in relation.code for source in sources):
+            guards.append(relation)
     file, line = _user_line(reader, row.stack)
     place = place_of_path(reader, file, line)
-    fixed = next((event.stack for event in own if event.kind == "specialized"), 0)
+    fixed = next((event.stack for event in events_of_symbol if event.kind == "specialized"), 0)
     stack = _frames(reader, fixed or row.stack)
     of = sizes.compilation(row.compilation)
     return ExplainedSymbol(
@@ -114,7 +111,7 @@ def _explained(
         place,
         tuple(
             replace(event, expression=sizes.in_text(row.compilation, event.expression))
-            for event in own
+            for event in events_of_symbol
         ),
         tuple(guards),
         sizes.in_text(row.compilation, row.became),
@@ -153,9 +150,8 @@ def plain_range(reach: str) -> str:
 def event_words(event: model.SymbolEvent, of: model.Compilation | None = None) -> str:
     """Return ``fixed to 8``, ``s77 > 2`` or ``y had the same size and is taken to be it``."""
     if event.kind == "specialized":
-        return f"fixed to {event.expression}" + (
-            f" ({event.reason.replace('_', ' ')})" if event.reason else ""
-        )
+        reason = f" ({event.reason.replace('_', ' ')})" if event.reason else ""
+        return f"fixed to {event.expression}{reason}"
     if event.kind == "same_as":
         return (
             f"{plain_code(event.expression, of)} had the same value, and must have it from now on"

@@ -59,6 +59,10 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
     rows = [*_question_rows(reader, documents), *_check_rows(reader, documents, search)]
     if not rows and not reader.count(model.GuardCheck) and not filtered(reader):
         rows = _guard_rows(reader, documents)  # a log, or a torch whose tree cannot be walked
+    if search:
+        empty = f"No check has all of these words: {search}"
+    else:
+        empty = _why_empty(reader)
     return ViewTable(
         shows="What must stay true for the compiled code to be reused. When one fails, torch "
         "compiles again.",
@@ -66,7 +70,7 @@ def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
         origin="torch's guard manager, one row per check",
         columns=COLUMNS,
         rows=rows,
-        empty=f"No check has all of these words: {search}" if search else _why_empty(reader),
+        empty=empty,
         searched=functools.partial(guards_table, reader),
         versions=functions_of_versions(reader),
     )
@@ -124,12 +128,12 @@ def _group_row(owner: str, group: GuardGroup) -> TableRow:
 def _group_text(group: GuardGroup) -> str:
     """Say how many of the group's checks can fail, and how."""
     chances = Counter(check.chance for check in group.checks)
-    counts = [
-        f"  {chances[chance]:>4}  {words}"
-        for chance, words in CHANCE_WORDS.items()
-        if chances[chance]
-    ]
-    return "\n".join((f"{counted(len(group.checks), 'check')} on {group.title}", *counts))
+    lines = [f"{counted(len(group.checks), 'check')} on {group.title}"]
+    for chance, words in CHANCE_WORDS.items():
+        count = chances[chance]
+        if count:
+            lines.append(f"  {count:>4}  {words}")
+    return "\n".join(lines)
 
 
 def _check_row(explained_check: ExplainedCheck, documents: dict[str, Document]) -> TableRow:
@@ -171,19 +175,19 @@ def _check_text(explained_check: ExplainedCheck) -> str:
     if check.cost_ns == 0 and not check.source:
         cost = "0 ns of its own: checked together with the one above"
     else:
-        cost = ""
-    return "\n".join(
-        (
-            f"{explained_check.name or check.kind}: {explained_check.asks}{example}",
-            f"{CHANCE_WORDS[explained_check.chance]}: {explained_check.why}",
-            asked,
-            f"cost: {cost or cost_words(check.cost_ns)}",
-            "",
-            f"torch checks, as {explained_check.guard_kind or check.kind}",
-            f"  {check.code}",
-            *((f"  # {check.note}",) if check.note else ()),
-        )
-    )
+        cost = cost_words(check.cost_ns)
+    lines = [
+        f"{explained_check.name or check.kind}: {explained_check.asks}{example}",
+        f"{CHANCE_WORDS[explained_check.chance]}: {explained_check.why}",
+        asked,
+        f"cost: {cost}",
+        "",
+        f"torch checks, as {explained_check.guard_kind or check.kind}",
+        f"  {check.code}",
+    ]
+    if check.note:
+        lines.append(f"  # {check.note}")
+    return "\n".join(lines)
 
 
 # what other inputs were told
@@ -201,30 +205,28 @@ def _question_rows(reader: SessionReader, documents: dict[str, Document]) -> Ite
 def _answer_row(
     inputs: str, answer: model.GuardAnswer, owner: str, documents: dict[str, Document]
 ) -> TableRow:
-    taken = answer.answer == "accepted"
-    if taken:
-        words = "would be used again"
+    if answer.answer == "accepted":
+        words, mark, kind = "would be used again", "✓ fits", "good"
     else:
         words = f"would be compiled again: {change_of(answer.reason).words}"
+        mark, kind = "✗ fails", "bad"
     cells = (
         f"[{owner}]",
         f"? {inputs}",
         words,
-        "✓ fits" if taken else "✗ fails",
+        mark,
         "",
         _where(answer.file, answer.line),
         "",
     )
-    told = f"With {inputs}, [{owner}] {words}."
+    text = f"With {inputs}, [{owner}] {words}."
     if answer.reason:
-        text = f"{told}\n\ntorch's own words\n  {answer.reason}"
-    else:
-        text = told
+        text += f"\n\ntorch's own words\n  {answer.reason}"
     return TableRow(
         cells,
         _place(documents, answer.file, answer.line),
         lambda: Detail(text),
-        kind="good" if taken else "bad",
+        kind=kind,
     )
 
 
@@ -290,28 +292,24 @@ def _notice(reader: SessionReader, search: str) -> str:
         return f"{counted(guards, 'guard')}; the most frequent: {frequent}."
     slowest = _slowest(reader)
     owner = slowest.compilation if slowest else None
-    expensive = most_expensive(
-        check for group in guard_groups(reader, owner) for check in group.checks
-    )
-    told = (
-        f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.",
-        dropped,
-        f"Most expensive: {expensive}." if expensive else "",
-    )
-    return " ".join(filter(None, told))
+    groups = guard_groups(reader, owner)
+    expensive = most_expensive(check for group in groups for check in group.checks)
+    sentences = [f"{counted(guards, 'guard')}{_tree_cost(reader, slowest)}.", dropped]
+    if expensive:
+        sentences.append(f"Most expensive: {expensive}.")
+    return " ".join(filter(None, sentences))
 
 
 def _dropped(reader: SessionReader) -> str:
     """Return what filters dropped: nothing looks at that any more."""
-    by_filters = (
-        f"{one.filter} dropped {one.dropped:,} of {one.guards:,} that Dynamo asked for."
-        for one in filtered(reader)
-        if not is_of_saved_code(one.filter)
-    )
-    of_saved_code = (
-        f"{guards.in_words} {guards.unchecked}".rstrip() for guards in saved_guards(reader)
-    )
-    return " ".join((*by_filters, *of_saved_code))
+    sentences = []
+    for row in filtered(reader):
+        if not is_of_saved_code(row.filter):
+            of_guards = f"{row.dropped:,} of {row.guards:,}"
+            sentences.append(f"{row.filter} dropped {of_guards} that Dynamo asked for.")
+    of_saved_code = saved_guards(reader)
+    sentences += [f"{guards.in_words} {guards.unchecked}".rstrip() for guards in of_saved_code]
+    return " ".join(sentences)
 
 
 def _slowest(reader: SessionReader) -> model.Metric | None:

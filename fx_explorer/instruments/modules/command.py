@@ -162,7 +162,8 @@ def _named(row: ModuleRow, room: int) -> Text:
     """
     indent = INDENT * row.depth
     title = Text(indent + cut_in_middle(printable(row.title), room - len(indent)))
-    kind = Text(f" {printable(row.type)}" if row.type else "", style="dim")
+    type_name = f" {printable(row.type)}" if row.type else ""
+    kind = Text(type_name, style="dim")
     if title.cell_len + kind.cell_len <= room:
         return title + kind
     return title

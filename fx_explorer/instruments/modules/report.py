@@ -71,13 +71,16 @@ def module_list(
     figure = FIGURE_OF.get(sort, "")
     kinds = sorted(kind for kind in tree.time_kinds if kind)
     if not tree.rows:
-        return ModuleList(
-            (), tree.whole, [NO_MODULE_IN_A_LOG if is_log(reader) else NO_MODULES], kinds, figure
-        )
-    rows = list(_every(tree.rows) if every else _folded(tree.rows))
+        why = NO_MODULE_IN_A_LOG if is_log(reader) else NO_MODULES
+        return ModuleList((), tree.whole, [why], kinds, figure)
+    if every:
+        rows = list(_every(tree.rows))
+    else:
+        rows = list(_folded(tree.rows))
     if depth is not None:
         rows = [row for row in rows if row.depth < depth]
-    rows = _sorted(rows, figure) if figure else rows
+    if figure:
+        rows = _sorted(rows, figure)
     return ModuleList(rows, tree.whole, _sentences(reader, tree), kinds, figure)
 
 
@@ -113,15 +116,16 @@ def _sorted(rows: Sequence[ModuleRow], figure: str) -> list[ModuleRow]:
     for at, row in enumerate(rows):
         while open_rows and rows[open_rows[-1]].depth >= row.depth:
             open_rows.pop()
-        parts.setdefault(open_rows[-1] if open_rows else -1, []).append(at)
+        around = open_rows[-1] if open_rows else -1
+        parts.setdefault(around, []).append(at)
         open_rows.append(at)
-    found: list[ModuleRow] = []
+    sorted_rows: list[ModuleRow] = []
     pending = _least_first(rows, parts.get(-1, []), figure)
     while pending:
         at = pending.pop()
-        found.append(rows[at])
+        sorted_rows.append(rows[at])
         pending += _least_first(rows, parts.get(at, []), figure)
-    return found
+    return sorted_rows
 
 
 def _least_first(rows: Sequence[ModuleRow], places: Sequence[int], figure: str) -> list[int]:
@@ -150,11 +154,8 @@ INDENT = "  "
 
 def shown_figures(listed: ModuleList) -> list[tuple[str, str]]:
     """Return the figures that have something in them."""
-    return [
-        (heading, name)
-        for heading, name in FIGURES
-        if name in ALWAYS or getattr(listed.whole, name)
-    ]
+    whole = listed.whole
+    return [(heading, name) for heading, name in FIGURES if name in ALWAYS or getattr(whole, name)]
 
 
 def describe_figure(figures: ModuleFigures, name: str) -> str:
@@ -208,11 +209,8 @@ def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str
 
 def differences(listed: ModuleList) -> list[str]:
     """Say of repeated layers in what they differ, a sentence each."""
-    return [
-        f"{printable(whole_name(row))} differ in {row.difference}."
-        for row in listed.rows
-        if row.difference
-    ]
+    differing = [row for row in listed.rows if row.difference]
+    return [f"{printable(whole_name(row))} differ in {row.difference}." for row in differing]
 
 
 def whole_name(row: ModuleRow) -> str:
@@ -235,24 +233,15 @@ def modules_csv(listed: ModuleList) -> str:
     number.
     """
     names = [name for _, name in FIGURES]
-    return csv_text(
-        [
-            "module",
-            "class",
-            "depth",
-            "layers",
-            *names,
-            *(f"own_{name}" for name in names),
-            "differ_in",
-        ],
-        (
-            [whole_name(row), row.type, row.depth, row.count]
-            + [getattr(row.figures, name) for name in names]
-            + [getattr(row.own, name) for name in names]
-            + [row.difference]
-            for row in listed.rows
-        ),
-    )
+    own_names = [f"own_{name}" for name in names]
+    heading = ["module", "class", "depth", "layers", *names, *own_names, "differ_in"]
+    return csv_text(heading, (_csv_row(row, names) for row in listed.rows))
+
+
+def _csv_row(row: ModuleRow, names: Sequence[str]) -> list[object]:
+    figures = [getattr(row.figures, name) for name in names]
+    own = [getattr(row.own, name) for name in names]
+    return [whole_name(row), row.type, row.depth, row.count, *figures, *own, row.difference]
 
 
 def modules_json(listed: ModuleList) -> str:
@@ -268,8 +257,9 @@ def modules_json(listed: ModuleList) -> str:
 
 
 def _object(row: ModuleRow) -> dict[str, object]:
+    module = in_words(row.path) if row.path else None
     return {
-        "module": in_words(row.path) if row.path else None,
+        "module": module,
         "name": row.title,
         "class": row.type or None,
         "depth": row.depth,

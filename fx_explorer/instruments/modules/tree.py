@@ -111,7 +111,8 @@ class ModuleRow:
         """Return the name, of several modules with how many there are: ``0 … 11 ×12, alike``."""
         if not self.is_fold:
             return self.name
-        return f"{self.name} ×{self.count}{'' if self.difference else ', alike'}"
+        alike = "" if self.difference else ", alike"
+        return f"{self.name} ×{self.count}{alike}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +141,15 @@ class _Module:
 
 def module_tree(reader: SessionReader) -> ModuleTree:
     """Return the modules that anything is known of. Without modules there is no row."""
-    found = own_figures(reader)
-    top = _nested(found.figures, found.types)
+    known = own_figures(reader)
+    top = _nested(known.figures, known.types)
     if not top.children:
-        return ModuleTree((), top.own, 0, found.time_kinds)
+        return ModuleTree((), top.own, 0, known.time_kinds)
     rows = [row for child in top.children.values() for row in _rows(child, 0)]
     if top.own != NOTHING:
         rows.append(ModuleRow(NO_MODULE, 0, IN_NO_MODULE, "", top.own, top.own))
-    return ModuleTree(
-        rows, top.figures, sum(not row.is_fold and bool(row.path) for row in rows), found.time_kinds
-    )
+    count = sum(not row.is_fold and bool(row.path) for row in rows)
+    return ModuleTree(rows, top.figures, count, known.time_kinds)
 
 
 IN_NO_MODULE = "in no module"
@@ -216,7 +216,8 @@ def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
 
 def _fold(members: list[_Module], depth: int) -> ModuleRow:
     first, last = members[0], members[-1]
-    name = f"{first.path[-1]}{' … ' if len(members) > 2 else ', '}{last.path[-1]}"
+    between = " … " if len(members) > 2 else ", "
+    name = f"{first.path[-1]}{between}{last.path[-1]}"
     figures = sum((module.figures for module in members), NOTHING)
     return ModuleRow(
         first.path, depth, name, first.type, figures, NOTHING, len(members), _difference(members)
@@ -258,22 +259,28 @@ def explained(row: ModuleRow) -> list[str]:
                 "inputs, and what torch added."
             )
         ]
-    own = row.own
-    parts = [
-        counted(own.operations, "operation") if own.operations else "",
-        counted(own.calls, "kernel call") if own.calls else "",
-        counted(own.breaks, "graph break") if own.breaks else "",
-        f"{size(own.saved_bytes)} saved" if own.saved_bytes else "",
-    ]
-    texts = [part for part in parts if part]
-    what = f"{in_words(row.path)}{f', a {row.type}' if row.type else ''}"
-    if own == row.figures:
+    what = in_words(row.path)
+    if row.type:
+        what += f", a {row.type}"
+    if row.own == row.figures:
         return [f"{what}: there is no module in it."]
-    return [
-        f"{what}: {listed(texts, limit=4)} of these are its own, the rest is in its modules."
-        if texts
-        else f"{what}: all of it is in its modules."
-    ]
+    texts = _describe_own(row.own)
+    if not texts:
+        return [f"{what}: all of it is in its modules."]
+    return [f"{what}: {listed(texts, limit=4)} of these are its own, the rest is in its modules."]
+
+
+def _describe_own(own: ModuleFigures) -> list[str]:
+    """Return the figures that a module has by itself: ``2 operations``, ``1.2 MB saved``."""
+    counts = (
+        (own.operations, "operation"),
+        (own.calls, "kernel call"),
+        (own.breaks, "graph break"),
+    )
+    texts = [counted(number, noun) for number, noun in counts if number]
+    if own.saved_bytes:
+        texts.append(f"{size(own.saved_bytes)} saved")
+    return texts
 
 
 def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
@@ -295,7 +302,8 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
         rest = ", others are the least that the data sheet allows"
     else:
         rest = ""
-    return f"Kernel times were measured{' in a call' if 'in a call' in kinds else ''}{rest}."
+    where = " in a call" if "in a call" in kinds else ""
+    return f"Kernel times were measured{where}{rest}."
 
 
 """For rows of a compilation that a damaged session does not have."""
@@ -371,12 +379,12 @@ def _add_compile_time(
         parts = of_compilation.get(compilation, [])
         whole = sum(part.node_count for part in parts)
         for part in parts:
-            sums.add(
-                _path_of(known, part), ModuleFigures(compile_s=took_s * part.node_count / whole)
-            )
+            part_s = took_s * part.node_count / whole
+            sums.add(_path_of(known, part), ModuleFigures(compile_s=part_s))
         if not parts:
             root = known.get(compilation, UNKNOWN)
-            sums.add((root.name,) if root.is_module else NO_MODULE, ModuleFigures(compile_s=took_s))
+            path = (root.name,) if root.is_module else NO_MODULE
+            sums.add(path, ModuleFigures(compile_s=took_s))
 
 
 # kernels
@@ -404,9 +412,5 @@ def _calls(
         shares = times.shares_of_calls(kernel)
         for call in ids:
             path = around(of_every | computed.get((kernel, call), set()))
-            yield (
-                path,
-                ModuleFigures(
-                    calls=1, time_s=cost.time_s * (shares.get(call, 0.0) if shares else 1 / count)
-                ),
-            )
+            part = shares.get(call, 0.0) if shares else 1 / count
+            yield path, ModuleFigures(calls=1, time_s=cost.time_s * part)

@@ -38,6 +38,10 @@ DIFFERENCE = TableColumn("layers differ in", "warning", min_width=12, max_width=
 def modules_table(reader: SessionReader) -> ViewTable:
     tree = module_tree(reader)
     shown = _Shown(tree)
+    if reader.meta("outcome") is not None:
+        empty = NO_MODULES
+    else:
+        empty = "Nothing so far: modules are known when Dynamo is through."
     return ViewTable(
         shows="Your modules, each with all that is in it. Enter narrows every view to one; ← "
         "folds, → unfolds.",
@@ -45,9 +49,7 @@ def modules_table(reader: SessionReader) -> ViewTable:
         origin="the modules that Dynamo was in when it made a node, and links from there",
         columns=shown.columns,
         rows=shown,
-        empty=NO_MODULES
-        if reader.meta("outcome") is not None
-        else "Nothing so far: modules are known when Dynamo is through.",
+        empty=empty,
         tree=Tree(
             [row.depth for row in tree.rows],
             [_key(row) for row in tree.rows],
@@ -75,13 +77,14 @@ def _within(rows: Sequence[ModuleRow], region: RegionKey) -> list[int] | None:
     """Return the rows of a module and of all that is in it."""
     if not is_module(region):
         return None
-    path, is_there = path_of(region), belongs(region)
-    # A row of several layers stands for all of them, and is in what is around them.
-    return [
-        at
-        for at, row in enumerate(rows)
-        if is_there(row.path) and not (row.is_fold and row.path == path)
-    ]
+    path, is_within = path_of(region), belongs(region)
+    rows_within = []
+    for at, row in enumerate(rows):
+        # A row of several layers stands for all of them, and is in what is around them.
+        is_fold_of_region = row.is_fold and row.path == path
+        if is_within(row.path) and not is_fold_of_region:
+            rows_within.append(at)
+    return rows_within
 
 
 class _Shown(Sequence[TableRow]):
@@ -89,32 +92,36 @@ class _Shown(Sequence[TableRow]):
 
     def __init__(self, tree: ModuleTree) -> None:
         self._tree = tree
-        whole = tree.whole
-        self._figures: list[tuple[str, str]] = [
-            (title, name)
-            for title, name, _ in _FIGURES
-            if getattr(whole, name) or name in ("operations", "calls", "breaks")
-        ]
+        always = ("operations", "calls", "breaks")
+        self._figures: list[tuple[str, str]] = []
+        for title, name, _ in _FIGURES:
+            has_figure = bool(getattr(tree.whole, name))
+            if has_figure or name in always:
+                self._figures.append((title, name))
         self._has_difference = any(row.difference for row in tree.rows)
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        found = [MODULE, TYPE]
+        columns = [MODULE, TYPE]
         priorities = {name: priority for _, name, priority in _FIGURES}
         for title, name in self._figures:
-            width = max(8 if name in _IN_UNITS else 6, len(title))
-            found.append(
+            least = 8 if name in _IN_UNITS else 6
+            width = max(least, len(title))
+            columns.append(
                 TableColumn(title, is_number=True, min_width=width, priority=priorities[name])
             )
             if getattr(self._tree.whole, name):
-                found.append(self._bar(title, name, priorities[name]))
-        return (*found, *([DIFFERENCE] if self._has_difference else []))
+                columns.append(self._bar(title, name, priorities[name]))
+        if self._has_difference:
+            columns.append(DIFFERENCE)
+        return tuple(columns)
 
     def _bar(self, title: str, name: str, priority: int) -> TableColumn:
         """Return the column with the bars of a figure. Those of the most telling one are seen on
         every screen.
         """
-        is_first = name == next((one for one in _TELLING if getattr(self._tree.whole, one)), "")
+        telling = (figure for figure in _TELLING if getattr(self._tree.whole, figure))
+        is_first = name == next(telling, "")
         priority = BAR_PRIORITY if is_first else MORE_BARS + priority
         heading = _bar_title(title)
         cells = max(BAR_CELLS, len(heading))
@@ -142,22 +149,29 @@ class _Shown(Sequence[TableRow]):
         return [self._row(row) for row in rows]
 
     def _row(self, row: ModuleRow) -> TableRow:
-        name = in_words(row.path) or row.name
-        cells = [f"{in_words(row.path[:-1])}: {row.title}" if row.is_fold else name, row.type]
+        if row.is_fold:
+            name = f"{in_words(row.path[:-1])}: {row.title}"
+            narrows_to = None
+        else:
+            name = in_words(row.path) or row.name
+            narrows_to = region_of(row.path)
+        cells = [name, row.type]
         values: dict[str, float] = {}
         for title, figure in self._figures:
             value, most = getattr(row.figures, figure), getattr(self._tree.whole, figure)
-            cells.append(write(row.figures, figure) if value else "")
+            text = write(row.figures, figure) if value else ""
+            cells.append(text)
             values[title] = value
             if most:
                 cells.append(bar(value, most, BAR_CELLS))
                 values[_bar_title(title)] = value
-        cells += [row.difference] if self._has_difference else []
+        if self._has_difference:
+            cells.append(row.difference)
         return TableRow(
             tuple(cells),
             detail=lambda: Detail("\n".join(explained(row))),
             values=values,
-            narrows_to=None if row.is_fold else region_of(row.path),
+            narrows_to=narrows_to,
         )
 
 

@@ -120,13 +120,9 @@ def _read_options(reader: SessionReader) -> SessionOptions:
     from fx_explorer.instruments.options.trial import figures_to_compare_with
 
     ending = reader.meta("outcome")
+    outcome = Outcome.from_json(ending) if ending else None
     before = figures_to_compare_with(reader)
-    return SessionOptions(
-        all_options(reader),
-        reader.request(),
-        before,
-        Outcome.from_json(ending) if ending else None,
-    )
+    return SessionOptions(all_options(reader), reader.request(), before, outcome)
 
 
 def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
@@ -136,19 +132,12 @@ def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
     from fx_explorer.instruments.options.explained_options import OTHERS, is_called
 
     if not name:
-        return [
-            explained_option for explained_option in options if explained_option.group != OTHERS
-        ]
-    lists_all = any(explained_option.group == OTHERS for explained_option in options)
+        return [option for option in options if option.group != OTHERS]
+    lists_all = any(option.group == OTHERS for option in options)
+    remark = "" if lists_all else OF_CONSOLE
     if options:
-        _check_name(
-            name,
-            [explained_option.name for explained_option in options],
-            "" if lists_all else OF_CONSOLE,
-        )
-    return [
-        explained_option for explained_option in options if is_called(explained_option.name, name)
-    ]
+        _check_name(name, [option.name for option in options], remark)
+    return [option for option in options if is_called(option.name, name)]
 
 
 OF_CONSOLE = (
@@ -161,25 +150,23 @@ def _check_name(name: str, known: list[str], remark: str) -> None:
     """Raise UsageError, which ends with ``remark``, for an option that is not known."""
     from fx_explorer.instruments.options.explained_options import is_called
 
-    if not any(is_called(one, name) for one in known):
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        raise UsageError(
-            f"there is no option {name}"
-            f"{'; did you mean ' + ' or '.join(near) + '?' if near else ''}{remark}"
-        )
+    if any(is_called(option, name) for option in known):
+        return
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    message = f"there is no option {name}"
+    if near:
+        message += f"; did you mean {' or '.join(near)}?"
+    raise UsageError(message + remark)
 
 
 def _print_options(options: list[ExplainedOption], arguments: argparse.Namespace) -> None:
     from fx_explorer.instruments.options.report import compile_option, option_text, options_text
 
     if arguments.format == "json":
-        listed = [
-            {
-                **compile_option(explained_option),
-                "at_start": json.loads(explained_option.setting.value),
-            }
-            for explained_option in options
-        ]
+        listed = []
+        for option in options:
+            at_start = json.loads(option.setting.value)
+            listed.append({**compile_option(option), "at_start": at_start})
         sys.stdout.write(json_text(listed))
     elif arguments.name:
         width = width_for(sys.stdout)

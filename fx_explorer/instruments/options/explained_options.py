@@ -92,15 +92,12 @@ def all_options(reader: SessionReader) -> list[ExplainedOption]:
     for row in reader.rows(OptionInForce):
         if _is_json(row.value):
             values[row.name].append(row)
-    return [
-        ExplainedOption(
-            GROUP_OF.get(setting.full_name, OTHERS),
-            setting,
-            explained(setting),
-            tuple(values[setting.full_name]),
-        )
-        for setting in order_of(read_settings(reader))
-    ]
+    options = []
+    for setting in order_of(read_settings(reader)):
+        name = setting.full_name
+        group = GROUP_OF.get(name, OTHERS)
+        options.append(ExplainedOption(group, setting, explained(setting), tuple(values[name])))
+    return options
 
 
 def _is_json(text: str) -> bool:
@@ -122,19 +119,16 @@ def choices_in_order(option: ExplainedOption) -> list[str]:
 
 def next_value(option: ExplainedOption, value: object) -> object:
     """Return the next choice among those with words; the value itself where there are none."""
-    choices = [
-        json.loads(choice)
-        for choice in choices_in_order(option)
-        if meaning(option, choice) or not option.words.values
-    ]
+    texts = choices_in_order(option)
+    if option.words.values:
+        texts = [text for text in texts if meaning(option, text)]
+    choices = [json.loads(text) for text in texts]
+    if not choices:
+        return value
     # For Python ``True`` equals 1, and 1 equals 1.0.
-    at = next(
-        (i for i, choice in enumerate(choices) if choice == value and type(choice) is type(value)),
-        -1,
-    )
-    if choices:
-        return choices[(at + 1) % len(choices)]
-    return value
+    of_type = (at for at, choice in enumerate(choices) if type(choice) is type(value))
+    at = next((at for at in of_type if choices[at] == value), -1)
+    return choices[(at + 1) % len(choices)]
 
 
 def meaning(option: ExplainedOption, value: str) -> str:
@@ -327,11 +321,8 @@ def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> It
     """
     before = {setting.full_name: json.loads(setting.value) for setting in read_settings(reader)}
     originals = {row.name for row in reader.rows(model.Compilation) if not row.variant_of}
-    starts = [
-        start
-        for start in variant_starts(reader)
-        if start.compilation in originals and not start.region
-    ]
+    of_whole_graphs = (start for start in variant_starts(reader) if not start.region)
+    starts = [start for start in of_whole_graphs if start.compilation in originals]
     for hand in reversed(list(done)):
         settings = {name: before[name] for name in hand.settings if name in before}
         if not settings:

@@ -44,9 +44,8 @@ def options_text(options: Sequence[ExplainedOption], width: int | None = None) -
 
 
 def _lines(option: ExplainedOption) -> Iterator[str]:
-    yield (
-        f"{'▲' if option.is_changed else ' '} {option.name} = {', '.join(as_python(option.values))}"
-    )
+    mark = "▲" if option.is_changed else " "
+    yield f"{mark} {option.name} = {', '.join(as_python(option.values))}"
     yield f"      {option.words.does}"
     if option.is_changed:
         yield from (f"      {origin}" for origin in origins(option, Path.cwd()))
@@ -91,15 +90,18 @@ def known_text(wanted: str = "", width: int | None = None) -> str:
 
 def figures_text(figures: Sequence[Figure], width: int | None = None) -> str:
     """Return what differs, before and after; a line for all that is as before."""
-    differing = [figure for figure in figures if figure.differs]
-    same = [figure.what for figure in figures if not figure.differs]
-    lines: list[Line] = [
-        Hanging(f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} ", figure.change)
-        if figure.change
-        else f"  {figure.what:<28} {figure.left:>10} → {figure.right}"
-        for figure in differing
-    ]
-    lines += [f"  as before: {', '.join(same)}"] if same else []
+    same = []
+    lines: list[Line] = []
+    for figure in figures:
+        before = f"  {figure.what:<28} {figure.left:>10}"
+        if not figure.differs:
+            same.append(figure.what)
+        elif figure.change:
+            lines.append(Hanging(f"{before} → {figure.right:<10} ", figure.change))
+        else:
+            lines.append(f"{before} → {figure.right}")
+    if same:
+        lines.append(f"  as before: {', '.join(same)}")
     return text_of(lines, width)
 
 
@@ -128,7 +130,10 @@ def _side_by_side(before: str, values: Sequence[str], means: Sequence[str]) -> l
     lines: list[Line] = []
     for value, effect in zip(values, means, strict=True):
         head = f"{before}{value:<{wide}}  "
-        lines.append(Hanging(head, effect) if effect else head.rstrip())
+        if effect:
+            lines.append(Hanging(head, effect))
+        else:
+            lines.append(head.rstrip())
     return lines
 
 
@@ -168,18 +173,22 @@ def _in_force(row: OptionInForce) -> Json:
 
 def known_options(wanted: str = "") -> list[Json]:
     """Return what is known of the options without a session, or of one: no values of any torch."""
-    return [
-        {
-            "name": name,
-            "group": group,
-            "does": words.does,
-            "more": words.more,
-            "values": _meanings(words),
-        }
-        for group, options in GROUPS.items()
-        for name, words in options.items()
-        if is_called(name, wanted)
-    ]
+    listed = []
+    for group, options in GROUPS.items():
+        for name, words in options.items():
+            if is_called(name, wanted):
+                listed.append(_known_option(name, group, words))
+    return listed
+
+
+def _known_option(name: str, group: str, words: OptionWords) -> Json:
+    return {
+        "name": name,
+        "group": group,
+        "does": words.does,
+        "more": words.more,
+        "values": _meanings(words),
+    }
 
 
 def _meanings(words: OptionWords) -> list[Json]:

@@ -81,13 +81,12 @@ _WANTED: dict[str, Wanted] = dict.fromkeys(
 
 
 def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
-    rows = [
-        count_figure(
-            words, getattr(before, name), getattr(after, name), wanted=_WANTED.get(name, "")
-        )
-        for name, words in _WORDS.items()
-    ]
-    return [*rows, one_timing_figure("compiling took", before.compile_s, after.compile_s)]
+    figures = []
+    for name, words in _WORDS.items():
+        counts = getattr(before, name), getattr(after, name)
+        figures.append(count_figure(words, *counts, wanted=_WANTED.get(name, "")))
+    figures.append(one_timing_figure("compiling took", before.compile_s, after.compile_s))
+    return figures
 
 
 def figures_of(trial: OptionTrial) -> list[Figure]:
@@ -97,7 +96,11 @@ def figures_of(trial: OptionTrial) -> list[Figure]:
     figures = compared(trial.before, trial.after)
     if trial.outcome.kind in ("finished", "exited"):
         return figures
-    return [replace(figure, verdict="other") if figure.differs else figure for figure in figures]
+    return [_without_verdict(figure) for figure in figures]
+
+
+def _without_verdict(figure: Figure) -> Figure:
+    return replace(figure, verdict="other") if figure.differs else figure
 
 
 def describe_ended(after: Outcome, before: Outcome | None) -> str:

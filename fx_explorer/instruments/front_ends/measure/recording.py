@@ -137,12 +137,17 @@ def _attributes(function: Any) -> dict[str, Any]:
     """
     if not isinstance(function, torch.nn.Module):
         return {}
-    return {
-        f"{path}.{name}".strip("."): value if isinstance(value, _PLAIN) else id(value)
-        for path, module in function.named_modules()
-        for name, value in vars(module).items()
-        if isinstance(value, (*_PLAIN, torch.Tensor)) and not name.startswith("_")
-    }
+    attributes: dict[str, Any] = {}
+    for path, module in function.named_modules():
+        for name, value in vars(module).items():
+            if name.startswith("_"):
+                continue
+            whole_name = f"{path}.{name}".strip(".")
+            if isinstance(value, _PLAIN):
+                attributes[whole_name] = value
+            elif isinstance(value, torch.Tensor):
+                attributes[whole_name] = id(value)
+    return attributes
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -362,9 +367,9 @@ class KeptTarget:
     def fresh(self) -> tuple[Callable[..., Any], Arguments]:
         """Return a callable and arguments that nobody else has."""
         function = self.target.callable
-        return (copy.deepcopy(function) if self.is_copy else function), copied(
-            self.target.arguments
-        )
+        if self.is_copy:
+            function = copy.deepcopy(function)
+        return function, copied(self.target.arguments)
 
 
 @contextlib.contextmanager
@@ -372,11 +377,10 @@ def attributes_kept(network: torch.nn.Module | None) -> Iterator[None]:
     """Put every attribute, buffer and parameter of a module and those in it back after the block: a
     front end that traces with stand-ins leaves these where the code sets an attribute.
     """
-    held = [
-        names
-        for module in (network.modules() if network is not None else ())
-        for names in (vars(module), module._buffers, module._parameters, module._modules)
-    ]
+    held: list[dict[str, Any]] = []
+    if network is not None:
+        for module in network.modules():
+            held += [vars(module), module._buffers, module._parameters, module._modules]
     before = [dict(names) for names in held]
     try:
         yield

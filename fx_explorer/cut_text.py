@@ -5,6 +5,15 @@ from __future__ import annotations
 from rich.cells import cell_len, get_character_cell_size
 
 
+def cell_count(text: str) -> int:
+    """Return the cells that a text takes; quicker than rich for ASCII without control characters,
+    which nearly all of it is.
+    """
+    if text.isascii():
+        return len(text)
+    return cell_len(text)
+
+
 def cut_cells(text: str, start: int, stop: int) -> str:
     """Return cells ``start`` to ``stop`` of ``text``."""
     if text.isascii():

@@ -24,9 +24,14 @@ LONGEST_KERNEL_NAME = 48
 
 def counted(number: int, noun: str) -> str:
     """Return ``1 graph``, ``2 graphs`` or ``1,024 nodes``."""
+    return f"{number:,} {plural(number, noun)}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the noun alone, as it stands after the number: ``graph`` after 1, else ``graphs``."""
     if number == 1:
-        return f"{number:,} {noun}"
-    return f"{number:,} {IRREGULAR.get(noun, noun + 's')}"
+        return noun
+    return IRREGULAR.get(noun, noun + "s")
 
 
 def breaks_hit(places: int, hits: int, noun: str = "graph break") -> str:

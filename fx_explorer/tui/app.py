@@ -102,9 +102,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         self.config = config or Config()
         # Before Textual begins: to change the theme of an app that runs is to parse and apply all
         # its styles once more.
-        self.set_reactive(
-            App.theme, f"fx-{self.config.theme}" if self.config.theme else default_theme()
-        )
+        theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
+        self.set_reactive(App.theme, theme)
         super().__init__(driver_class=AskedDriver)
         self.terminal_answers: Answers | None = None
         """What the terminal says of itself; None where it was not asked."""
@@ -123,9 +122,13 @@ class ExplorerApp(TellsUnreadable, App[int]):
             trial_worker or TrialWorker(),
             self._write_past_screen,
         )
-        named = target or (session.name if session else "")
+        session_name = session.name if session else ""
         self.controllers = Controllers(
-            self.services, runners or TrialRunners(), named, tour, self.config.after_fix
+            self.services,
+            runners or TrialRunners(),
+            target or session_name,
+            tour,
+            self.config.after_fix,
         )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.make_built = make_built
@@ -204,10 +207,11 @@ class ExplorerApp(TellsUnreadable, App[int]):
         commands_of_key = clashes(
             [command for command in COMMANDS if command.scope not in ON_TOP], self.config.keys
         )
-        return [
-            f"the key {key} is given to {' and '.join(c.id for c in commands)}"
-            for key, commands in commands_of_key.items()
-        ]
+        messages = []
+        for key, commands in commands_of_key.items():
+            ids = " and ".join(command.id for command in commands)
+            messages.append(f"the key {key} is given to {ids}")
+        return messages
 
     def tell_unreadable(self, error: BaseException) -> bool:
         """Return whether ``error`` is the session's: it is told then, and what can be read stays on
@@ -357,7 +361,10 @@ class ExplorerApp(TellsUnreadable, App[int]):
         sample's capture.
         """
         leaving = self.controllers.leaving
-        await (leaving.leave() if self.controllers.tour.is_going_on else leaving.quit())
+        if self.controllers.tour.is_going_on:
+            await leaving.leave()
+        else:
+            await leaving.quit()
 
     # what is asked for
 

@@ -143,9 +143,9 @@ class Renewed(Generic[MadeT]):
             self._done(make(reader))
             return True
         self._again = functools.partial(self.renew, reader, make, takes_long=True, given=given)
-        of = (reader, reader.data_version(), given)
-        if not self._beside.is_busy and of != self._made_of:
-            self._made_of = of
+        made_of = (reader, reader.data_version(), given)
+        if not self._beside.is_busy and made_of != self._made_of:
+            self._made_of = made_of
             self._beside.begin(reader.path, make, self._take, lambda _: self._failed())
         return self._has_shown
 

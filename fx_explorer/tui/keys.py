@@ -126,7 +126,8 @@ def textual_keymap(keymap: Keymap) -> dict[str, str]:
 def keys_text(command: AppCommand, keymap: Keymap) -> str:
     """Return all keys of a command, as people write them: ``b alt+←``, ``i, o i``."""
     labels = [key_label(key) for key in keys_of(command, keymap)]
-    return (", " if any(" " in label for label in labels) else " ").join(labels)
+    separator = ", " if any(" " in label for label in labels) else " "
+    return separator.join(labels)
 
 
 def first_key(command: AppCommand, keymap: Keymap) -> str:
@@ -154,12 +155,13 @@ def fallbacks(commands: Iterable[AppCommand], keymap: Keymap) -> dict[str, AppCo
     """Return the keys of the main screen that Textual does not know: those the user gave to
     commands which have none by default.
     """
-    wanted = [
-        command
-        for command in commands
-        if command.scope in ("app", "explorer") and not singles(command.keys)
-    ]
-    return {key: command for command in wanted for key in singles(keys_of(command, keymap))}
+    command_of_key = {}
+    for command in commands:
+        if command.scope not in ("app", "explorer") or singles(command.keys):
+            continue
+        for key in singles(keys_of(command, keymap)):
+            command_of_key[key] = command
+    return command_of_key
 
 
 class KeysUnderWay:

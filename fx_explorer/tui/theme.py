@@ -137,13 +137,15 @@ class Palette:
                 continue
             is_active = bit == CURSOR and self._has_focus
             if self._mixes:
-                background = self._mixed(_FOCUSED_CURSOR if is_active else look, self._background)
+                mixed_in = _FOCUSED_CURSOR if is_active else look
+                background = self._mixed(mixed_in, self._background)
             else:
                 attributes += " reverse" if is_active else " " + _ATTRIBUTES[bit]
-        look = MATCH if is_match else KINDS.get(kind, KINDS["text"])
+        look_of_kind = KINDS.get(kind, KINDS["text"])
+        look = MATCH if is_match else look_of_kind
         colour = self._mixed(look, background)
         style = Style(color=colour.rich_color, bgcolor=background.rich_color)
-        attributes += f" {KINDS[kind].attributes if kind in KINDS else ''} {look.attributes}"
+        attributes += f" {look_of_kind.attributes} {look.attributes}"
         if self._is_ansi and look.percent < 60:
             attributes += " dim"
         return style + Style.parse(" ".join(dict.fromkeys(attributes.split())))

@@ -148,18 +148,19 @@ def _of_views() -> tuple[AppCommand, ...]:
         (name, f"{i},v {i}", label, sentence)
         for i, (name, label, sentence) in enumerate(VIEWS, start=1)
     ]
-    return tuple(
-        AppCommand(
-            f"view.{name}",
-            tuple(key.split(",")),
-            f"show_view('{name}')",
-            label,
-            sentence,
-            "explorer",
-            "Views",
-            footer=key[0].isdecimal(),
-        )
-        for name, key, label, sentence in (*numbered, *MORE_VIEWS)
+    return tuple(_show_view(*view) for view in (*numbered, *MORE_VIEWS))
+
+
+def _show_view(name: str, key: str, label: str, sentence: str) -> AppCommand:
+    return AppCommand(
+        f"view.{name}",
+        tuple(key.split(",")),
+        f"show_view('{name}')",
+        label,
+        sentence,
+        "explorer",
+        "Views",
+        footer=key[0].isdecimal(),
     )
 
 

@@ -40,13 +40,13 @@ def showable_documents(reader: SessionReader, compilation_id: int) -> ShowableDo
     sources, front_ends = source_documents(reader), front_end_documents(reader)
     if not compilations:
         return ShowableDocuments(sources, (), compilation_id, front_ends)
-    own = {file.id for file in reader.rows(model.SourceFile, path=compilations[0].file)}
+    own_files = {file.id for file in reader.rows(model.SourceFile, path=compilations[0].file)}
     documents = [
         *documents_but_kernels(reader, compilations[0]),
         *first_of_kernels(reader, compilations[0]),
     ]
     return ShowableDocuments(
-        sorted(sources, key=lambda d: d.id not in own), documents, compilation_id, front_ends
+        sorted(sources, key=lambda d: d.id not in own_files), documents, compilation_id, front_ends
     )
 
 
@@ -54,10 +54,12 @@ def with_region(
     reader: SessionReader, showable: ShowableDocuments, region: RegionKey | None
 ) -> ShowableDocuments:
     """Return the documents without the graphs that have no node in the region."""
+    if region is None:
+        return showable
     documents = [
-        d
-        for d in showable.documents
-        if d.kind != "graph" or region is None or positions_in(reader, d, region)
+        document
+        for document in showable.documents
+        if document.kind != "graph" or positions_in(reader, document, region)
     ]
     return replace(showable, documents=documents)
 
@@ -195,10 +197,10 @@ def _source(selection: Selection, shown: Document | None) -> Document | None:
     """
     node = node_at(selection.reader, selection.place)
     if selection.place.document.kind == "artifact":
-        own = selection.own_lines
+        own_lines = selection.own_lines
     else:
-        own = []
-    file = node.file if node else next((line.file for line in own), 0)
+        own_lines = []
+    file = node.file if node else next((line.file for line in own_lines), 0)
     if not file or (shown and shown.id == file):
         return shown
     return next(
@@ -216,12 +218,11 @@ def _kernel(
     before; one of another direction where there is none.
     """
     documents = texts_of(selection.reader, showable.compilation, selection.computing)
-    own = [d for d in documents if d.stage == "kernel"] or [
-        d for d in documents if d.stage == "output_code"
-    ]
-    if own:
+    kernels = [d for d in documents if d.stage == "kernel"]
+    texts = kernels or [d for d in documents if d.stage == "output_code"]
+    if texts:
         # Where no direction is asked for, what computes the values comes first.
-        return min(own, key=lambda d: (d.direction != direction, d.direction == "backward"))
+        return min(texts, key=lambda d: (d.direction != direction, d.direction == "backward"))
     if published := program(documents):
         return published
     is_elsewhere = shown is None or shown.compilation != showable.compilation

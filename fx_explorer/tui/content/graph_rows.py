@@ -116,10 +116,13 @@ def columns_of(
     if not marks_kernels:
         return columns
     cells = len(str(last_kernel(reader))) + len(MORE)
-    number = ListColumn("#", "muted", "right", min_width=cells, max_width=cells)
-    return number, *(
-        replace(column, min_width=15) if column.title == "value" else column for column in columns
-    )
+    numbered = [ListColumn("#", "muted", "right", min_width=cells, max_width=cells)]
+    for column in columns:
+        if column.title == "value":
+            numbered.append(replace(column, min_width=15))
+        else:
+            numbered.append(column)
+    return tuple(numbered)
 
 
 FALLS_BACK_SIGN = "↩"
@@ -164,9 +167,13 @@ class GraphRows:
         if self._folded and start == 0 < stop:
             inputs = self._reader.nodes(self._graph, 0, self._folded)
             folded: Row = folded_row(inputs, self._names.of(inputs))
-            folded = folded if self._times is None else (folded[0], "", *folded[1:])
-            folded = folded if self._fates is None else (folded[0], "", *folded[1:])
-            return [("", *folded) if self._marks_kernels else folded, *self._page(1, stop)]
+            if self._times is not None:
+                folded = (folded[0], "", *folded[1:])
+            if self._fates is not None:
+                folded = (folded[0], "", *folded[1:])
+            if self._marks_kernels:
+                folded = ("", *folded)
+            return [folded, *self._page(1, stop)]
         return self._page(start, stop)
 
     def _page(self, start: int, stop: int) -> list[Row]:
@@ -268,12 +275,13 @@ def input_kind(node: model.Node, name: InputName) -> str:
 def placeholder_names(nodes: Iterable[model.Node], names: InputNames) -> dict[int, str]:
     """Return what the user calls the inputs among nodes; those without such a name are left out."""
     inputs = {node.id: node for node in nodes if node.op == "placeholder"}
-    input_names = names.of(inputs.values())
-    users_names = {
-        at: name.name if name.node else tangent_name(inputs[at].name)
-        for at, name in input_names.items()
-    }
-    return {at: name for at, name in users_names.items() if name != inputs[at].name}
+    users_names = {}
+    for at, input_name in names.of(inputs.values()).items():
+        torchs_name = inputs[at].name
+        name = input_name.name if input_name.node else tangent_name(torchs_name)
+        if name != torchs_name:
+            users_names[at] = name
+    return users_names
 
 
 def node_row(
@@ -283,16 +291,17 @@ def node_row(
     backend's segment that it is in, or that it falls back, which is marked at its name, too: the
     column of regions has no room in a narrow pane.
     """
-    kind = OP_KINDS.get(node.op, "function")
-    own: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
+    name_cell: Piece = (node.name, OP_KINDS.get(node.op, "strong"))
+    operation_cell: Piece = (operation(node), OP_KINDS.get(node.op, "function"))
+    if name:
+        name_cell = (name, "strong")
+        operation_cell = (node.name, "muted")
+    if segment == FALLS_BACK:
+        name_cell = (f"{FALLS_BACK_SIGN} {node.name}", "warning")
     return (
-        (f"{FALLS_BACK_SIGN} {node.name}", "warning")
-        if segment == FALLS_BACK
-        else (name, "strong")
-        if name
-        else own,
+        name_cell,
         value_text(node),
-        (node.name, "muted") if name else (operation(node), kind),
+        operation_cell,
         region_cell(node, segment, colours),
         node.module,
         node.arguments,

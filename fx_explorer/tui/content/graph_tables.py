@@ -64,22 +64,22 @@ def _graphs_within(
 ) -> list[int]:
     """Return the rows of the graphs that have a node of a region."""
     nodes = sorted(nodes_in(reader, region))
-    ends = [
-        (
-            bisect_left(nodes, graph.first_node),
-            bisect_left(nodes, graph.first_node + graph.node_count),
-        )
-        for graph in graphs
-    ]
-    return [at for at, (first, end) in enumerate(ends) if first < end]
+    rows = []
+    for at, graph in enumerate(graphs):
+        first = bisect_left(nodes, graph.first_node)
+        end = bisect_left(nodes, graph.first_node + graph.node_count)
+        if first < end:
+            rows.append(at)
+    return rows
 
 
 def _graph_row(
     reader: SessionReader, graph: model.Graph, owner: str, targets: list[tuple[str, int]]
 ) -> TableRow:
     document = graph_document(graph, owner)
+    compilation = f"[{owner}]" if owner else ""
     cells = (
-        f"[{owner}]" if owner else "",
+        compilation,
         document.title,
         f"{graph.node_count:,}",
         f"{graph.call_count:,}",
@@ -156,7 +156,10 @@ def stages_table(reader: SessionReader) -> ViewTable:
         further = f" {counted(left_out, 'later compilation')} are left out."
     else:
         further = ""
-    is_read = sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES
+    if sum(graph.node_count for graph in reader.rows(model.Graph)) <= MOST_NODES:
+        rows = [_stage_row(reader, point) for point in points]
+    else:
+        rows = [_unread_stage_row(reader, point) for point in points]
     return ViewTable(
         shows="What each stage of the compiler did, in order; the backward comes after the "
         "forward.",
@@ -168,10 +171,7 @@ def stages_table(reader: SessionReader) -> ViewTable:
         origin="the graphs and the IR that were recorded between the stages, and the links "
         "between them",
         columns=STAGE_COLUMNS,
-        rows=[
-            _stage_row(reader, point) if is_read else _unread_stage_row(reader, point)
-            for point in points
-        ],
+        rows=rows,
         empty="No stage has been recorded: nothing was compiled yet.",
     )
 
@@ -229,9 +229,10 @@ TRIES = "x d tries other settings, and other inputs."
 
 def sizes_table(reader: SessionReader) -> ViewTable:
     sizes = symbols(reader)
+    tries = "" if is_log(reader) else f" {TRIES}"
     return ViewTable(
         shows="Dynamic and specialized sizes.",
-        notice=_size_notice(sizes, "" if is_log(reader) else f" {TRIES}"),
+        notice=_size_notice(sizes, tries),
         origin="torch's ShapeEnv and its structured records",
         columns=SIZE_COLUMNS,
         rows=[_size_row(symbol) for symbol in sizes],
@@ -242,21 +243,23 @@ def sizes_table(reader: SessionReader) -> ViewTable:
 def _size_row(explained_symbol: ExplainedSymbol) -> TableRow:
     symbol, fixed = explained_symbol.symbol, explained_symbol.specialized
     decided = fixed or next((event for event in explained_symbol.events if event.line), None)
+    decided_at = _file_and_line(decided.file, decided.line) if decided else ""
     cells = (
         f"[{explained_symbol.compilation}]",
         _size_name(explained_symbol),
         symbol.hint or "–",
         explained_symbol.state,
-        _file_and_line(decided.file, decided.line) if decided else "",
+        decided_at,
         str(len(explained_symbol.guards)),
         _file_and_line(*explained_symbol.made_at),
         symbol.name,
     )
+    kind = "warning" if symbol.became else ""
     return TableRow(
         cells,
         explained_symbol.place,
         lambda: Detail(_size_detail(explained_symbol)),
-        kind="warning" if symbol.became else "",
+        kind=kind,
     )
 
 
@@ -270,44 +273,52 @@ def _file_and_line(file: str, line: int) -> str:
 
 
 def _size_detail(explained_symbol: ExplainedSymbol) -> str:
-    symbol = explained_symbol.symbol
-    file, line = explained_symbol.made_at
-    others = [
-        plain_code(source, explained_symbol.of)
-        for source in symbol.sources
-        if source != symbol.source
+    decided = [
+        f"{event_words(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
+        for event in explained_symbol.events
     ]
+    guards = [plain_code(guard.code, explained_symbol.of) for guard in explained_symbol.guards]
+    stack = [
+        f"{frame.file}:{frame.line} in {plain_function(frame.function)}"
+        for frame in explained_symbol.stack
+    ]
+    happened = "fixed" if explained_symbol.specialized else "made"
     lines = [
-        f"{_size_name(explained_symbol)}: {explained_symbol.state}",
-        f"made at {file}:{line}, {plain_range(symbol.range)}"
-        if file
-        else f"made with {plain_range(symbol.range)}",
-        *((f"also {', '.join(others)}",) if others else ()),
+        *_size_heading(explained_symbol),
         "",
         "what was decided",
-        *(
-            f"  {event_words(event, explained_symbol.of)}   {_file_and_line(event.file, event.line)}"
-            for event in explained_symbol.events
-        ),
-        *(() if explained_symbol.events else ("  nothing",)),
+        *_indented(decided or ["nothing"]),
         "",
         "guards that mention it",
-        *(f"  {plain_code(guard.code, explained_symbol.of)}" for guard in explained_symbol.guards),
-        *(() if explained_symbol.guards else ("  none",)),
+        *_indented(guards or ["none"]),
         "",
-        "your stack where it was fixed"
-        if explained_symbol.specialized
-        else "your stack where it was made",
-        *(
-            f"  {frame.file}:{frame.line} in {plain_function(frame.function)}"
-            for frame in explained_symbol.stack
-        ),
-        *(() if explained_symbol.stack else ("  not known",)),
+        f"your stack where it was {happened}",
+        *_indented(stack or ["not known"]),
         "",
         "torch's name for it",
-        f"  {symbol.name}",
+        f"  {explained_symbol.symbol.name}",
     ]
     return "\n".join(lines)
+
+
+def _size_heading(explained_symbol: ExplainedSymbol) -> list[str]:
+    """Return what a size is, where it was made, and its other names."""
+    symbol = explained_symbol.symbol
+    file, line = explained_symbol.made_at
+    lines = [f"{_size_name(explained_symbol)}: {explained_symbol.state}"]
+    if file:
+        lines.append(f"made at {file}:{line}, {plain_range(symbol.range)}")
+    else:
+        lines.append(f"made with {plain_range(symbol.range)}")
+    others = [source for source in symbol.sources if source != symbol.source]
+    if others:
+        names = (plain_code(source, explained_symbol.of) for source in others)
+        lines.append(f"also {', '.join(names)}")
+    return lines
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:

@@ -101,12 +101,11 @@ def _node_entries(
     yield Entry(
         "graph", f"[{graph.owner}] {graph.title}, node {node.position + 1} of {graph.line_count}"
     )
-    yield Entry(
-        "direction",
-        "backward"
-        if node.is_backward
-        else graph.direction or "forward and backward are not separate here",
-    )
+    if node.is_backward:
+        direction = "backward"
+    else:
+        direction = graph.direction or "forward and backward are not separate here"
+    yield Entry("direction", direction)
     yield from _caller_entries(reader, node)
     if time:
         yield Entry("profile", f"{time.in_words} in the profile", note=time.meaning)
@@ -121,9 +120,8 @@ def _optional_entries(reader: SessionReader, node: model.Node) -> Iterable[Entry
             "kind", "a view, getitem or the like: it computes nothing, no kernel can be expected"
         )
     if node.module:
-        yield Entry(
-            "module", f"{node.module} ({node.module_type})" if node.module_type else node.module
-        )
+        module = f"{node.module} ({node.module_type})" if node.module_type else node.module
+        yield Entry("module", module)
     for key, value in (node.annotations or {}).items():
         yield Entry("annotation", f"{key} = {annotation_text(value)}")
     if node.seq_nr >= 0:
@@ -230,11 +228,12 @@ def _both_names(reader: SessionReader, names: Mapping[int, str]) -> dict[int, st
     """Return ``fc1.weight · primals_3`` for an input of a graph: the user's name, and torch's
     beside it.
     """
-    users_own = user_names_of_nodes(reader, names)
-    return {
-        node: name if users_own[node] == name else f"{users_own[node]} · {name}"
-        for node, name in names.items()
-    }
+    users_names = user_names_of_nodes(reader, names)
+    both = dict(names)
+    for node, name in names.items():
+        if users_names[node] != name:
+            both[node] = f"{users_names[node]} · {name}"
+    return both
 
 
 def _link_entry(explanation: Explanation, name: str) -> Entry:
@@ -323,10 +322,13 @@ def node_text(reader: SessionReader, place: Place, time: PlaceTime | None) -> st
 
 def facts_markdown(facts: Sequence[Fact]) -> str:
     """Return the overview as a list."""
-    return "\n".join(
-        f"- **{fact.topic}**: {fact.text}" + (f"  \n  {fact.detail}" if fact.detail else "")
-        for fact in facts
-    )
+    lines = []
+    for fact in facts:
+        lines.append(f"- **{fact.topic}**: {fact.text}")
+        if fact.detail:
+            lines[-1] += "  "  # two spaces break the line in Markdown
+            lines.append(f"  {fact.detail}")
+    return "\n".join(lines)
 
 
 def table_markdown(
@@ -335,7 +337,10 @@ def table_markdown(
     """Return a view as a heading, its words, these of its rows, and the detail of the row under the
     cursor.
     """
-    lines = [f"## {title}", "", table.shows, *([table.notice] if table.notice else []), ""]
+    lines = [f"## {title}", "", table.shows]
+    if table.notice:
+        lines.append(table.notice)
+    lines.append("")
     lines += [_row([column.title for column in table.columns]), _row(["---"] * len(table.columns))]
     lines += [_row(row.cells) for row in rows]
     if detail and detail.text:
@@ -357,4 +362,5 @@ def _fenced(text: str, language: str) -> str:
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"{fence}{'' if language == 'text' else language}\n{text.rstrip()}\n{fence}"
+    name = "" if language == "text" else language
+    return f"{fence}{name}\n{text.rstrip()}\n{fence}"

@@ -87,9 +87,11 @@ def kernel_words(reader: SessionReader, place: Place) -> list[str]:
     if kernel.language != "triton" or card(reader) is None:
         return profiled
     build = _shown_build(reader, kernel, place)
-    return profiled + _in_short(
-        reader, kernel.id, build.id if build else 0, build.state if build else ""
-    )
+    if build:
+        facts = _in_short(reader, kernel.id, build.id, build.state)
+    else:
+        facts = _in_short(reader, kernel.id, 0, "")
+    return profiled + facts
 
 
 def profiled_words(reader: SessionReader, kernel: int) -> list[str]:
@@ -135,23 +137,21 @@ def kernel_entries(reader: SessionReader, place: Place) -> list[Entry]:
     else:
         made_from = []
     if is_here:
-        here = instruction_entries(reader, place)
+        instructions = instruction_entries(reader, place)
     elif build:
-        here = _machine_entries(reader, build, place)
+        instructions = _machine_entries(reader, build, place)
     else:
-        here = []
+        instructions = []
     if gpu:
         facts = kernel_facts(reader, kernel, gpu, build)
     else:
         facts = _why_none(reader)
-    of = f" with {build.shown_options}" if build and build.options else ""
-    return [
-        *here,
-        *made_from,
-        Entry("kernel", f"{kernel.name}{of}"),
-        *(Entry("profile", words) for words in profiled_words(reader, kernel.id)),
-        *(entry for fact in [*facts, *_alone(reader, kernel)] for entry in _fact_entries(fact)),
-    ]
+    options = f" with {build.shown_options}" if build and build.options else ""
+    entries = [*instructions, *made_from, Entry("kernel", f"{kernel.name}{options}")]
+    entries += [Entry("profile", words) for words in profiled_words(reader, kernel.id)]
+    for fact in [*facts, *_alone(reader, kernel)]:
+        entries += _fact_entries(fact)
+    return entries
 
 
 def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) -> list[Entry]:
@@ -164,10 +164,10 @@ def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) ->
     made = lines_in_level(reader, build, document, frozenset([place.line]))
     cost = line_cost(text_of(reader, document), (line + 1 for line in made))
     rows = wrapped(cost.words, ROW_CELLS) if cost else []
-    return [
-        Entry("" if at else "SASS", row, note="" if at else COUNTED_ONCE)
-        for at, row in enumerate(rows)
-    ]
+    entries = [Entry("", row) for row in rows]
+    if rows:
+        entries[0] = Entry("SASS", rows[0], note=COUNTED_ONCE)
+    return entries
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
@@ -205,9 +205,12 @@ def _origin_entries(reader: SessionReader, build: KernelBuild, place: Place) -> 
 
 
 def _shown_build(reader: SessionReader, kernel: model.Kernel, place: Place) -> KernelBuild | None:
-    own = build_of_document(reader, place.document)
-    built = [row for row in builds_here(reader, kernel) if row.has_resources]
-    return own or next((row for row in built if row.is_picked), built[0] if built else None)
+    shown = build_of_document(reader, place.document)
+    if shown:
+        return shown
+    built = [build for build in builds_here(reader, kernel) if build.has_resources]
+    picked = [build for build in built if build.is_picked]
+    return next(iter(picked or built), None)
 
 
 def _level(place: Place) -> str:
@@ -237,7 +240,9 @@ def instruction_words(reader: SessionReader, place: Place) -> list[str]:
     else:
         sentence = f"{name}: {NOT_EXPLAINED}"
     word = _control(reader, place)
-    return [sentence, *([", ".join(describe_control(word))] if word else [])]
+    if word is None:
+        return [sentence]
+    return [sentence, ", ".join(describe_control(word))]
 
 
 def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
@@ -246,23 +251,20 @@ def instruction_entries(reader: SessionReader, place: Place) -> list[Entry]:
     if not name or level not in EXPLAINED_LEVELS:
         return []
     opcode = explained(level, name)
-    rows = wrapped(opcode.sentence if opcode else f"{NOT_EXPLAINED.capitalize()}.", ROW_CELLS)
-    entries = [Entry("opcode", name), *(Entry("", row) for row in rows)]
-    entries += [
-        Entry("", f".{modifier}: {words}")
-        for modifier, words in (opcode.modifiers if opcode else ())
-    ]
+    sentence = opcode.sentence if opcode else f"{NOT_EXPLAINED.capitalize()}."
+    entries = [Entry("opcode", name)]
+    entries += [Entry("", row) for row in wrapped(sentence, ROW_CELLS)]
+    if opcode:
+        entries += [Entry("", f".{modifier}: {words}") for modifier, words in opcode.modifiers]
     word = _control(reader, place)
     if word:
         entries.append(Entry("control", f"{word.address} {control_text(word)}", note=READ_FROM))
         entries += [Entry("", part) for part in describe_control(word)]
     if level == "sass":
         live = live_registers(text_of(reader, place.document)).get(place.line + 1)
-    else:
-        live = None
-    return entries + (
-        [] if live is None else [Entry("live", f"{live} registers of a thread", note=COUNTED)]
-    )
+        if live is not None:
+            entries.append(Entry("live", f"{live} registers of a thread", note=COUNTED))
+    return entries
 
 
 def _control(reader: SessionReader, place: Place) -> Control | None:
@@ -286,7 +288,9 @@ def _instruction(reader: SessionReader, place: Place) -> tuple[Level, str]:
     if level is None:
         return "ttir", ""
     lines = _lines(text_of(reader, place.document))
-    return level, name_in(level, lines[place.line]) if place.line < len(lines) else ""
+    if place.line >= len(lines):
+        return level, ""
+    return level, name_in(level, lines[place.line])
 
 
 @lru_cache(maxsize=8)

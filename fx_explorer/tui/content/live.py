@@ -63,7 +63,9 @@ class Waiting:
     @property
     def after(self) -> str:
         """Complete “paused after …”; empty when every stage is at hand."""
-        return self.published or (GATE_WORDS[self.gate] if self.gate else "")
+        if self.published or not self.gate:
+            return self.published
+        return GATE_WORDS[self.gate]
 
 
 OpenT = TypeVar("OpenT", Waiting, Command)
@@ -212,9 +214,13 @@ class LiveCapture:
 
     async def stop(self, grace_s: float | None = None) -> None:
         """End the worker; does nothing to one that has ended."""
-        if not self.is_over:
-            await (self.capture.cancel() if grace_s is None else self.capture.cancel(grace_s))
-            self.is_over = True
+        if self.is_over:
+            return
+        if grace_s is None:
+            await self.capture.cancel()
+        else:
+            await self.capture.cancel(grace_s)
+        self.is_over = True
 
 
 STAGE_VERBS: dict[Stage, str] = {
@@ -233,7 +239,5 @@ STAGE_VERBS: dict[Stage, str] = {
 def _doing(notice: Notice) -> str:
     if notice.state != "begin" or not notice.stage:
         return ""
-    return (
-        f"{STAGE_VERBS[notice.stage]} "
-        f"{f'[{notice.compilation}]' if notice.compilation else 'the graph'}"
-    )
+    subject = f"[{notice.compilation}]" if notice.compilation else "the graph"
+    return f"{STAGE_VERBS[notice.stage]} {subject}"

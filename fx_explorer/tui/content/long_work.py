@@ -163,4 +163,5 @@ def place_in_rows(reader: SessionReader, place: Place) -> Place:
     row for a line that is of no node.
     """
     node = node_at(reader, place)
-    return Place(graph_form(place.document, "graph"), node.position if node else 0)
+    row = node.position if node else 0
+    return Place(graph_form(place.document, "graph"), row)

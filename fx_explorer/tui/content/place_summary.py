@@ -5,7 +5,6 @@ bottom of the screen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
@@ -19,15 +18,12 @@ from fx_explorer.analysis.links.linked import Selection
 from fx_explorer.analysis.links.selection import copies, place_of_users_kernel
 from fx_explorer.analysis.node_text import value_text
 from fx_explorer.analysis.regions.annotated_regions import region_value
-from fx_explorer.analysis.words import counted, listed
+from fx_explorer.analysis.words import counted, listed, plural
 from fx_explorer.overview.line_events import line_events
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.kernels import names_of_kernels_of
 from fx_explorer.session.queries.nodes import operation_counts, operation_names
 from fx_explorer.tui.content.shown_lines import EVENT_GLYPHS
-
-if TYPE_CHECKING:
-    pass
 
 
 def summary(selection: Selection) -> list[str]:
@@ -47,14 +43,13 @@ def _kernel_summary(selection: Selection) -> list[str]:
         return []
     from fx_explorer.tui.content import inspect_kernel  # not needed for the first paint
 
-    here, *computed = line_summary(
-        Selection(reader, triton_place(reader, place)) if is_level(place.document) else selection
-    )
     if is_level(place.document):
-        own = inspect_kernel.level_words(reader, place)
+        _, *computed = line_summary(Selection(reader, triton_place(reader, place)))
+        here = inspect_kernel.level_words(reader, place)
     else:
-        own = [here]
-    return [*own, *computed, *inspect_kernel.kernel_words(reader, place)]
+        line, *computed = line_summary(selection)
+        here = [line]
+    return [*here, *computed, *inspect_kernel.kernel_words(reader, place)]
 
 
 def _node_summary(selection: Selection, node: model.Node) -> list[str]:
@@ -63,17 +58,18 @@ def _node_summary(selection: Selection, node: model.Node) -> list[str]:
     if value and node.stride:
         value += f" stride ({', '.join(node.stride)})"
     regions = [f'region "{region_value(v)}"' for v in (node.annotations or {}).values()]
+    operation = node.target if node.target != node.name else node.op
     parts = [
         users_name(reader, node),
         node.name,
-        node.target if node.target != node.name else node.op,
+        operation,
         f"{value} {node.device}".strip(),
+        _where(reader, node),
+        node.module,
+        *regions,
+        *_kernel_words(selection),
     ]
-    return [
-        part
-        for part in (*parts, _where(reader, node), node.module, *regions, *_kernel_words(selection))
-        if part
-    ]
+    return [part for part in parts if part]
 
 
 def users_name(reader: SessionReader, node: model.Node) -> str:
@@ -103,9 +99,9 @@ def line_summary(selection: Selection) -> list[str]:
         else:
             why = "no node is known for this line"
         return [here, *(happened or [why])]
-    own = selection.own_lines
-    if place.document.kind == "source" and own:
-        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own))
+    own_lines = selection.own_lines
+    if place.document.kind == "source" and own_lines:
+        copied = (f"{kernel.name}:{at.line + 1}" for kernel, at in copies(reader, own_lines))
         return [
             here,
             *happened,
@@ -114,22 +110,21 @@ def line_summary(selection: Selection) -> list[str]:
         ]
     if place.document.kind != "source":
         names = with_own_names(operation_names(reader, nodes))
-        written = place_of_users_kernel(reader, own)
+        written = place_of_users_kernel(reader, own_lines)
         if written:
             return [
                 here,
                 f"is {written.document.title}:{written.line + 1}",
                 f"called by {listed(names)}",
             ]
-        return [
-            here,
-            f"computes {listed(names, 6)}"
-            if names
-            else f"belongs to {counted(len(nodes), 'node')}",
-        ]
+        if names:
+            return [here, f"computes {listed(names, 6)}"]
+        return [here, f"belongs to {counted(len(nodes), 'node')}"]
     traced = operation_names(reader, nodes, "dynamo")
-    words = (f"{listed(traced, 5)} " if traced else "") + _became(reader, nodes)
-    return [here, *happened, *_kernel_words(selection), words]
+    became = _became(reader, nodes)
+    if traced:
+        became = f"{listed(traced, 5)} {became}"
+    return [here, *happened, *_kernel_words(selection), became]
 
 
 def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
@@ -139,24 +134,26 @@ def _became(reader: SessionReader, nodes: Sequence[int]) -> str:
     operations = operation_counts(reader, nodes)
     if not operations:
         return f"became {counted(len(nodes), 'node')}"
-    # What a backend publishes may have the same operations several times.
-    last = max(
-        (stage for stage, _ in operations),
-        key=lambda stage: -1 if stage == "backend" else model.STAGES.index(stage),
-    )
+    last = max((stage for stage, _ in operations), key=_position_of_stage)
     counts = {direction: count for (stage, direction), count in operations.items() if stage == last}
-    shown = [
-        f"{counts[direction]} {direction}".strip()
-        for direction in model.DIRECTIONS
-        if direction in counts
-    ]
-    return f"became {' and '.join(shown)} operation{'' if sum(counts.values()) == 1 else 's'}"
+    directions = [direction for direction in model.DIRECTIONS if direction in counts]
+    shown = [f"{counts[direction]} {direction}".strip() for direction in directions]
+    return f"became {' and '.join(shown)} {plural(sum(counts.values()), 'operation')}"
+
+
+def _position_of_stage(stage: model.Stage) -> int:
+    """Return where a stage stands in the order. What a backend publishes comes before all: it may
+    have the same operations several times.
+    """
+    if stage == "backend":
+        return -1
+    return model.STAGES.index(stage)
 
 
 def _kernel_words(selection: Selection) -> list[str]:
     names = names_of_kernels_of(selection.reader, selection.below)
     if names:
-        return [f"{'kernel' if len(names) == 1 else 'kernels'} {listed(names)}"]
+        return [f"{plural(len(names), 'kernel')} {listed(names)}"]
     return []
 
 

@@ -120,14 +120,8 @@ def document_for(
     if slot == "dynamo":
         return next(_graphs(showable.documents, ("dynamo",)), None)
     if slot in model.FRONT_ENDS:
-        return next(
-            (
-                front_end
-                for front_end in showable.front_ends
-                if front_end.title == model.FRONT_END_CALLS[slot]
-            ),
-            None,
-        )
+        title = model.FRONT_END_CALLS[slot]
+        return next((graph for graph in showable.front_ends if graph.title == title), None)
     if slot in OF_GRAPH_SLOTS:
         return _graph(showable.documents, direction)
     if slot in ("bytecode_original", "bytecode_modified"):
@@ -198,18 +192,11 @@ def _graph(documents: Sequence[Document], direction: model.Direction) -> Documen
 def _graphs(
     documents: Iterable[Document], stages: Sequence[model.Stage], directions: Sequence[str] = ()
 ) -> Iterator[Document]:
-    graphs = [
-        d
-        for d in documents
-        if d.kind == "graph"
-        and d.stage in stages
-        and (not directions or d.direction in directions)
-        and d.line_count
-    ]
+    graphs = [d for d in documents if d.kind == "graph" and d.stage in stages and d.line_count]
+    if directions:
+        graphs = [d for d in graphs if d.direction in directions]
     # sorted() is stable, so a graph comes before the subgraphs nested in it.
-    return iter(
-        sorted(graphs, key=lambda d: stages.index(d.stage) if d.stage in stages else len(stages))
-    )
+    return iter(sorted(graphs, key=lambda d: stages.index(d.stage)))
 
 
 def program(documents: Sequence[Document], direction: model.Direction = "") -> Document | None:

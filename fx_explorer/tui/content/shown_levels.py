@@ -237,12 +237,11 @@ class Levels:
             return self.news or DISASSEMBLING
         if build and build.state == "built":
             others = listed((LEVEL_TITLES[level] for level in levels_of(build)), len(LEVEL_TITLES))
-            return (NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL).format(
-                level=LEVEL_TITLES[level], others=others
-            )
-        return self.news or (
-            "" if session_gpu(reader) else NOT_BELOW if is_log(reader) else NOT_BUILT
-        )
+            sentence = NOT_IN_LOG if is_log(reader) else NO_SUCH_LEVEL
+            return sentence.format(level=LEVEL_TITLES[level], others=others)
+        if self.news or session_gpu(reader):
+            return self.news
+        return NOT_BELOW if is_log(reader) else NOT_BUILT
 
 
 def lacks_sass(build: KernelBuild) -> bool:

@@ -67,6 +67,7 @@ class Controllers:
         """``target`` is what the user typed; ``walk`` is the guided tour, if this is one;
         ``after_fix`` is what is done when a fix was written. The tour itself says what comes then.
         """
+        self._after_fix: AfterFix = after_fix
         self.panes = Panes(services)
         self.navigation = Navigation(services)
         self.exports = Exports(services)
@@ -88,7 +89,7 @@ class Controllers:
         self.trials = Trials(
             services,
             self.capturing,
-            lambda: "nothing" if self.tour.is_going_on else after_fix,
+            self._what_follows_a_fix,
             runners.try_fix,
             runners.try_dynamic,
         )
@@ -104,6 +105,11 @@ class Controllers:
             self.leaving,
             target,
         )
+
+    def _what_follows_a_fix(self) -> AfterFix:
+        if self.tour.is_going_on:
+            return "nothing"
+        return self._after_fix
 
     async def carry_out(self, command: AppCommand) -> None:
         """Carry out a command that calls a controller."""
@@ -135,24 +141,13 @@ class CommandRuns:
 
     def _situation(self) -> Situation:
         captures, explorer = self._services.captures, self._services.explorer
-        live, waiting = captures.live, captures.waiting
-        is_there = live is not None and not live.is_over
-        compiler: Compiler = (
-            "none"
-            if not is_there
-            else "works"
-            if not waiting
-            else "pauses"
-            if waiting.gate
-            else "rests"
-        )
         panes = len(explorer.linked.panes) if explorer.view == "source" else 0
         active = explorer.linked.active
         shows_graph = bool(panes and active and active.document and active.document.kind == "graph")
         has_gpu = self._capturing.make_without_weights is not None
         return Situation(
             explorer.reader,
-            compiler,
+            self._compiler(),
             captures.can_run,
             has_gpu,
             self._capturing.make_built is not None,
@@ -160,6 +155,15 @@ class CommandRuns:
             shows_graph,
             self._tour.is_going_on,
         )
+
+    def _compiler(self) -> Compiler:
+        """Return what the compiler does now."""
+        live, waiting = self._services.captures.live, self._services.captures.waiting
+        if live is None or live.is_over:
+            return "none"
+        if not waiting:
+            return "works"
+        return "pauses" if waiting.gate else "rests"
 
     async def run(self, command_id: str) -> None:
         """Run a command. What needs a stage that is still ahead asks whether to continue first,
@@ -210,31 +214,29 @@ class CommandRuns:
         }
         await self.app.run_action(textual_action(command), namespaces[command.scope])  # type: ignore[arg-type]
 
+    def _is_listed(self, command: AppCommand) -> bool:
+        if command.id == "app.palette" or command.scope in ON_TOP:
+            return False
+        return command.group != "Tour" or self._tour.is_going_on
+
     @conversation("commands", "list the commands")
     async def choose(self) -> None:
         """Show our list of commands. Textual's own palette ends the app when a page is turned in an
         empty list, or is closed twice (8.2).
         """
         explorer = self._services.explorer
-        commands = [
-            command
-            for command in COMMANDS
-            if command.id != "app.palette" and command.scope not in ON_TOP
-        ]
-        if not self._tour.is_going_on:
-            commands = [command for command in commands if command.group != "Tour"]
         choices: list[Choice[str]] = []
         others: list[Choice[str]] = []
-        for command in commands:
+        for command in filter(self._is_listed, COMMANDS):
             reason = self.why_not(command.id)
             name = f"{command.title} ({first_key(command, explorer.keymap)})"
-            (others if reason else choices).append(
-                Choice(name, f"not now: {reason}" if reason else command.help, command.id)
-            )
-        here = [command_id for command_id, _ in OF_VIEW.get(explorer.view, ())]
-        choices.sort(
-            key=lambda choice: here.index(choice.value) if choice.value in here else len(here)
-        )
+            if reason:
+                others.append(Choice(name, f"not now: {reason}", command.id))
+            else:
+                choices.append(Choice(name, command.help, command.id))
+        commands_of_view = [command_id for command_id, _ in OF_VIEW.get(explorer.view, ())]
+        positions = {command_id: at for at, command_id in enumerate(commands_of_view)}
+        choices.sort(key=lambda choice: positions.get(choice.value, len(positions)))
         chosen = await ask(
             self.app, Chooser("Find a command, and run it", matching([*choices, *others]))
         )

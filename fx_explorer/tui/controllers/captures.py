@@ -133,15 +133,17 @@ class Captures:
         before, self._shown = self._shown, live
         show(SessionReader(live.session_path))  # it may have been moved to its place
         self._earlier.forget_others(live.capture)
-        compared = {live.capture, before.capture if before else None}
-        self._discard([like for like in self._made if like not in compared])
+        compared = {live.capture}
+        if before:
+            compared.add(before.capture)
+        self._discard([capture for capture in self._made if capture not in compared])
         return [*notes, *live.notes]
 
     def earlier_of(self, session: Path) -> Earlier | None:
         """Return the session of the capture before the one that made ``session``; None where there
         is none.
         """
-        return self._earlier.of(session)
+        return self._earlier.before_session(session)
 
     def _was_stopped_empty(self, live: LiveCapture) -> bool:
         """Return whether the user stopped it before anything was compiled."""
@@ -281,16 +283,12 @@ class EarlierSessions:
         copy_session(session, session_file(copy))
         return copy
 
-    def of(self, session: Path) -> Earlier | None:
+    def before_session(self, session: Path) -> Earlier | None:
         """Return what came before the capture that made ``session``."""
-        return next(
-            (
-                earlier
-                for capture, earlier in reversed(self._before)
-                if capture.session_path == session
-            ),
-            None,
-        )
+        for capture, earlier in reversed(self._before):
+            if capture.session_path == session:
+                return earlier
+        return None
 
     def forget(self, *captures: CaptureLike) -> None:
         """Forget what came before these captures."""

@@ -213,7 +213,8 @@ class Capturing:
         needed = "" if environment.get("cxx") else f" ({NO_COMPILER_HERE})"
         text = f"The compiled program may not raise: {key} builds it and runs it{needed}."
         fact = Fact("next", "notice", text, f"{RAISED_INSPECTING}.", view="console")
-        explorer.show_of_app("next", [fact] if raised else [])
+        facts = [fact] if raised else []
+        explorer.show_of_app("next", facts)
 
     def capture_built(self) -> None:
         """Capture again with the kernels built, and run the compiled code."""

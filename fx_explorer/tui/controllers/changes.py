@@ -245,7 +245,8 @@ class SourceFiles:
             is_own = self._services.captures.can_run or await asyncio.to_thread(
                 self._is_own, reader.path
             )
-            files = FilesNow(await read_in_thread(reader.path, captured_files) if is_own else ())
+            captured = await read_in_thread(reader.path, captured_files) if is_own else ()
+            files = FilesNow(captured)
             if files.files != self._files.files:
                 self._files = files
             self._read = now
@@ -272,5 +273,6 @@ class SourceFiles:
         if captures.is_running and not captures.waiting:
             return IS_CAPTURED
         # While the compiler pauses, the other key continues.
-        command = by_id("capture.watch" if captures.is_running else "capture.again")
-        return CAPTURES_AGAIN.format(key=first_key(command, self._services.explorer.keymap))
+        command_id = "capture.watch" if captures.is_running else "capture.again"
+        key = first_key(by_id(command_id), self._services.explorer.keymap)
+        return CAPTURES_AGAIN.format(key=key)

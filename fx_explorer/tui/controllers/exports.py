@@ -153,10 +153,11 @@ class Exports:
         self._services.notify(f"nothing was copied: {error}", severity="error")
 
     def _notify_copied(self, copied: CopyDestination, text: str) -> None:
-        what = counted(text.count("\n") + 1, "line")
-        self._services.notify(
-            f"{what} {copied}" if not copied.problem else f"{what} {copied} ({copied.problem})"
-        )
+        lines = counted(text.count("\n") + 1, "line")
+        message = f"{lines} {copied}"
+        if copied.problem:
+            message += f" ({copied.problem})"
+        self._services.notify(message)
 
     # what is written
 

@@ -25,15 +25,18 @@ def moment(services: Services, trials: Trials, captures: int, target: Path) -> T
     explorer, shown = services.explorer, services.captures
     waiting = shown.waiting
     panes = explorer.linked.panes if explorer.view == "source" else []
+    body = explorer.views.body
+    row = body.cursor if body else 0
+    gate = waiting.gate if waiting else None
     return TourMoment(
         screen=type(services.app.screen).__name__,
         view=explorer.view,
-        row=explorer.views.body.cursor if explorer.views.body else 0,
+        row=row,
         place=explorer.place,
         lit=sum(len(pane.lit) for pane in panes if pane is not explorer.linked.active),
         panes=frozenset(pane.document.kind for pane in panes if pane.document),
         shows_stage=bool(panes) and explorer.linked.stage_words.text is not None,
-        gate=(waiting.gate or "") if waiting else "",
+        gate=gate or "",
         is_compiled=bool(captures) and not shown.is_running and explorer.reader is not None,
         captures=captures,
         trials=trials.count_trials(),
@@ -158,7 +161,8 @@ class TourGuide:
         step = self.step.at(now)
         key, does = self._key(step.command), step.does
         if not step.is_there(now):
-            key, does = self._key(step.way), BACK_TO_THE_TOUR if step.way else WAITS
+            key = self._key(step.way)
+            does = BACK_TO_THE_TOUR if step.way else WAITS
         on_main = now.screen == MAIN_SCREEN
         skips = ((SKIPS, "skips"), (BACK, "back"), (LEAVES, "leaves")) if on_main else ()
         others = tuple((self._key(command), words, command) for command, words in skips)

@@ -200,6 +200,7 @@ class KernelBuilds:
 
         reader = await self.writable(COMPILES)
         gpu = session_gpu(reader)
+        gpu_title = gpu.title if gpu else "the GPU"
         began = time.monotonic()
         self._builds_for(reader)
         asked = self._asked = asyncio.create_task(self.ask_builder(reader, task, kernel, position))
@@ -207,7 +208,7 @@ class KernelBuilds:
             while not asked.done():
                 took = time.monotonic() - began
                 if self._is_warm.is_set():
-                    now = f"{doing} for {gpu.title if gpu else 'the GPU'}"
+                    now = f"{doing} for {gpu_title}"
                 else:
                     now = STARTING
                 self._services.explorer.linked_selection.tell(

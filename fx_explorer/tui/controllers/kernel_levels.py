@@ -78,8 +78,8 @@ class KernelLevels:
             count = _kernels_of(reader, place, kernel)
         else:
             count = 0
-        own = self._source_below(reader, kernel, place)
-        if own is None:
+        place_below = self._source_below(reader, kernel, place)
+        if place_below is None:
             explorer.notify(INSIDE_A_LIBRARY)
             return
         explorer.remember()
@@ -87,11 +87,10 @@ class KernelLevels:
         await explorer.show_view("source")
         # What was selected before may be in the kernel's own code, and would select the kernel's
         # own configuration.
-        explorer.linked_selection.selection = own
-        await explorer.linked_selection.show_preset(
-            "below_amd" if gpu and gpu.vendor == "amd" else "below"
-        )
-        pane = await explorer.linked_selection.go(own)
+        explorer.linked_selection.selection = place_below
+        preset = "below_amd" if gpu and gpu.vendor == "amd" else "below"
+        await explorer.linked_selection.show_preset(preset)
+        pane = await explorer.linked_selection.go(place_below)
         explorer.show_outline()
         if pane:
             explorer.linked.begin_with(pane)
@@ -109,9 +108,8 @@ class KernelLevels:
         build = self._explorer.linked_selection.levels.build(reader)
         if is_of_a_library(kernel, build):
             return None
-        document = (source_here(reader, build) if build else None) or kernel_document(
-            reader, kernel
-        )
+        source_of_build = source_here(reader, build) if build else None
+        document = source_of_build or kernel_document(reader, kernel)
         if place and place.line and place.document == document:
             return place
         return first_statement(reader, document)
@@ -161,17 +159,13 @@ class KernelLevels:
                 )
                 await self._ask_quietly("candidates", kernel, 0, waiting_for)
             self._notify_progress(kernel, began)
-            while waiting := [
-                row
-                for row in self._rows(kernel)
-                if row.position not in asked and row.state == "candidate"
-            ]:
-                asked.update(row.position for row in waiting)
+            while waiting := self._positions_to_build(kernel) - asked:
+                asked |= waiting
                 gate = asyncio.Semaphore(AT_ONCE)
                 await asyncio.gather(
                     *(
-                        self._build_kernel(kernel, row.position, gate, began, waiting_for)
-                        for row in waiting
+                        self._build_kernel(kernel, position, gate, began, waiting_for)
+                        for position in sorted(waiting)
                     )
                 )
             self._explorer.show_progress("")
@@ -225,6 +219,9 @@ class KernelLevels:
             raise WorkerError(answer.text)
         return answer
 
+    def _positions_to_build(self, kernel: Kernel) -> set[int]:
+        return {row.position for row in self._rows(kernel) if row.state == "candidate"}
+
     def _rows(self, kernel: Kernel) -> list[KernelBuild]:
         if self._explorer.reader:
             return builds_here(self._explorer.reader, kernel)
@@ -265,9 +262,9 @@ class KernelLevels:
         async def dump() -> str:
             return await self._dump(kernel, position)
 
-        title = f"MLIR pass by pass · {kernel.name}" + (
-            f" · {build.shown_options}" if build else ""
-        )
+        title = f"MLIR pass by pass · {kernel.name}"
+        if build:
+            title += f" · {build.shown_options}"
         await ask(self.app, PassesScreen(title, dump, explorer.keymap))
 
     async def _dump(self, kernel: Kernel, position: int) -> str:
@@ -292,19 +289,19 @@ def kernel_here(explorer: Explorer) -> Kernel | None:
     place = explorer.cursor.place_or_selection
     if explorer.reader is None:
         return None
-    kernel = _library_here(explorer) or (
-        explorer.linked_selection.kernel_at(place) if place else None
-    )
+    kernel = _library_here(explorer)
+    if kernel is None and place:
+        kernel = explorer.linked_selection.kernel_at(place)
     if kernel is None:
         explorer.notify(NO_KERNEL)
-    elif kernel.language != "triton":
-        explorer.notify(
-            INSIDE_A_LIBRARY
-            if kernel.language == "extern"
-            else NOT_TRITON.format(language=kernel.language)
-        )
         return None
-    return kernel
+    if kernel.language == "triton":
+        return kernel
+    if kernel.language == "extern":
+        explorer.notify(INSIDE_A_LIBRARY)
+    else:
+        explorer.notify(NOT_TRITON.format(language=kernel.language))
+    return None
 
 
 def _library_here(explorer: Explorer) -> Kernel | None:
@@ -330,10 +327,12 @@ def _kernel_or_first(explorer: Explorer) -> Kernel | None:
         return kernel_here(explorer)
     from fx_explorer.instruments.kernels.candidates import first_triton_kernel, why_no_triton
 
-    kernel = first_triton_kernel(explorer.reader, place.document.compilation if place else 0)
-    explorer.notify(
-        FIRST_KERNEL.format(name=kernel.name) if kernel else why_no_triton(explorer.reader)
-    )
+    compilation = place.document.compilation if place else 0
+    kernel = first_triton_kernel(explorer.reader, compilation)
+    if kernel:
+        explorer.notify(FIRST_KERNEL.format(name=kernel.name))
+    else:
+        explorer.notify(why_no_triton(explorer.reader))
     return kernel
 
 

@@ -147,11 +147,10 @@ class Panes:
             )
         else:
             pane.toggle_wrap()
-            self._explorer.notify(
-                "Long lines continue in the next row."
-                if pane.wraps
-                else "Each line is in one row again."
-            )
+            if pane.wraps:
+                self._explorer.notify("Long lines continue in the next row.")
+            else:
+                self._explorer.notify("Each line is in one row again.")
 
     def toggle_kernel_marks(self) -> None:
         """Mark kernels in the linked panes, or do not any more."""
@@ -160,9 +159,10 @@ class Panes:
             where = ""
         else:
             where = " in the linked panes: press 2 to see them"
-        self._explorer.notify(
-            f"Kernels are marked{where}." if is_on else f"Kernels are not marked any more{where}."
-        )
+        if is_on:
+            self._explorer.notify(f"Kernels are marked{where}.")
+        else:
+            self._explorer.notify(f"Kernels are not marked any more{where}.")
 
     def toggle_machine_words(self) -> None:
         """Show or hide what the machine's code says beside each SASS instruction."""
@@ -229,10 +229,8 @@ class Panes:
 
         pane = self._explorer.table or await self._guards()
         if pane:
-            await ask(
-                self.app,
-                TableFilter(pane, WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS),
-            )
+            words = WORDS_OF_GUARDS if pane.id == "guards" else WORDS_OF_ROWS
+            await ask(self.app, TableFilter(pane, words))
 
     async def _guards(self) -> TablePane | None:
         await self._explorer.show_view("guards")
@@ -253,16 +251,13 @@ class Panes:
                 self._explorer.notify(NOT_SORTED)
             return
         sort = pane.sort
-        choices = [
-            Choice(
-                title,
-                f"sorted by it {sort.arrow}: chosen again it turns round"
-                if sort and sort.column == title
-                else "",
-                title,
-            )
-            for title in pane.headings
-        ]
+        choices = []
+        for title in pane.headings:
+            if sort and sort.column == title:
+                detail = f"sorted by it {sort.arrow}: chosen again it turns round"
+            else:
+                detail = ""
+            choices.append(Choice(title, detail, title))
         column = await ask(self.app, Chooser("Sort the rows by", matching(choices)))
         if column:
             pane.sort_by(column)

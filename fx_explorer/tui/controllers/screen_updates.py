@@ -70,7 +70,8 @@ class ScreenUpdates:
 
     def _show_pipeline(self, reader: SessionReader) -> None:
         waiting = self._services.captures.waiting
-        running, gate = self._services.captures.running_stages, waiting.gate if waiting else None
+        running = self._services.captures.running_stages
+        gate = waiting.gate if waiting else None
         make = functools.partial(pipeline, running=running, paused=gate)
         self._pipelined.renew(
             reader, make, takes_long=OVERVIEW_READS.takes_long(reader), given=(running, gate)
@@ -105,7 +106,8 @@ class ScreenUpdates:
             is_working or state != self._shown_state
         ):  # a finished session, or one that waits, costs nothing to leave open
             self._shown_state = state
-            explorer.header.tell(*self._header(reader, captures.live if is_running else None))
+            live = captures.live if is_running else None
+            explorer.header.tell(*self._header(reader, live))
             explorer.facts.say_why_empty(printable(capturing.problem))
             offered = ("capture.built",) if capturing.raised_inspecting else ()
             explorer.footer.show_first((*offered, *self._stepping.first_commands()))
@@ -149,7 +151,8 @@ class ScreenUpdates:
                 state.glyph, f"{state.words} · {printable(self._explorer.old.words)}", "notice"
             )
         paused_in = live.waiting.compilation if live and live.waiting else ""
-        return name, header.conditions(reader, paused_in) if reader else "", state
+        conditions = header.conditions(reader, paused_in) if reader else ""
+        return name, conditions, state
 
     def _state(self, reader: SessionReader | None, live: LiveCapture | None) -> header.CaptureState:
         problem = self._capturing.problem

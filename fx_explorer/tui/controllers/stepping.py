@@ -200,12 +200,10 @@ class Stepping:
             return
         ahead, backends = self._gates_ahead(), self._backends()
         unsure = OF_INDUCTOR if backends and not backends & WITH_INDUCTOR else frozenset[Gate]()
-        choices = [
-            Choice(
-                f"after {GATE_WORDS[gate]}", IF_IT_CALLS_INDUCTOR if gate in unsure else gate, gate
-            )
-            for gate in ahead
-        ]
+        choices = []
+        for gate_ahead in ahead:
+            detail = IF_IT_CALLS_INDUCTOR if gate_ahead in unsure else gate_ahead
+            choices.append(Choice(f"after {GATE_WORDS[gate_ahead]}", detail, gate_ahead))
         gate = await ask(
             self.app, Chooser("Continue until the compiler has come through", matching(choices))
         )
@@ -252,7 +250,10 @@ class Stepping:
         live = self._services.captures.live
         if live and not live.is_over:
             return live
-        self._services.notify(GONE if self._services.captures.can_run else SAVED)
+        if self._services.captures.can_run:
+            self._services.notify(GONE)
+        else:
+            self._services.notify(SAVED)
         return None
 
     def at_rest(self) -> Waiting | None:
@@ -350,7 +351,5 @@ def next_key(keymap: Keymap, gate: Gate, direction: Direction, *, is_inductors: 
     if not is_inductors or gate not in _NEXT:
         return f"{key} continues."
     done = "; the forward is through" if (gate, direction) == ("partition", "backward") else ""
-    return (
-        f"{key} continues to "
-        f"{_NEXT[gate].format(graph=f'{direction} graph' if direction else 'graph')}{done}."
-    )
+    graph = f"{direction} graph" if direction else "graph"
+    return f"{key} continues to {_NEXT[gate].format(graph=graph)}{done}."

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ class Trials:
 
     def last_verdict(self) -> Verdict | None:
         """Return the verdict of the last trial; None before one has ended."""
-        trials = [trial for of_session in self._fix_trials.values() for trial in of_session]
+        trials = list(chain.from_iterable(self._fix_trials.values()))
         return trials[-1].verdict if trials else None
 
     @conversation("fixes", "look for what may take a graph break away")
@@ -146,12 +147,8 @@ class Trials:
         reader = self._services.explorer.reader
         request = reader.request() if reader else None
         if reader is None or request is None or request.as_script or reader.is_of_a_script():
-            self._services.notify(
-                A_SCRIPT if request else NO_REQUEST,
-                title="not tried",
-                severity="warning",
-                timeout=READ_S,
-            )
+            reason = A_SCRIPT if request else NO_REQUEST
+            self._services.notify(reason, title="not tried", severity="warning", timeout=READ_S)
             return
         if not await self._services.user_agrees_to_run():
             return

@@ -123,7 +123,8 @@ class Variants:
         from fx_explorer.tui.dialogs.settings_dialog import options_dialog
 
         reader = self._services.stepped_session
-        trials = self._option_trials.setdefault(reader.path if reader else Path(), [])
+        session = reader.path if reader else Path()
+        trials = self._option_trials.setdefault(session, [])
         worker, keymap = self._services.trial_worker, self._services.explorer.keymap
         ask_first = self._services.ask_to_run
         dialog = options_dialog(
@@ -211,15 +212,12 @@ class Variants:
                 rows = {row.name: row for row in reader.rows(Compilation)}
             else:
                 rows = {}
-            newest = [
-                row
-                for name, row in rows.items()
-                if name not in known and root_name(name) == root_name(start.compilation)
-            ]
-            if reader and newest:
+            root = root_name(start.compilation)
+            new = [name for name in rows if name not in known and root_name(name) == root]
+            if reader and new:
                 keymap = self._services.explorer.keymap
                 screen = CompareScreen(
-                    reader, rows[start.compilation], newest[-1], keymap, left_had=without.had
+                    reader, rows[start.compilation], rows[new[-1]], keymap, left_had=without.had
                 )
                 await self.app.push_screen(screen)
 
@@ -297,9 +295,9 @@ class Variants:
 
         reader = self._services.stepped_session
         if reader:
-            marks = hand_marks(
-                reader, self._services.captures.live.marks if self._services.captures.live else ()
-            )
+            live = self._services.captures.live
+            own_marks = live.marks if live else ()
+            marks = hand_marks(reader, own_marks)
         else:
             marks = []
         if reader is None or not marks:

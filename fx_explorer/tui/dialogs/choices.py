@@ -4,7 +4,7 @@ compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fx_explorer import model
 from fx_explorer.analysis.documents import (
@@ -42,21 +42,23 @@ def document_choices(reader: SessionReader) -> list[Choice[Document | model.Leve
             noun = "node" if document.kind == "graph" else "line"
             detail = f"{document.direction} {document.kind} · {counted(document.line_count, noun)}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
-        for document in (
-            graph_form(document, form)
-            for document in documents
-            if document.kind == "graph"
-            for form in FORMS
-        ):
+        for document in _graphs_in_other_forms(documents):
             detail = f"{document.direction} graph · {counted(document.line_count, 'node')}".strip()
             choices.append(Choice(f"[{compilation.name}] {document.title}", detail, document))
     for document in front_end_documents(reader):
         detail = f"graph of another front end · {counted(document.line_count, 'node')}"
-        choices += (
-            Choice(shown.title, detail, shown)
-            for shown in (document, *(graph_form(document, form) for form in FORMS))
-        )
+        choices.append(Choice(document.title, detail, document))
+        for form in FORMS:
+            shown = graph_form(document, form)
+            choices.append(Choice(shown.title, detail, shown))
     return choices
+
+
+def _graphs_in_other_forms(documents: Iterable[Document]) -> Iterator[Document]:
+    for document in documents:
+        if document.kind == "graph":
+            for form in FORMS:
+                yield graph_form(document, form)
 
 
 def pane_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]:
@@ -77,12 +79,11 @@ def level_choices(reader: SessionReader) -> list[Choice[Document | model.Level]]
     if not reader.count(model.Kernel, language="triton"):
         return []
     gpu = session_gpu(reader)
-    of_vendor = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[gpu.vendor if gpu else ""]
-    return [
-        Choice(title, "level below the kernel that is selected", level)
-        for level, title in LEVEL_TITLES.items()
-        if level not in of_vendor
-    ]
+    vendor = gpu.vendor if gpu else ""
+    levels_of_others = {"nvidia": ("amdgcn",), "amd": ("ptx", "sass"), "": ()}[vendor]
+    levels = [level for level in LEVEL_TITLES if level not in levels_of_others]
+    detail = "level below the kernel that is selected"
+    return [Choice(LEVEL_TITLES[level], detail, level) for level in levels]
 
 
 def region_choices(
@@ -91,18 +92,16 @@ def region_choices(
     """Return these regions, or all there are. A backend's segments are no annotations: they are
     there where the cursor is on one.
     """
-    segments = [
+    choices = [
         Choice(value, f"of a backend's {key}s", (key, value)) for key, value in wanted if key == KEY
     ]
-    return segments + [
-        Choice(
-            region.name,
-            ", ".join(f"{stage} {count}" for stage, count in region.nodes.items()),
-            (region.key, region.value),
-        )
-        for region in regions(reader)
-        if not wanted or (region.key, region.value) in wanted
-    ]
+    for region in regions(reader):
+        region_key = (region.key, region.value)
+        if wanted and region_key not in wanted:
+            continue
+        stages = ", ".join(f"{stage} {count}" for stage, count in region.nodes.items())
+        choices.append(Choice(region.name, stages, region_key))
+    return choices
 
 
 def variant_choices(
@@ -134,8 +133,5 @@ def _detail(variant: model.Compilation) -> str:
         use = "the program uses it"
     else:
         use = ""
-    return " · ".join(
-        part
-        for part in (variant.status, seconds(variant.duration_s) if variant.duration_s else "", use)
-        if part
-    )
+    duration = seconds(variant.duration_s) if variant.duration_s else ""
+    return " · ".join(filter(None, (variant.status, duration, use)))

@@ -102,7 +102,12 @@ def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
 
 
 def _best_first(steps: Sequence[Matches[ValueT]]) -> Found[ValueT]:
-    return [choice for part in (0, 1) for step in steps for choice in step[part]]
+    best: list[Choice[ValueT]] = []
+    others: list[Choice[ValueT]] = []
+    for best_of_step, others_of_step in steps:
+        best += best_of_step
+        others += others_of_step
+    return best + others
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:
@@ -176,9 +181,12 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.set_timer(
-            SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None
-        )
+
+        def find() -> None:
+            if event.value == self._input.value:
+                self._find()
+
+        self.set_timer(SEARCH_DELAY_S, find)
 
     def _find(self) -> None:
         """List what matches now, unless that is what is listed."""
@@ -188,10 +196,10 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._typed = typed
         self._when_found.clear()
         self.workers.cancel_group(self, "find")
-        found = self._search(typed)
-        if isinstance(found, Sequence):
+        matches = self._search(typed)
+        if isinstance(matches, Sequence):
             self._is_looking = False
-            self._show(found)
+            self._show(matches)
             return
         self._is_looking = True
         if not self._choices:
@@ -199,7 +207,10 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
             self._list.refresh()
         self._count.show(Content(LOOKING))
         self.run_worker(
-            self._wait_for(found), name="find", group="find", description="look for what was typed"
+            self._wait_for(matches),
+            name="find",
+            group="find",
+            description="look for what was typed",
         )
 
     async def _wait_for(self, awaitable: Awaitable[Found[ValueT]]) -> None:
@@ -222,7 +233,8 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         else:
             self._list.placeholder = "Type a part of a name."
         self._list.load(ChoiceRows(choices))
-        self._count.show(Content(f"{len(choices):,} found" if self._typed else ""))
+        count = f"{len(choices):,} found" if self._typed else ""
+        self._count.show(Content(count))
         if is_first and choices and not self._typed:  # all there are: typing makes them fewer
             self._list_has_height = True
             self._list.styles.height = min(MOST_LINES, len(choices))

@@ -153,9 +153,10 @@ class Keeping(Dialog[Keep]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = printable(self._question)
-            box.border_subtitle = " · ".join(
-                [*([f"y {self._verb}"] if self._verb else []), "n drops it", "esc goes back to it"]
-            )
+            keys = ["n drops it", "esc goes back to it"]
+            if self._verb:
+                keys.insert(0, f"y {self._verb}")
+            box.border_subtitle = " · ".join(keys)
             yield Label(printable_text(self._words), markup=False)
 
     def on_key(self, event: events.Key) -> None:
@@ -188,15 +189,16 @@ class ScreenBelow(Visual):
     def render_strips(
         self, width: int, height: int | None, style: Style, options: RenderOptions
     ) -> list[Strip]:
-        size = Size(width, self._screen.size.height if height is None else height)
+        if height is None:
+            height = self._screen.size.height
         base, tint = style.rich_style, self._tint
-        return [
-            Strip(
-                [Segment(text, _seen(look, tint, base), control) for text, look, control in strip],
-                strip.cell_length,
-            )
-            for strip in self._screen._compositor.render_strips(size)
-        ]
+        strips = []
+        for strip in self._screen._compositor.render_strips(Size(width, height)):
+            segments = [
+                Segment(text, _seen(look, tint, base), control) for text, look, control in strip
+            ]
+            strips.append(Strip(segments, strip.cell_length))
+        return strips
 
     def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
         return container_width

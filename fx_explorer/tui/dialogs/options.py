@@ -73,23 +73,29 @@ def row_of(entry: OptionEntry, option: ExplainedOption | None, chosen: Mapping[s
     if isinstance(entry, str):
         return ((f"── {entry}", "strong"),)
     name = entry.full_name
-    value, kind = ", ".join(as_python(option.values if option else (entry.value,))), "text"
-    if (option.is_changed if option else is_changed(entry)) or name in chosen:
-        kind = "annotation"
+    values = option.values if option else (entry.value,)
+    differs = option.is_changed if option else is_changed(entry)
     if name in chosen:
         value, kind = python_text(chosen[name]), "warning"
+    elif differs:
+        value, kind = ", ".join(as_python(values)), "annotation"
+    else:
+        value, kind = ", ".join(as_python(values)), "text"
     if option and option.in_force:
-        set_by = option.set_by
+        set_by = "" if option.set_by == "default" else option.set_by
     elif entry.value == entry.default:
         set_by = ""
     else:
         set_by = "not the default"
-    does = explained(entry).does if entry.type else "holds a Python object"
+    if entry.type:
+        name_kind, does = "text", explained(entry).does
+    else:
+        name_kind, does = "muted", "holds a Python object"
     return (
-        (name, "text" if entry.type else "muted"),
+        (name, name_kind),
         (value, kind),
         *as_python((entry.default,)),
-        "" if set_by == "default" else set_by,
+        set_by,
         does,
     )
 
@@ -101,15 +107,18 @@ def help_of(setting: Setting, option: ExplainedOption | None = None) -> str:
     parts = [f"{setting.full_name}: {setting.type or 'a Python object'}"]
     if option:
         parts[0] += f"\n{option.words.does} {option.words.more}".rstrip()
-        parts += ["\n".join(_in_force(option)), *filter(None, ["\n".join(_choices(option))])]
+        parts.append("\n".join(_in_force(option)))
+        if choices := _choices(option):
+            parts.append("\n".join(choices))
     elif setting.choices:
         parts[0] += f"\nAllowed: {', '.join(as_python(setting.choices))}"
     if not setting.type:
         parts[0] += "\nIt cannot be set from here, only in your own program."
-    torch_help = setting.help or ("" if option else "torch does not document this option.")
-    return "\n\n".join(
-        [*parts, f"torch says: {torch_help}" if option and torch_help else torch_help]
-    ).rstrip()
+    if not option:
+        parts.append(setting.help or "torch does not document this option.")
+    elif setting.help:
+        parts.append(f"torch says: {setting.help}")
+    return "\n\n".join(parts).rstrip()
 
 
 def _in_force(option: ExplainedOption) -> list[str]:
@@ -133,7 +142,8 @@ def _choices(option: ExplainedOption) -> list[str]:
         for text, value in zip(shown, parts, strict=True)
     ]
     if others:
-        return [*lines, f"{'also' if parts else 'allowed'}: {', '.join(as_python(others))}"]
+        label = "also" if parts else "allowed"
+        lines.append(f"{label}: {', '.join(as_python(others))}")
     return lines
 
 
@@ -144,15 +154,14 @@ def describe_trial(trial: OptionTrial) -> str:
         lines.append(f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}")
     if trial.outcome.kind == "not_started":
         return "\n".join(lines)
-    figures = figures_of(trial)
-    lines += [
-        f"  {figure.what:<28} {figure.left:>10} → {figure.right:<10} {figure.change}"
-        for figure in figures
-        if figure.differs
-    ]
-    return "\n".join(
-        [*lines, f"as before: {', '.join(figure.what for figure in figures if not figure.differs)}"]
-    )
+    as_before = []
+    for figure in figures_of(trial):
+        if figure.differs:
+            change = f"{figure.left:>10} → {figure.right:<10} {figure.change}"
+            lines.append(f"  {figure.what:<28} {change}")
+        else:
+            as_before.append(figure.what)
+    return "\n".join([*lines, f"as before: {', '.join(as_before)}"])
 
 
 READ_ONLY = (
@@ -210,9 +219,8 @@ class TryingDialog(Dialog[Chosen]):
     def _value_of(self, setting: Setting) -> object:
         """Return what was chosen for a setting, else what is in force, the latest."""
         option = self._option(setting)
-        return self._chosen.get(
-            setting.full_name, json.loads(option.values[-1] if option else setting.value)
-        )
+        value = option.values[-1] if option else setting.value
+        return self._chosen.get(setting.full_name, json.loads(value))
 
     def _choose(self, setting: Setting, value: object) -> None:
         """Choose a value. One that is in force everywhere is no change."""

@@ -106,7 +106,7 @@ class SettingsDialog(TryingDialog):
         self._settings = settings
         self._follows = follows
         self._keymap = keymap or {}
-        self._found: Sequence[OptionEntry] = ()
+        self._shown_entries: Sequence[OptionEntry] = ()
         self._looked_for = ""
         self._edited: Setting | None = None
         self._text_before = ""
@@ -147,18 +147,21 @@ class SettingsDialog(TryingDialog):
         if event.input is self._value:
             self._check()
         else:
-            self.set_timer(
-                SEARCH_DELAY_S, lambda: self._find() if event.value == self._input.value else None
-            )
+
+            def find() -> None:
+                if event.value == self._input.value:
+                    self._find()
+
+            self.set_timer(SEARCH_DELAY_S, find)
 
     def _find(self) -> None:
         typed = self._looked_for = self._input.value
-        self._found = entries(self._settings, typed, self._chosen)
+        self._shown_entries = entries(self._settings, typed, self._chosen)
         if self._settings:
             self._list.placeholder = NOTHING_MATCHES
         rows = [
             *self._rows_of_all(),
-            *(row_of(entry, self._option(entry), self._chosen) for entry in self._found),
+            *(row_of(entry, self._option(entry), self._chosen) for entry in self._shown_entries),
         ]
         self._list.load(Rows(rows), line=self._first_line(typed))
         self._show_help()
@@ -169,7 +172,9 @@ class SettingsDialog(TryingDialog):
         """
         if self._chosen and not typed:
             return 0
-        return self._above + int(bool(self._found) and isinstance(self._found[0], str))
+        return self._above + int(
+            bool(self._shown_entries) and isinstance(self._shown_entries[0], str)
+        )
 
     @property
     def _uses(self) -> list[tuple[str, Callable[[], object]]]:
@@ -194,7 +199,7 @@ class SettingsDialog(TryingDialog):
     @property
     def _under_cursor(self) -> Setting | None:
         line = self._list.cursor - self._above
-        setting = self._found[line] if 0 <= line < len(self._found) else None
+        setting = self._shown_entries[line] if 0 <= line < len(self._shown_entries) else None
         return setting if isinstance(setting, Setting) else None
 
     def _show_help(self) -> None:
@@ -219,7 +224,7 @@ class SettingsDialog(TryingDialog):
             else:
                 keys = "⏎ takes · esc back"
             return Content(self._edited.full_name), Content(keys)
-        count = sum(isinstance(entry, Setting) for entry in self._found)
+        count = sum(isinstance(entry, Setting) for entry in self._shown_entries)
         if self._try_options:
             tries = f"{first_key(by_id('settings.try'), self._keymap)} tries · "
         else:
@@ -234,7 +239,8 @@ class SettingsDialog(TryingDialog):
             closes = "esc closes, and asks whether to keep it"
         else:
             closes = "esc closes"
-        return Content(f"{count:,} options" if count else ""), Content(f"{opens}{tries}{closes}")
+        options = f"{count:,} options" if count else ""
+        return Content(options), Content(f"{opens}{tries}{closes}")
 
     # editing
 
@@ -409,14 +415,8 @@ class SettingsDialog(TryingDialog):
             elif answer == "drop":
                 self.dismiss({})
 
-        self.app.push_screen(
-            Keeping(
-                "Use what was changed?" if words == USE else "Try what was changed?",
-                lines,
-                _VERBS[words],
-            ),
-            answered,
-        )
+        question = "Use what was changed?" if words == USE else "Try what was changed?"
+        self.app.push_screen(Keeping(question, lines, _VERBS[words]), answered)
 
 
 def options_dialog(
@@ -434,13 +434,15 @@ def options_dialog(
     if reader is None:
         return SettingsDialog([], follows=follows, keymap=keymap)
     request = reader.request()
+    if request:
+        try_options = try_in_worker(request, figures_to_compare_with(reader), worker, ask_first)
+    else:
+        try_options = None
     return SettingsDialog(
         read_settings(reader),
         options=explained_options(reader),
         follows=follows,
-        try_options=try_in_worker(request, figures_to_compare_with(reader), worker, ask_first)
-        if request
-        else None,
+        try_options=try_options,
         trials=trials,
         keymap=keymap,
     )

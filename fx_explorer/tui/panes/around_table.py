@@ -97,10 +97,11 @@ class TableChart(Cached):
         size = self.content_size
         now = (self._chart, size, self._row)
         if self._drawn is None or self._drawn[0] != now:
-            self._drawn = (
-                now,
-                self._chart.rows(size.width, size.height, self._row) if self._chart else [],
-            )
+            if self._chart:
+                lines = self._chart.rows(size.width, size.height, self._row)
+            else:
+                lines = []
+            self._drawn = (now, lines)
         return self._drawn[1]
 
     def on_click(self, event: events.Click) -> None:
@@ -121,7 +122,10 @@ def _content(line: Sequence[ChartPiece]) -> Content:
 def _style(piece: ChartPiece) -> str:
     if not piece.tone:
         return "$foreground 70%"
-    return f"$foreground on {piece.tone}" + (" bold reverse" if piece.is_marked else "")
+    style = f"$foreground on {piece.tone}"
+    if piece.is_marked:
+        style += " bold reverse"
+    return style
 
 
 class TableDetail(TellsUnreadable, DraggedEdge, Vertical):

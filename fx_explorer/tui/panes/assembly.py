@@ -53,7 +53,8 @@ class OpcodeColumns:
         """Return the width for a predicate of so many cells: a long one far below was not
         measured.
         """
-        return max(self.guard_cells, cells + 1 if cells else 0)
+        width = cells + 1 if cells else 0
+        return max(self.guard_cells, width)
 
     def text(self, text: str) -> str:
         """Return a line as it is shown. A find asks for all lines, so that no tokens are made."""
@@ -91,9 +92,10 @@ class OpcodeColumns:
         rest: list[Piece] = (
             [("  ", "text"), *_between(tokens, comment, len(line))] if comment >= 0 else []
         )
+        name_width = self._opcode_width + 1 if operands else 0
         filled = [
             *_padded(guard, self._guard_width(_cells(guard))),
-            *_padded(name, self._opcode_width + 1 if operands else 0),
+            *_padded(name, name_width),
         ]
         if operands and _cells(name) > self._opcode_width:
             filled.append((" ", "text"))
@@ -112,10 +114,16 @@ def columns_of(level: Level, text: str) -> OpcodeColumns:
     """Measure the instructions of a text."""
     every = (parts_of(level, line) for line in islice(text.split("\n"), LINES_MEASURED))
     measured = [parts for parts in every if parts]
-    names = sorted(stop - start for start, stop in (parts.name for parts in measured))
-    guards = max((stop - start for start, stop in (parts.guard for parts in measured)), default=0)
+    names = sorted(_length(parts.name) for parts in measured)
+    guards = max((_length(parts.guard) for parts in measured), default=0)
+    guard_cells = guards + 1 if guards else 0
     widest = names[int(NEARLY_ALL * (len(names) - 1))] if names else 0
-    return OpcodeColumns(level, guards + 1 if guards else 0, widest)
+    return OpcodeColumns(level, guard_cells, widest)
+
+
+def _length(span: tuple[int, int]) -> int:
+    start, stop = span
+    return stop - start
 
 
 def _between(tokens: Sequence[Piece], start: int, stop: int) -> list[Piece]:
@@ -181,12 +189,13 @@ def machine_column(text: str, lines: Sequence[int]) -> Mapping[int, Piece]:
     )
 
     words, live = control_words(text), live_registers(text)
-    rows = ((row, words.get(line + 1), live.get(line + 1)) for row, line in enumerate(lines))
-    return {
-        row: (
-            f"{word.address} {control_text(word)}" + (f" {count:3}" if count is not None else ""),
-            "annotation",
-        )
-        for row, word, count in rows
-        if word
-    }
+    column: dict[int, Piece] = {}
+    for row, line in enumerate(lines):
+        word, count = words.get(line + 1), live.get(line + 1)
+        if word is None:
+            continue
+        text = f"{word.address} {control_text(word)}"
+        if count is not None:
+            text += f" {count:3}"
+        column[row] = (text, "annotation")
+    return column

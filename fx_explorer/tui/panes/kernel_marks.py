@@ -151,9 +151,9 @@ class KernelMarks:
 
     def renew(self, reader: SessionReader) -> None:
         """Read the heat of the session as it is now, if kernels are marked and it has changed."""
-        of = (reader, reader.data_version())
-        if self.is_on and of != self._read_of:
-            self._read_of = of
+        read_of = (reader, reader.data_version())
+        if self.is_on and read_of != self._read_of:
+            self._read_of = read_of
             self._renewed.renew(reader, _read_heat, takes_long=self._takes_long(reader))
             if self._times is not None or reader.has(Profile):
                 self._renewed_times.renew(

@@ -248,7 +248,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
     @property
     def widths_wanted(self) -> int:
         """Return how many panes want their room, where a picture wants that of four."""
-        return sum(4 if pane.slot == "neighbourhood" else 1 for pane in self.panes)
+        pictures = [pane for pane in self.panes if pane.slot == "neighbourhood"]
+        return len(self.panes) - len(pictures) + 4 * len(pictures)
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_panes()
@@ -282,8 +283,10 @@ class LinkedPanes(TellsUnreadable, Vertical):
         shown = [pane for pane in self.panes if pane.display]
         if len(shown) > 1:
             at = shown.index(pane)
-            is_last = at == len(shown) - 1
-            self._move_border(shown, at - 1 if is_last else at, -cells if is_last else cells)
+            if at == len(shown) - 1:
+                self._move_border(shown, at - 1, -cells)
+            else:
+                self._move_border(shown, at, cells)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         pane = self._right_of_border(event) if event.button == 1 else None
@@ -305,8 +308,11 @@ class LinkedPanes(TellsUnreadable, Vertical):
     def _right_of_border(self, event: events.MouseEvent) -> Pane | None:
         """Return the pane on whose left border the mouse is; None elsewhere."""
         shown = [pane for pane in self.panes if pane.display]
-        there = (pane for pane in shown[1:] if _border_of(pane) == int(event.screen_x))
-        return next((pane for pane in there if event.screen_y >= pane.body.region.y - 1), None)
+        for pane in shown[1:]:
+            is_in_column = _border_of(pane) == int(event.screen_x)
+            if is_in_column and event.screen_y >= pane.body.region.y - 1:
+                return pane
+        return None
 
     def _move_border(self, shown: Sequence[Pane], border: int, by: int) -> None:
         # In shares and not in cells, so that they hold in a terminal of another size. A pane that
@@ -320,7 +326,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """Paint the rules between the panes. The panes cover the rest."""
         columns = {_border_of(pane) - self.region.x for pane in self.panes if pane.display}
         style = self.get_component_rich_style("linked-panes--rule")
-        row = "".join("│" if column in columns else " " for column in range(crop.right))
+        row = ""
+        for column in range(crop.right):
+            row += "│" if column in columns else " "
         strip = Strip([Segment(row[crop.x :], style)], crop.width)
         for line_filter in self.get_line_filters():
             strip = strip.apply_filter(line_filter, self.background_colors[1])
@@ -332,7 +340,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         if self._room < len(panes) and self.active:
             room = self._room_of_tabs()
             tabs = Content(" ").join(self._tab(i, pane, room) for i, pane in enumerate(panes))
-            self._tabs.show(tabs, self.active.position if self.is_single else Content(""))
+            position = self.active.position if self.is_single else Content("")
+            self._tabs.show(tabs, position)
 
     @property
     def _first_shown(self) -> int:

@@ -87,7 +87,9 @@ class LinkedSelection:
             self.region = None
         self._linked.forget_stage()
         for pane in self._linked.panes:
-            place = pane.place or (Place(pane.document) if pane.document else None)
+            place = pane.place
+            if place is None and pane.document:
+                place = Place(pane.document)
             self._show_again(pane, old, place, reader)
         if old and selection:
             new_selection = same_place(old, _find_quickly(old, selection), reader)
@@ -95,9 +97,8 @@ class LinkedSelection:
             new_selection = None
         if new_selection:
             self._compilation = new_selection.document.compilation
-            self.selection = (
-                new_selection  # otherwise something is selected, and the cursors go there
-            )
+            # Otherwise something is selected, and the cursors go there.
+            self.selection = new_selection
         self.refresh()
         if new_selection:
             self.select(new_selection)
@@ -114,8 +115,11 @@ class LinkedSelection:
             same = same_place(old, looked_for, reader)
         else:
             same = None
-        self._show(pane, same.document if same else None, same.line if same else 0)
-        if same and place and same.document.kind != place.document.kind:
+        if same is None:
+            self._show(pane, None, 0)
+            return
+        self._show(pane, same.document, same.line)
+        if place and same.document.kind != place.document.kind:
             self.show_form(pane, place.document.kind)
 
     @property
@@ -176,10 +180,8 @@ class LinkedSelection:
         """Show what stood before a stage beside what stood after it, with what happened to each
         operation. The panes stay at these documents.
         """
-        documents = [
-            *(stage_sources(self._reader, point) if self._reader else ()),
-            *shown_parts(point),
-        ]
+        sources = stage_sources(self._reader, point) if self._reader else ()
+        documents = [*sources, *shown_parts(point)]
         panes = await self._linked.set_slots([""] * len(documents))
         self._was_touched = True
         for pane, document in zip(panes, documents, strict=True):
@@ -227,10 +229,9 @@ class LinkedSelection:
             return
         node = node_at(self._reader, pane.place) if pane.place else None
         document = graph_form(pane.document, form)
+        line = place_of_row(self._reader, document, node.position).line if node else 0
         self._was_touched = True
-        self._show(
-            pane, document, place_of_row(self._reader, document, node.position).line if node else 0
-        )
+        self._show(pane, document, line)
         self._linked.refresh_tabs()
         if self.selection:
             self.select(self.selection)
@@ -291,7 +292,8 @@ class LinkedSelection:
         self.region = region
         for pane in self._linked.panes:
             if pane.document and pane.document.kind == "graph":
-                self._show(pane, pane.document, pane.place.line if pane.place else 0)
+                line = pane.place.line if pane.place else 0
+                self._show(pane, pane.document, line)
                 if pane.place is None and pane.slot and self._reader:
                     self._turn(
                         pane,
@@ -402,9 +404,9 @@ class LinkedSelection:
         """Return the kernel of a place: its own, or the one that computes it."""
         if self._reader is None:
             return None
-        own = kernel_of(self._reader, place.document)
-        if own:
-            return own
+        own_kernel = kernel_of(self._reader, place.document)
+        if own_kernel:
+            return own_kernel
         selected = Selection(self._reader, place)
         showable = showable_documents(self._reader, compilation_of(selected, self._compilation))
         document = kernel_following(selected, self.levels.kernel, showable)
@@ -479,9 +481,7 @@ def _find_quickly(old: SessionReader, place: Place) -> Place:
 
 def _direction_of_graphs(panes: Iterable[Pane]) -> Direction:
     """Return the direction of the graphs that are shown; empty where they have none, or both."""
-    directions = {
-        pane.document.direction
-        for pane in panes
-        if pane.document and pane.document.kind == "graph" and pane.document.direction
-    }
+    documents = [pane.document for pane in panes if pane.document]
+    directions = {document.direction for document in documents if document.kind == "graph"}
+    directions.discard("")
     return directions.pop() if len(directions) == 1 else ""

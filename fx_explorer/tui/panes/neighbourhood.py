@@ -92,8 +92,11 @@ class Canvas:
         cells = list(zip(self._characters[y], self._kinds[y], strict=True))
         while cells and cells[-1][0] == " ":
             cells.pop()
-        runs = groupby(cells, key=lambda cell: cell[1])
-        return [("".join(character for character, _ in run), kind) for kind, run in runs]
+        pieces = []
+        for kind, run in groupby(cells, key=lambda cell: cell[1]):
+            text = "".join(character for character, _ in run)
+            pieces.append((text, kind))
+        return pieces
 
 
 def drawn(neighbourhood: Neighbourhood, picture: Picture, cursor: Key) -> Canvas:
@@ -122,9 +125,8 @@ def frame_titles(neighbourhood: Neighbourhood) -> dict[int, str]:
     titles = {}
     for kernel in {row.id: row for row in neighbourhood.kernels.values()}.values():
         size = neighbourhood.sizes.get(kernel.id, 0)
-        titles[kernel.id] = printable(
-            f"{kernel.name} · {counted(size, 'operation')}" if size > 1 else kernel.name
-        )
+        title = f"{kernel.name} · {counted(size, 'operation')}" if size > 1 else kernel.name
+        titles[kernel.id] = printable(title)
     return titles
 
 
@@ -133,16 +135,13 @@ def _draw_lines(canvas: Canvas, picture: Picture) -> None:
     bits: dict[tuple[int, int], int] = {}
     for begin, end, turn in picture.lines:
         begins, ends = picture.place(begin), picture.place(end)
-        _across(
-            bits,
-            begins.x if begin[0] == "way" else begins.x + begins.width - 1,
-            turn,
-            begins.middle,
-        )
+        start = begins.x if begin[0] == "way" else begins.x + begins.width - 1
+        _across(bits, start, turn, begins.middle)
         _down(bits, turn, begins.middle, ends.middle)
         _across(bits, turn, ends.x, ends.middle)
     for (x, y), sides in bits.items():
-        canvas.put(x, y, _LINES.get(sides, "─" if sides & (EAST | WEST) else "│"), "muted")
+        straight = "─" if sides & (EAST | WEST) else "│"
+        canvas.put(x, y, _LINES.get(sides, straight), "muted")
     for _, end, _ in picture.lines:
         if end[0] != "way":
             box = picture.place(end)
@@ -151,13 +150,23 @@ def _draw_lines(canvas: Canvas, picture: Picture) -> None:
 
 def _across(bits: dict[tuple[int, int], int], start: int, stop: int, y: int) -> None:
     for x in range(start, stop + 1):
-        bits[x, y] = bits.get((x, y), 0) | (WEST if x > start else 0) | (EAST if x < stop else 0)
+        sides = bits.get((x, y), 0)
+        if x > start:
+            sides |= WEST
+        if x < stop:
+            sides |= EAST
+        bits[x, y] = sides
 
 
 def _down(bits: dict[tuple[int, int], int], x: int, start: int, stop: int) -> None:
     top, bottom = min(start, stop), max(start, stop)
     for y in range(top, bottom + 1):
-        bits[x, y] = bits.get((x, y), 0) | (NORTH if y > top else 0) | (SOUTH if y < bottom else 0)
+        sides = bits.get((x, y), 0)
+        if y > top:
+            sides |= NORTH
+        if y < bottom:
+            sides |= SOUTH
+        bits[x, y] = sides
 
 
 def _draw_box(
@@ -167,14 +176,14 @@ def _draw_box(
     is_more = key[0] == "more"
     canvas.clear(box)
     if is_here:
-        look = HEAVY
+        look, kind_of_border = HEAVY, "pointer"
     elif is_centre:
-        look = DOUBLE
+        look, kind_of_border = DOUBLE, "strong"
     elif is_more:
-        look = DOTTED
+        look, kind_of_border = DOTTED, "muted"
     else:
-        look = PLAIN
-    canvas.border(box, look, "pointer" if is_here else "strong" if is_centre else "muted")
+        look, kind_of_border = PLAIN, "muted"
+    canvas.border(box, look, kind_of_border)
     inside = box.width - 4
     for at, (text, kind) in enumerate(box_lines(neighbourhood, key)):
         is_result = text.startswith(RESULT) and cell_len(text) > inside
@@ -191,12 +200,10 @@ def box_lines(neighbourhood: Neighbourhood, key: Key) -> Sequence[Piece]:
         return ((f"and {neighbourhood.more[key[1]]:,} more", "strong"), ("⏎ shows some", "muted"))
     node = neighbourhood.nodes[key[1]]
     name = neighbourhood.names.get(node.id) or result_name(node)
-    is_computed = node.op.startswith("call_")
     value = value_text(node) or operation(node)
-    return (
-        (printable(name), "strong" if is_computed else "muted"),
-        (printable(value), "type" if is_computed else "muted"),
-    )
+    if node.op.startswith("call_"):
+        return ((printable(name), "strong"), (printable(value), "type"))
+    return ((printable(name), "muted"), (printable(value), "muted"))
 
 
 EMPTY = "This graph has no nodes."
@@ -215,7 +222,7 @@ class NeighbourhoodView(LineView):
         super().__init__(placeholder=EMPTY)
         self._reader: SessionReader | None = None
         self._graph: Graph | None = None
-        self._found: Neighbourhood | None = None
+        self._neighbourhood: Neighbourhood | None = None
         self._picture: Picture | None = None
         self._canvas: Canvas | None = None
         self._at: Key = ("node", 0)
@@ -226,7 +233,7 @@ class NeighbourhoodView(LineView):
     def load(self, reader: SessionReader, graph: Graph, position: int) -> None:
         """Show what is around a node of a graph, with the cursor on it."""
         self._reader, self._graph, self._shown = reader, graph, {}
-        self._found = None
+        self._neighbourhood = None
         if 0 <= position < graph.node_count:
             self._centre(graph.first_node + position)
         else:
@@ -237,37 +244,37 @@ class NeighbourhoodView(LineView):
         """Return where in its graph the node under the cursor stands; of what stands for more
         nodes, the node in the middle.
         """
-        if self._found is None or self._graph is None:
+        if self._neighbourhood is None or self._graph is None:
             return 0
-        node = self._at[1] if self._at[0] == "node" else self._found.centre.id
+        node = self._at[1] if self._at[0] == "node" else self._neighbourhood.centre.id
         return node - self._graph.first_node
 
     @property
     def centre(self) -> int:
         """Return where in its graph the node in the middle stands."""
-        return self._found.centre.position if self._found else 0
+        return self._neighbourhood.centre.position if self._neighbourhood else 0
 
     @property
     def neighbourhood(self) -> Neighbourhood | None:
         """Return what is shown; None for a graph without nodes."""
-        return self._found
+        return self._neighbourhood
 
     def centre_on(self, position: int) -> None:
         """Put another node of the graph into the middle, and the cursor on it."""
-        if self._graph and self._found and self._found.centre.position != position:
+        if self._graph and self._neighbourhood and self._neighbourhood.centre.position != position:
             self._shown = {}
             self._centre(self._graph.first_node + position)
-        elif self._found:
-            self._go_to(("node", self._found.centre.id))
+        elif self._neighbourhood:
+            self._go_to(("node", self._neighbourhood.centre.id))
 
     def show_near(self, positions: frozenset[int], anchor: int) -> None:
         """Show one of these nodes: the cursor goes to it if it is in the picture, else it becomes
         the middle.
         """
-        if self._graph is None or self._found is None or self.position in positions:
+        if self._graph is None or self._neighbourhood is None or self.position in positions:
             return
         first = self._graph.first_node
-        here = next((node for node in self._found.nodes if node - first in positions), None)
+        here = next((node for node in self._neighbourhood.nodes if node - first in positions), None)
         if here is None:
             self.centre_on(anchor)
         else:
@@ -277,14 +284,14 @@ class NeighbourhoodView(LineView):
         """Make the node under the cursor the middle, or show more of what stands for further nodes.
         Returns whether there is another node in the middle.
         """
-        if self._found is None:
+        if self._neighbourhood is None:
             return False
         kind, value = self._at
         if kind == "more":
             self._shown[value] = self._shown.get(value, SHOWN_AT_A_STEP) + SHOWN_AT_A_STEP
-            self._centre(self._found.centre.id, self._at)
+            self._centre(self._neighbourhood.centre.id, self._at)
             return False
-        before = self._found.centre.id
+        before = self._neighbourhood.centre.id
         if value != before:
             self._shown = {}
             self._centre(value)
@@ -294,23 +301,25 @@ class NeighbourhoodView(LineView):
 
     def _centre(self, node: int, cursor: Key | None = None) -> None:
         assert self._reader is not None
-        self._found = neighbourhood(self._reader, node, self._shown)
+        self._neighbourhood = neighbourhood(self._reader, node, self._shown)
         self._at = cursor or ("node", node)
         self._lay_out()
 
     def _lay_out(self) -> None:
-        if self._found:
-            self._picture = laid_out(self._found, self.body_width)
+        if self._neighbourhood:
+            self._picture = laid_out(self._neighbourhood, self.body_width)
             if self._at not in self._picture.boxes:
-                self._at = ("node", self._found.centre.id)
+                self._at = ("node", self._neighbourhood.centre.id)
         self._draw_again()
-        self._reveal_box(
-            in_the_middle=self._at == ("node", self._found.centre.id) if self._found else False
+        is_centre = self._neighbourhood is not None and self._at == (
+            "node",
+            self._neighbourhood.centre.id,
         )
+        self._reveal_box(in_the_middle=is_centre)
 
     def _draw_again(self) -> None:
-        if self._found and self._picture:
-            self._canvas = drawn(self._found, self._picture, self._at)
+        if self._neighbourhood and self._picture:
+            self._canvas = drawn(self._neighbourhood, self._picture, self._at)
         else:
             self._canvas = None
         self.content_changed()
@@ -358,11 +367,11 @@ class NeighbourhoodView(LineView):
 
     def text_to_copy(self) -> str:
         """Return the node under the cursor as a line of its graph."""
-        if self._found is None:
+        if self._neighbourhood is None:
             return ""
         if self._at[0] == "more":
-            return box_lines(self._found, self._at)[0][0]
-        return node_words(self._found.nodes[self._at[1]])
+            return box_lines(self._neighbourhood, self._at)[0][0]
+        return node_words(self._neighbourhood.nodes[self._at[1]])
 
     # moving from box to box
 
@@ -393,13 +402,17 @@ class NeighbourhoodView(LineView):
     def _far(self, key: Key, row: int, x: int) -> tuple[int, int]:
         assert self._picture is not None
         box = self._picture.boxes[key]
-        return (0 if box.y <= row < box.y + box.height else abs(box.middle - row)), abs(box.x - x)
+        rows = 0 if box.y <= row < box.y + box.height else abs(box.middle - row)
+        return rows, abs(box.x - x)
 
     def action_cursor_by(self, lines: int) -> None:
         """Go to the next box below or above in the column."""
         column = self._column(0)
+        if not column:
+            self._user_goes_to(None)
+            return
         at = column.index(self._at) if self._at in column else 0
-        self._user_goes_to(column[max(0, min(at + lines, len(column) - 1))] if column else None)
+        self._user_goes_to(column[max(0, min(at + lines, len(column) - 1))])
 
     def action_columns_by(self, columns: int) -> None:
         """Go to the box left or right: to one that a line leads to, where there is one."""
@@ -408,11 +421,10 @@ class NeighbourhoodView(LineView):
             return
         side = 1 if columns > 0 else -1
         beside = self._column(side) or self._column(2 * side)
-        joined = {
-            begin if side < 0 else end
-            for begin, end, _ in picture.lines
-            if self._at == (end if side < 0 else begin)
-        }
+        if side < 0:
+            joined = {begin for begin, end, _ in picture.lines if end == self._at}
+        else:
+            joined = {end for begin, end, _ in picture.lines if begin == self._at}
         self._user_goes_to(
             min(
                 beside,
@@ -423,11 +435,12 @@ class NeighbourhoodView(LineView):
 
     def _column(self, beside: int) -> list[Key]:
         """Return the boxes of a column, from the top; ``beside`` counts from the cursor's."""
-        if self._picture is None:
+        picture = self._picture
+        if picture is None:
             return []
-        column = self._picture.columns[self._at] + beside
-        keys = [key for key in self._picture.boxes if self._picture.columns[key] == column]
-        return sorted(keys, key=lambda key: self._picture.boxes[key].y if self._picture else 0)
+        column = picture.columns[self._at] + beside
+        keys = [key for key in picture.boxes if picture.columns[key] == column]
+        return sorted(keys, key=lambda key: picture.boxes[key].y)
 
     def action_first_line(self) -> None:
         self._user_goes_to(next(iter(self._column(0)), None))

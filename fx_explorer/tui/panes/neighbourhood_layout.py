@@ -8,9 +8,10 @@ is room.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from fx_explorer.analysis.node_neighbours import Neighbourhood
 
@@ -54,8 +55,10 @@ def columns_of(neighbourhood: Neighbourhood) -> Columns:
     for step in neighbourhood.more:
         rest: Key = ("more", step)
         placed[rest] = step
-        if abs(step) == 1:
-            lines.append((rest, centre) if step < 0 else (centre, rest))
+        if step == -1:
+            lines.append((rest, centre))
+        elif step == 1:
+            lines.append((centre, rest))
     return Columns(placed, lines)
 
 
@@ -195,7 +198,8 @@ def _across(
 ) -> tuple[dict[int, int], int]:
     """Return the first cell of each column, and the cells of a box."""
     every = range(min(columns.column.values()), max(columns.column.values()) + 1)
-    gaps = {at: LEAST_GAP + sum(column == at for column, _ in lanes) for at in every}
+    lane_counts = Counter(column for column, _ in lanes)
+    gaps = {at: LEAST_GAP + lane_counts[at] for at in every}
     free = room - 2 * FRAME_CELLS - sum(gaps.values())
     width = max(LEAST_BOX_CELLS, min(MOST_BOX_CELLS, free // len(every)))
     lefts, x = {}, FRAME_CELLS
@@ -255,21 +259,28 @@ def _stacked(groups: list[_Group], columns: Columns) -> dict[Key, int]:
             _place(group, max(free, round(wanted[id(group)])), top)
             bottom.update(dict.fromkeys(group.span, group.y + group.height))
         for group in groups:
-            inside = {key for keys in group.members.values() for key in keys}
-            far = [
-                top[other] + _rows(other) / 2
-                for key in inside
-                for other in neighbours[key]
-                if other not in inside
-            ]
-            if far:
-                wanted[id(group)] = (group.y + sum(far) / len(far) - group.height / 2) / 2
+            middles = _middles_of_neighbours(group, neighbours, top)
+            if middles:
+                mean = sum(middles) / len(middles)
+                wanted[id(group)] = (group.y + mean - group.height / 2) / 2
             else:
                 wanted[id(group)] = group.y
     first = min(group.y for group in groups)
     for group in groups:
         group.y -= first
     return {key: y - first for key, y in top.items()}
+
+
+def _middles_of_neighbours(
+    group: _Group, neighbours: Mapping[Key, list[Key]], top: Mapping[Key, int]
+) -> list[float]:
+    """Return the middle row of everything outside a group that a line joins with it."""
+    inside = set(chain.from_iterable(group.members.values()))
+    middles = []
+    for key in inside:
+        outside = [other for other in neighbours[key] if other not in inside]
+        middles += [top[other] + _rows(other) / 2 for other in outside]
+    return middles
 
 
 def _place(group: _Group, y: int, top: dict[Key, int]) -> None:

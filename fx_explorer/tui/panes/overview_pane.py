@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rich.cells import cell_len
 
@@ -103,14 +104,16 @@ class FactList(LineView):
         self._of_app.clear()
 
     def _show_all(self) -> None:
-        of_app = [fact for facts in self._of_app.values() for fact in facts]
+        of_app = chain.from_iterable(self._of_app.values())
         by_rank = sorted([*of_app, *self._of_session], key=_rank)
         facts = by_rank if self._of_session else []  # without it, why there is nothing is said
         if facts == list(self._facts):
             return
         at, fact = self.fact_index, self.fact
         self._facts = facts
-        self._rebuild(facts.index(fact) if at and fact in facts else at)
+        if at and fact in facts:
+            at = facts.index(fact)
+        self._rebuild(at)
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -158,7 +161,8 @@ class FactList(LineView):
 
     def action_cursor_by(self, lines: int) -> None:
         if self._facts:
-            target = max(0, min(self.fact_index + (1 if lines > 0 else -1), len(self._facts) - 1))
+            step = 1 if lines > 0 else -1
+            target = max(0, min(self.fact_index + step, len(self._facts) - 1))
             self.user_moves_to(self._first_line(target))
 
     @property
@@ -274,8 +278,8 @@ class OverviewFacts:
         """Say what is known of the session by now."""
         waiting, keymap = self.waiting, self._keymap
 
-        def facts(of: SessionReader) -> list[Fact]:
-            return overview(of, waiting_fact(of, waiting, keymap))
+        def facts(session: SessionReader) -> list[Fact]:
+            return overview(session, waiting_fact(session, waiting, keymap))
 
         takes_long = OVERVIEW_READS.takes_long(reader)
         if not self._read.renew(reader, facts, takes_long=takes_long, given=waiting):

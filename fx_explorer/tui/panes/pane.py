@@ -104,9 +104,11 @@ class Pane(TellsUnreadable, Vertical):
     @property
     def body(self) -> LineView:
         """Return the view that shows the lines."""
-        return self.picture or (
-            self._rows if self.document and self.document.kind == "graph" else self._text.code
-        )
+        if self.picture:
+            return self.picture
+        if self.document and self.document.kind == "graph":
+            return self._rows
+        return self._text.code
 
     @property
     def picture(self) -> NeighbourhoodView | None:
@@ -191,7 +193,8 @@ class Pane(TellsUnreadable, Vertical):
             self._text.load(reader, document, self._shown, line)
             self.annotate(reader)
         else:
-            self._text.load_empty(f"Nothing to show here: {why}." if why else MISSING[self.slot])
+            sentence = f"Nothing to show here: {why}." if why else MISSING[self.slot]
+            self._text.load_empty(sentence)
         self.body.display = True
         if had_focus:
             self.screen.set_focus(self.body, scroll_visible=False)
@@ -265,9 +268,8 @@ class Pane(TellsUnreadable, Vertical):
         if self._reader is None or self.document is None:
             return
         lit, self._times.is_sorted, self._shown = self._lit, True, SortedLines(lines)
-        self._load_rows(
-            self._reader, self.document, 0 if line is None else self._shown.row_of(line)
-        )
+        row = 0 if line is None else self._shown.row_of(line)
+        self._load_rows(self._reader, self.document, row)
         self.show_links(lit)
         if line is None and self.place:
             self.post_message(self.Moved(self, self.place))
@@ -426,12 +428,9 @@ class Pane(TellsUnreadable, Vertical):
             title = Content(f"#{kernel} ") + title
         elif self.document and (legend := self._marks.legend(self.document)):
             title += Content(f" · {legend}")
-        if (
-            words := ""
-            if self.picture
-            else self._times.in_words(self._reader, self.document, kernel)
-        ):
-            title += Content(f" · {words}")
+        time = "" if self.picture else self._times.in_words(self._reader, self.document, kernel)
+        if time:
+            title += Content(f" · {time}")
         self._title.show(title, self.position)
 
     @property

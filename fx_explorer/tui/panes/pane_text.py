@@ -119,7 +119,7 @@ class PaneTimes:
         elif kernel in times.kernels:
             line = definition_line(self._code.text, reader.get(Kernel, kernel).name)
             time = time_cell(times.kernels[kernel])
-            self._code.annotate_by(lambda at: time if at == line else None, TIME_CELLS)
+            self._code.annotate_by({line: time}.get, TIME_CELLS)
         elif graph := self.of_graph(reader, document):
             self._code.annotate_by(
                 partial(time_in_graph, graph, long_work.graph_text_of(reader, document)),
@@ -196,7 +196,8 @@ def definition_line(text: str, name: str) -> int:
     for at, line in enumerate(islice(text.split("\n"), LINES_LOOKED_AT)):
         if line.lstrip().startswith(f"def {name}("):
             return at
-        likely = likely or (at if line.lstrip().startswith(DEFINES) else 0)
+        if not likely and line.lstrip().startswith(DEFINES):
+            likely = at
     return likely
 
 
@@ -213,8 +214,8 @@ class PaneText:
         self._source_marks = SourceMarks(self.code, marks)
         self._numbers = NumberColours(self.code, marks)
         self._machine_words = MachineWords(self.code)
-        self._said = ""
-        """What is said in place of a text."""
+        self._message = ""
+        """Shown in place of a text; empty where there is one."""
 
     @property
     def kernel(self) -> int:
@@ -225,7 +226,7 @@ class PaneText:
         """Abandon what is being read for a text that is not shown any more."""
         self._machine_words.stop()
         self._numbers.stop()
-        self._said = ""
+        self._message = ""
 
     def load_empty(self, placeholder: str) -> None:
         self.code.placeholder = placeholder
@@ -259,12 +260,12 @@ class PaneText:
 
     def say(self, words: str) -> None:
         """Say in place of a text why there is none, or how far it is."""
-        if words != self._said:
-            self._said = words
-            self._write_said()
+        if words != self._message:
+            self._message = words
+            self._write_message()
 
-    def _write_said(self) -> None:
-        self.code.load(wrapped_text(self._said, max(LEAST_WORDS_CELLS, self.code.body_width)))
+    def _write_message(self) -> None:
+        self.code.load(wrapped_text(self._message, max(LEAST_WORDS_CELLS, self.code.body_width)))
 
     def mark_lines(self, reader: SessionReader, document: Document) -> bool:
         """Mark the lines of a source where something happened, and what they cost, as far as it is
@@ -302,15 +303,16 @@ class PaneText:
 
     def lay_out_again(self) -> None:
         """Lay out what depends on the width of the pane."""
-        if self._said:
-            self._write_said()
+        if self._message:
+            self._write_message()
         self._source_marks.lay_out_again()
 
 
 def _layout_of(document: Document, text: str, *, shows_code: bool) -> LineLayout:
     if document.kind != "artifact":
         return AS_IT_IS  # what somebody wrote is shown as written
-    return (layout_of(document.language, text) if shows_code else None) or folded(text)
+    layout = layout_of(document.language, text) if shows_code else None
+    return layout or folded(text)
 
 
 # The column beside SASS with each instruction's address, control bits and live registers, while
@@ -387,7 +389,10 @@ class SourceMarks:
         self._events, self._heat = events, heat
         self._write()
         kinds = {line: kernel_kind(line_heat.most_expensive) for line, line_heat in heat.items()}
-        self._code.colour_numbers((lambda line: kinds.get(line, "")) if kinds else None)
+        if kinds:
+            self._code.colour_numbers(lambda line: kinds.get(line, ""))
+        else:
+            self._code.colour_numbers(None)
         return True
 
     def lay_out_again(self) -> None:
@@ -446,7 +451,7 @@ class NumberColours:
             output_code = document.id
             self._beside.begin(
                 reader.path,
-                lambda of: OutputCodeKernels(of, output_code),
+                lambda session: OutputCodeKernels(session, output_code),
                 self._take,
                 self._without,
             )

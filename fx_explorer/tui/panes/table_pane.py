@@ -218,12 +218,12 @@ class TablePane(TellsUnreadable, Vertical):
         )
 
     def _take_result(
-        self, of: tuple[SessionReader, int], made: TaskResult[views.ViewTable]
+        self, made_of: tuple[SessionReader, int], made: TaskResult[views.ViewTable]
     ) -> None:
-        self._made_of = of
+        self._made_of = made_of
         self._take(made.value, made.reader)
         self.post_message(self.Moved(self.place))
-        self.refresh_from(of[0])  # it may have grown meanwhile
+        self.refresh_from(made_of[0])  # it may have grown meanwhile
 
     def _take(self, table: views.ViewTable, reader: SessionReader | None) -> None:
         """Show a table. ``reader`` is its own, to be closed with it."""
@@ -232,7 +232,8 @@ class TablePane(TellsUnreadable, Vertical):
             self._detail.forget_height()
         before, self._table_reader = self._table_reader, reader
         self._whole = table
-        self._show_table(0 if is_first else self.rows.cursor)
+        line = 0 if is_first else self.rows.cursor
+        self._show_table(line)
         if before is not None:
             before.close()
 
@@ -315,7 +316,8 @@ class TablePane(TellsUnreadable, Vertical):
         if is_folding and (is_folded or not tree.has_parts(at)):
             at = row_around(tree, self._order, at)
         if is_folding is None or tree.has_parts(at):
-            self._folding.fold(tree, at, not is_folded if is_folding is None else is_folding)
+            folds = not is_folded if is_folding is None else is_folding
+            self._folding.fold(tree, at, folds)
         self._show_rows(table, Arrangement(self._arranged, self._sums), 0)
         self.rows.move_to(self._order.index(at))
         self._detail.renew()
@@ -473,5 +475,6 @@ class TablePane(TellsUnreadable, Vertical):
         self.call_after_refresh(self._detail.renew)
 
     def _row(self) -> views.TableRow | None:
-        rows, position = self._table.rows if self._table else (), self.position
+        rows = self._table.rows if self._table else ()
+        position = self.position
         return rows[position] if position < len(rows) else None

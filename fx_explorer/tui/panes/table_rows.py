@@ -12,6 +12,7 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from fx_explorer.analysis.words import counted, listed
 from fx_explorer.drawing import view_table as views
@@ -57,10 +58,9 @@ def next_sort(table: ViewTable, before: Sort | None, column: str) -> Sort | None
     """Return the order after the user has chosen a column: numbers begin with the greatest, texts
     with the first; chosen again it is turned round, and then it is the table's own order.
     """
+    chosen = [table_column for table_column in table.columns if table_column.title == column]
     begins_descending = any(
-        table_column.is_number or table_column.is_bar
-        for table_column in table.columns
-        if table_column.title == column
+        table_column.is_number or table_column.is_bar for table_column in chosen
     )
     if before is None or before.column != column:
         return Sort(column, begins_descending)
@@ -185,7 +185,7 @@ def _key(row: TableRow, column: int, title: str, is_number: bool) -> tuple[bool,
         return not cell.strip(), _natural(cell)
     exact = row.values.get(title)
     value = number_in(cell) if exact is None else exact
-    return value is None, 0.0 if value is None else value
+    return value is None, value or 0.0
 
 
 _DIGITS = re.compile(r"\d+")
@@ -244,7 +244,10 @@ def _totals(
                 names.add(row.version)
         yield
     whole = len(table.rows) if is_narrowed and not table.searched else 0
-    parts = [f"{rows:,} of {counted(whole, 'row')}" if whole else counted(rows, "row")]
+    if whole:
+        parts = [f"{rows:,} of {counted(whole, 'row')}"]
+    else:
+        parts = [counted(rows, "row")]
     parts += _versions(table, names)
     parts += [f"{title} {write(sums[title])}" for title, write in writers.items() if title in sums]
     return " · ".join(parts)
@@ -307,8 +310,10 @@ class FoldedRows(TableRows):
 
 def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
     first, *rest = row.cells
-    if old.changed and old.holds(row.find_place() if row.find_place else row.place):
-        return ((f"{first} · {OLD_MARK}", "warning"), *rest)
+    if old.changed:
+        place = row.find_place() if row.find_place else row.place
+        if old.holds(place):
+            return ((f"{first} · {OLD_MARK}", "warning"), *rest)
     if row.kind:
         return ((first, row.kind), *rest)
     return row.cells
@@ -316,19 +321,22 @@ def _cells(row: views.TableRow, old: OldFiles) -> row_list.Row:
 
 def columns(table: views.ViewTable, sort: Sort | None) -> list[row_list.ListColumn]:
     """Return the columns of a table, the one that it is sorted by with an arrow."""
-    return [
-        row_list.ListColumn(
-            column.title,
-            column.kind,
-            "right" if column.is_number else "left",
-            min_width=column.min_width,
-            max_width=column.max_width,
-            priority=_priority(column, sort),
-            keeps=column.keeps,
-            arrow=sort.arrow if sort and sort.column == column.title else "",
-        )
-        for column in table.columns
-    ]
+    return [_list_column(column, sort) for column in table.columns]
+
+
+def _list_column(column: views.TableColumn, sort: Sort | None) -> row_list.ListColumn:
+    align: Literal["left", "right"] = "right" if column.is_number else "left"
+    arrow = sort.arrow if sort and sort.column == column.title else ""
+    return row_list.ListColumn(
+        column.title,
+        column.kind,
+        align,
+        min_width=column.min_width,
+        max_width=column.max_width,
+        priority=_priority(column, sort),
+        keeps=column.keeps,
+        arrow=arrow,
+    )
 
 
 SORTED_PRIORITY = 1

@@ -56,14 +56,11 @@ def position_text(
         at = "0"
     if region is None:
         return Content("  ".join(part for part in (lit_words, at) if part))
-    only = Content.styled(f"only {shortened(region[1])}", "$warning")
-    return Content("  ").join(
-        [
-            only,
-            *([Content(lit_words)] if lit_words else []),
-            Content(f"{at} of {document.line_count:,}"),
-        ]
-    )
+    parts = [Content.styled(f"only {shortened(region[1])}", "$warning")]
+    if lit_words:
+        parts.append(Content(lit_words))
+    parts.append(Content(f"{at} of {document.line_count:,}"))
+    return Content("  ").join(parts)
 
 
 def shortened(name: str) -> str:
@@ -91,9 +88,10 @@ class TableNotes(Widget):
         notice = Content.styled(printable(table.notice), "$text-secondary")
         if old:
             notice = Content.styled(printable(f"▲ {old}."), "$text-warning") + Content(" ") + notice
-        self._content = Content("\n").join(
-            [Content(table.shows) + origin, *([notice] if notice.plain else [])]
-        )
+        lines = [Content(table.shows) + origin]
+        if notice.plain:
+            lines.append(notice)
+        self._content = Content("\n").join(lines)
         self._short = notice if notice.plain else Content(table.shows)
         self.refresh(layout=True)
 
@@ -162,7 +160,9 @@ class StageWords(Widget):
             further = []
         if self.text.next_key:
             further.append(Content.styled(self.text.next_key, "$text-secondary"))
-        return Content("\n").join([*sentences, *([Content("  ").join(further)] if further else [])])
+        if further:
+            sentences.append(Content("  ").join(further))
+        return Content("\n").join(sentences)
 
 
 def _sentence_content(sentence: str) -> Content:
@@ -192,7 +192,8 @@ class OldFiles:
     def in_words(self) -> str:
         """Return ``model.py has changed since``."""
         names = listed(file_name(changed_file.file.path) for changed_file in self.changed)
-        return f"{names} {'has' if len(self.changed) == 1 else 'have'} changed since"
+        verb = "has" if len(self.changed) == 1 else "have"
+        return f"{names} {verb} changed since"
 
     def holds(self, place: Place | None) -> bool:
         """Return whether a place is in a file that has changed."""

@@ -72,7 +72,8 @@ class Cursor:
         if self._outline.has_focus:
             return self._outline.compilation
         place = self.place
-        return (place.document.compilation if place else 0) or self._linked_selection.compilation
+        compilation = place.document.compilation if place else 0
+        return compilation or self._linked_selection.compilation
 
     @property
     def pane(self) -> Pane | None:
@@ -179,7 +180,8 @@ class InspectorLine(OneLine):
             self.show(Content(printable(outline.text)))
         elif isinstance(shown, FactList) and shown.fact:
             lead = leads_to(shown.fact)
-            self.show(Content(f"⏎ {lead}" if lead else sentence_of(views.name_shown)))
+            sentence = f"⏎ {lead}" if lead else sentence_of(views.name_shown)
+            self.show(Content(sentence))
         elif place and (selection := linked_selection.selected_at(place)):
             with explained(self):
                 costs = linked.kernel_marks.words(selection.place)
@@ -187,8 +189,10 @@ class InspectorLine(OneLine):
                     summary,  # not needed for the first paint
                 )
 
-                here, *rest = summary(selection) or [""]
-                self.show(inspector_content([here, *([costs] if costs else []), *rest]))
+                here, *facts = summary(selection) or [""]
+                if costs:
+                    facts.insert(0, costs)
+                self.show(inspector_content([here, *facts]))
         else:
             self.show(Content(sentence_of(views.name_shown)))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from textual import work
 from textual.content import Content
 
-from fx_explorer.analysis.diff import DiffRow, describe_difference
+from fx_explorer.analysis.diff import DiffRow, Sign, describe_difference
 from fx_explorer.errors import FxExplorerError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.screen import (
@@ -126,11 +126,8 @@ def _behind(
     with SessionReader(before) as other:
         rows = rows_behind(other, reader, differences, row)
     marks = frozenset(i for i, row in enumerate(rows) if row.sign != " ")
-    return ShownChange(
-        diff_rows(rows),
-        marks,
-        describe_difference(rows, "line" if row.source or row.pair else "entry"),
-    )
+    noun = "line" if row.source or row.pair else "entry"
+    return ShownChange(diff_rows(rows), marks, describe_difference(rows, noun))
 
 
 TELL_S = 0.25
@@ -230,7 +227,8 @@ class PassesScreen(DifferenceScreen):
         shown = diff_rows(rows) if self.size.width >= WIDE_CELLS else unified_rows(rows)
         marks = [i for i in range(len(shown)) if shown[i][0] != (" ", SIGN_KINDS[" "])]
         columns = DIFF_COLUMNS if self.size.width >= WIDE_CELLS else UNIFIED_COLUMNS
-        self._difference.load(Rows(shown), columns, line=marks[0] if marks else 0)
+        first_marked = marks[0] if marks else 0
+        self._difference.load(Rows(shown), columns, line=first_marked)
         self._difference.marks = frozenset(marks)
         if compiler_pass.is_last:
             what = LAST
@@ -245,27 +243,32 @@ def unified_rows(rows: Sequence[DiffRow[str]]) -> list[Row]:
     """Return old lines above new ones: lines of MLIR are too long for two columns."""
     shown: list[Row] = []
     for row in rows:
-        for sign, text in (
-            ((row.sign, row.before),) if row.sign == " " else (("-", row.before), ("+", row.after))
-        ):
-            if text is not None:
-                shown.append(
-                    ((sign, SIGN_KINDS[sign]), (text, "text" if sign == " " else SIGN_KINDS[sign]))
-                )
+        for sign, text in _signed_texts(row):
+            kind = "text" if sign == " " else SIGN_KINDS[sign]
+            shown.append(((sign, SIGN_KINDS[sign]), (text, kind)))
     return shown
 
 
+def _signed_texts(row: DiffRow[str]) -> Iterator[tuple[Sign, str]]:
+    if row.before is not None:
+        sign: Sign = " " if row.sign == " " else "-"
+        yield sign, row.before
+    if row.after is not None and row.sign != " ":
+        yield "+", row.after
+
+
 def pass_row(compiler_pass: Pass) -> Row:
-    changed = (
-        ""
-        if not compiler_pass.changed
-        else f"● {len(compiler_pass.before):,} → {len(compiler_pass.after):,} lines"
-    )
+    if compiler_pass.is_last:
+        change = LAST
+    elif compiler_pass.changed:
+        change = f"● {len(compiler_pass.before):,} → {len(compiler_pass.after):,} lines"
+    else:
+        change = ""
     kind = "strong" if compiler_pass.changed else "muted"
     return (
         str(compiler_pass.position),
         (compiler_pass.name, kind),
         f"{len(compiler_pass.before):,}",
-        LAST if compiler_pass.is_last else changed,
+        change,
         compiler_pass.argument,
     )

@@ -279,7 +279,9 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def stop(self) -> Stop:
         """Return where the user is, for the history."""
-        return Stop(self.view, self.cursor.pane.place if self.cursor.pane else None)
+        pane = self.cursor.pane
+        place = pane.place if pane else None
+        return Stop(self.view, place)
 
     def remember(self) -> None:
         self.history.go(self.stop())
@@ -342,7 +344,8 @@ class Explorer(TellsUnreadable, Screen[None]):
             await self.go(fact.place)
         elif fact and fact.view:
             self.remember()
-            await self.show_view("graphs" if fact.view == "passes" else fact.view)
+            view = "graphs" if fact.view == "passes" else fact.view
+            await self.show_view(view)
             self.remember()
 
     @on(LineView.Found)
@@ -371,7 +374,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         """Return the topic that help is about right now."""
         from fx_explorer.tui.screens.help import topic_of  # not needed for the first paint
 
-        return topic_of("outline" if self.outline.has_focus else self.cursor.part or self.view)
+        if self.outline.has_focus:
+            return topic_of("outline")
+        return topic_of(self.cursor.part or self.view)
 
     # size
 
@@ -385,6 +390,5 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     def show_outline(self) -> None:
         """Show the outline where the view leaves it room, unless the user wished otherwise."""
-        self.outline_side.show_where_it_fits(
-            self.size.width, self.linked.widths_wanted if self.view == "source" else 0
-        )
+        panes = self.linked.widths_wanted if self.view == "source" else 0
+        self.outline_side.show_where_it_fits(self.size.width, panes)

@@ -61,18 +61,23 @@ def conditions(reader: SessionReader, paused_in: str = "") -> str:
     """
     environment = reader.meta("environment") or {}
     target = reader.meta("target") or {}
-    torch = environment.get("torch")
+    version = environment.get("torch")
+    torch = f"torch {version}" if version else ""
     gpu = environment.get("virtual_gpu")
-    parts = [f"torch {torch}" if torch else "", ran_on(environment)]
     if gpu:
-        parts.reverse()
+        parts = [ran_on(environment), torch]
+    else:
+        parts = [torch, ran_on(environment)]
     parts.insert(0, describe_active_variant(reader, paused_in))
     if "train" in target:
         # A script says nothing beforehand: it trains if something of it was compiled for a
         # backward, and that it does not is known at its end.
         trains = target["train"] or reader.count(Graph, stage="backward") > 0
         is_open = target.get("kind") == "script" and reader.meta("outcome") is None
-        parts.append("training" if trains else "" if is_open else "inference")
+        if trains:
+            parts.append("training")
+        elif not is_open:
+            parts.append("inference")
     if target.get("parameters"):
         parts.append(counted(int(target["parameters"]), "parameter"))
     return printable(" · ".join(part for part in parts if part))
@@ -122,8 +127,9 @@ def ended_state(reader: SessionReader) -> CaptureState:
         return _BENCH.get(outcome["kind"], _BENCH["finished"])
     if is_log(reader) and outcome["kind"] == "finished":
         return CaptureState("✓", "read", "good")
-    took = float(reader.meta("finished") or 0)
-    return _ended(Outcome.from_json(outcome), f" in {seconds(took)}" if took else "")
+    duration_s = float(reader.meta("finished") or 0)
+    took = f" in {seconds(duration_s)}" if duration_s else ""
+    return _ended(Outcome.from_json(outcome), took)
 
 
 _BENCH = {
@@ -137,10 +143,10 @@ def _ended(outcome: Outcome, took: str) -> CaptureState:
     if outcome.kind == "finished":
         return CaptureState("✓", f"captured{took}", "good")
     if outcome.kind == "exited":
-        tone: Tone = "good" if outcome.exit_code == 0 else "problem"
-        return CaptureState(
-            "✓" if outcome.exit_code == 0 else "✗", f"program exited with {outcome.exit_code}", tone
-        )
+        text = f"program exited with {outcome.exit_code}"
+        if outcome.exit_code == 0:
+            return CaptureState("✓", text, "good")
+        return CaptureState("✗", text, "problem")
     if outcome.kind == "cancelled":
         return CaptureState("–", "cancelled; what was found is kept", "notice")
     return CaptureState(

@@ -33,7 +33,9 @@ class Topic:
 
     def text_without(self, commands: Collection[str]) -> str:
         """Return the text without the sentences that name a key of one of these commands."""
-        keys = [re.escape(key) for command in commands for key in _named_keys(command)]
+        keys: list[str] = []
+        for command in commands:
+            keys += map(re.escape, _named_keys(command))
         if not keys:
             return self.text
         names_one = re.compile(rf"(?<!\S)(?:{'|'.join(keys)})(?!\w)(?=\s|[,.;:])")
@@ -45,11 +47,13 @@ class Topic:
 
 def _named_keys(command: str) -> list[str]:
     """Return the keys of a command as texts name them: sequences, and the full stop."""
-    return [
-        "." if key == "full_stop" else key
-        for key in by_id(command).keys
-        if is_sequence(key) or key == "full_stop"
-    ]
+    names = []
+    for key in by_id(command).keys:
+        if key == "full_stop":
+            names.append(".")
+        elif is_sequence(key):
+            names.append(key)
+    return names
 
 
 _TEXTS: dict[str, tuple[str, Group]] = {
@@ -308,7 +312,9 @@ def help_rows(topic: Topic, keymap: Keymap, width: int, without: Collection[str]
     """
     rows = _rows_of_view(topic, keymap, width, without)
     for group in sorted(GROUPS, key=lambda group: group != topic.first):
-        rows += [*([("", "")] if rows else []), ((group, "strong"), "")]
+        if rows:
+            rows.append(("", ""))
+        rows.append(((group, "strong"), ""))
         for command in COMMANDS:
             if command.group == group:
                 first, *rest = wrapped(command.help, width)

@@ -91,10 +91,6 @@ class Inspector(TellsUnreadable, Dialog[Place | None]):
 
 
 def entry_row(entry: Entry) -> Row:
-    text = f"→ {entry.text}" if entry.place else entry.text
-    note = entry.note if entry.is_certain else f"? {entry.note}"
-    return (
-        entry.label,
-        (text, "link" if entry.place else "text"),
-        (note, "muted" if entry.is_certain else "warning"),
-    )
+    text = (f"→ {entry.text}", "link") if entry.place else (entry.text, "text")
+    note = (entry.note, "muted") if entry.is_certain else (f"? {entry.note}", "warning")
+    return entry.label, text, note

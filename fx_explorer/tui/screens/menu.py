@@ -149,8 +149,10 @@ def _entry(entry: tuple[str, str, bool], keys: int, cells: int) -> Content:
     else:
         shown = set_cell_size(words, max(0, room - 1)) + "…"
     padded = " " * (keys - cell_len(label)) + label
-    style = "" if does_something else "$foreground 45%"
-    content = Content.styled(padded, "bold $accent" if does_something else style) + Content.styled(
-        f" {set_cell_size(shown, max(0, room))}", style
-    )
+    if does_something:
+        style, key_style = "", "bold $accent"
+    else:
+        style = key_style = "$foreground 45%"
+    title = Content.styled(f" {set_cell_size(shown, max(0, room))}", style)
+    content = Content.styled(padded, key_style) + title
     return content.stylize(Style.from_meta({"menu_key": key}))

@@ -144,14 +144,11 @@ def _published(reader: SessionReader, *, is_at_gate: bool, has_failed: bool) -> 
         waiting = max(stages, key=lambda stage: stage.stage.start_s).stage.name
     else:
         waiting = ""
-    steps = [
-        StepState(
-            _short(name),
-            "paused" if name == waiting else "done",
-            tuple(stage.size for stage in of[:3]),
-        )
-        for name, of in by_name.items()
-    ]
+    steps = []
+    for name, stages_of_name in by_name.items():
+        state: State = "paused" if name == waiting else "done"
+        sizes = tuple(stage.size for stage in stages_of_name[:3])
+        steps.append(StepState(_short(name), state, sizes))
     if has_failed:
         backends = dict.fromkeys(stage.backend for stage in reversed(stages))
         steps.append(
@@ -218,27 +215,26 @@ def _missing(reader: SessionReader) -> dict[model.Stage, str]:
     absent = [c.missing_stages or {} for c in compilations]
     if not absent:
         return {}
-    return {
-        stage: absent[0][stage]
-        for stage in model.STAGES
-        if all(stage in reasons for reasons in absent)
-    }
+    missing: dict[model.Stage, str] = {}
+    for stage in model.STAGES:
+        if all(stage in reasons for reasons in absent):
+            missing[stage] = absent[0][stage]
+    return missing
 
 
 def _figures(reader: SessionReader) -> dict[str, tuple[str, ...]]:
     whole = totals(reader)
-    is_counted = whole.graphs or not not_decoded(reader)
+    breaks = breaks_hit(whole.graph_breaks, whole.graph_break_hits, "break")
+    if whole.graphs or not not_decoded(reader):
+        graphs, guards = counted(whole.graphs, "graph"), counted(check_count(reader), "guard")
+    else:
+        graphs = guards = ""
+    kernels = f"{whole.kernels:,}" if whole.kernels else ""
     return {
-        "Dynamo": _without_empty(
-            counted(whole.graphs, "graph") if is_counted else "",
-            breaks_hit(whole.graph_breaks, whole.graph_break_hits, "break"),
-            counted(check_count(reader), "guard") if is_counted else "",
-        ),
+        "Dynamo": _without_empty(graphs, breaks, guards),
         "AOTAutograd": _aot_figures(reader),
         "Inductor": _without_empty(_fused(reader)),
-        "Kernels": _without_empty(
-            f"{whole.kernels:,}" if whole.kernels else "", built_kernels(reader).in_words
-        ),
+        "Kernels": _without_empty(kernels, built_kernels(reader).in_words),
     }
 
 
@@ -249,13 +245,12 @@ def _aot_figures(reader: SessionReader) -> tuple[str, ...]:
         ("backward", "bwd"),
         ("inference", "inference"),
     )
-    counts = [
-        f"{short} {operations[direction]:,}"
-        for direction, short in names
-        if operations.get(direction)
-    ]
+    counts = [(short, operations.get(direction, 0)) for direction, short in names]
+    figures = [f"{short} {count:,}" for short, count in counts if count]
     saved = saved_total(reader)
-    return _without_empty(*counts, f"saves {size(saved.size_bytes)}" if saved.size_bytes else "")
+    if saved.size_bytes:
+        figures.append(f"saves {size(saved.size_bytes)}")
+    return tuple(figures)
 
 
 def _fused(reader: SessionReader) -> str:
@@ -269,8 +264,12 @@ def _without_empty(*parts: str) -> tuple[str, ...]:
 
 def _took(reader: SessionReader) -> dict[str, str]:
     by_stage = stage_times(reader).by_stage
-    totals_s = {step.name: sum(by_stage.get(stage, 0.0) for stage in step.stages) for step in STEPS}
-    return {name: seconds(duration_s) for name, duration_s in totals_s.items() if duration_s}
+    took = {}
+    for step in STEPS:
+        duration_s = sum(by_stage.get(stage, 0.0) for stage in step.stages)
+        if duration_s:
+            took[step.name] = seconds(duration_s)
+    return took
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +285,11 @@ def bar_for(states: Sequence[StepState], room: int) -> Bar:
     important counts, those of graph breaks last, then all.
     """
     for of_dynamo, of_others, has_took, separator in _LEVELS:
-        parts = [of_dynamo if state.name == "Dynamo" else of_others for state in states]
-        texts = tuple(
-            f"{_shortened(s, n)} {s.took * has_took}".strip()
-            for s, n in zip(states, parts, strict=True)
-        )
-        bar = Bar(texts, separator)
+        texts = []
+        for state in states:
+            parts = of_dynamo if state.name == "Dynamo" else of_others
+            texts.append(f"{_shortened(state, parts)} {state.took * has_took}".strip())
+        bar = Bar(tuple(texts), separator)
         if _width(states, bar) <= room:
             break
     return bar
@@ -322,11 +320,12 @@ between the steps.
 
 
 def _width(states: Sequence[StepState], bar: Bar) -> int:
-    cells = [
-        len(state.name) + 2 + (len(text) + 1 if text else 0)
-        for state, text in zip(states, bar.texts, strict=True)
-    ]
-    return sum(cells) + len(bar.separator) * (len(cells) - 1)
+    cells = len(bar.separator) * (len(states) - 1)
+    for state, text in zip(states, bar.texts, strict=True):
+        cells += len(state.name) + 2
+        if text:
+            cells += len(text) + 1
+    return cells
 
 
 class PipelineBar(Cached):
@@ -361,10 +360,8 @@ def bar_content(states: Sequence[StepState], room: int) -> Content:
 
 def _step_content(state: StepState, text: str) -> Content:
     colour = COLOURS[state.state]
-    name = Content.styled(
-        f"{GLYPHS[state.state]} {state.name}",
-        f"bold {colour}" if state.state != "waiting" else colour,
-    )
+    style = f"bold {colour}" if state.state != "waiting" else colour
+    name = Content.styled(f"{GLYPHS[state.state]} {state.name}", style)
     if text:
         return name + Content.styled(f" {text}", "$foreground 60%")
     return name

@@ -162,9 +162,8 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
                 self._reader, Place(bytecode, step.line - 1), [source]
             )[source]
         self._state.load(Rows(state_rows(self._reader, record, self._at)))
-        self._position.show(
-            Content.styled(position(record, self._at, bytecode.owner if bytecode else ""), "bold")
-        )
+        compilation = bytecode.owner if bytecode else ""
+        self._position.show(Content.styled(position(record, self._at, compilation), "bold"))
         tone = "$text-error" if step.kind == "raised" else "$text-accent"
         self._remark.show(Content.styled(remarkable(record, self._at), tone))
 
@@ -208,7 +207,8 @@ class StepScreen(TellsUnreadable, Dialog[Place | None]):
     def action_leave(self) -> None:
         step = self._record.steps[self._at]
         document = self._shown.get("bytecode")
-        self.dismiss(Place(document, step.line - 1) if document else None)
+        place = Place(document, step.line - 1) if document else None
+        self.dismiss(place)
 
     def action_help(self) -> None:
         self.app.push_screen(Help(TOPIC, self._keymap))
@@ -236,7 +236,8 @@ def state_rows(reader: SessionReader, record: StepRecord, at: int) -> list[Row]:
 def _stack(record: StepRecord, at: int) -> Iterator[Row]:
     step = record.steps[at]
     if not step.is_stack_known:
-        yield ("", (ERROR_ON_ITS_WAY if step.kind == "raised" else "not known", "muted"))
+        reason = ERROR_ON_ITS_WAY if step.kind == "raised" else "not known"
+        yield ("", (reason, "muted"))
     elif not step.stack:
         yield ("", ("empty", "muted"))
     yield from map(_row, stack_of(record, at))
@@ -253,7 +254,8 @@ def _row(value: StepValue) -> Row:
         text = [("gone", "warning"), (f"  was {value.text}", "muted")]
     elif value.was:
         text = [(value.text, "text"), (f"  was {value.was}", "muted")]
-    return ([CHANGED if value.is_changed else UNCHANGED, (value.name, "text")], text)
+    sign = CHANGED if value.is_changed else UNCHANGED
+    return ([sign, (value.name, "text")], text)
 
 
 def position(record: StepRecord, at: int, owner: str) -> str:
@@ -272,13 +274,20 @@ def whole(row: Row) -> str:
 
 
 def _plain(cell: Cell) -> str:
-    pieces = cell if isinstance(cell, list) else [cell]
-    return "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, tuple):
+        return cell[0]
+    return "".join(text for text, _ in cell)
 
 
 def remarkable(record: StepRecord, at: int) -> str:
     """Say what happens at this step; after the last one, how the call ended."""
     is_last = at == len(record.steps) - 1
-    is_told = is_last and record.run.ended == "raised" and record.steps[at].kind == "raised"
-    parts = ["" if is_told else happening(record, at), ending(record.run) if is_last else ""]
+    ends_raising = is_last and record.run.ended == "raised" and record.steps[at].kind == "raised"
+    parts = []
+    if not ends_raising:  # else the end says it
+        parts.append(happening(record, at))
+    if is_last:
+        parts.append(ending(record.run))
     return printable(" · ".join(filter(None, parts)))

@@ -81,8 +81,10 @@ class TourPanel(Widget):
 
 
 def _press(text: PanelText) -> Content:
-    key = Content("Press ") + Content.styled(f" {text.key} ", "bold reverse") + Content(" ")
-    return (key if text.key else Content("")) + Content(text.does)
+    if not text.key:
+        return Content(text.does)
+    key = Content.styled(f" {text.key} ", "bold reverse")
+    return Content("Press ") + key + Content(f" {text.does}")
 
 
 def _clickable(key: str, words: str, command: str) -> Content:

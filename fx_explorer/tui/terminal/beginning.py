@@ -195,6 +195,7 @@ def asked(
         out.write(QUESTION)
         out.flush()
         is_remote = bool(environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"))
-        yield TerminalQuestion(input_fd, REMOTE_LIMIT_S if is_remote else LIMIT_S)
+        limit_s = REMOTE_LIMIT_S if is_remote else LIMIT_S
+        yield TerminalQuestion(input_fd, limit_s)
     finally:
         termios.tcsetattr(input_fd, termios.TCSANOW, attributes)

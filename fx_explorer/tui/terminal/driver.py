@@ -73,7 +73,8 @@ class AskedDriver(LinuxDriver):
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 answers = terminal.terminal_answers
-                if selector.select(HELD_S if self._input.is_undecided else TICK_S):
+                wait_s = HELD_S if self._input.is_undecided else TICK_S
+                if selector.select(wait_s):
                     self._read(answers, os.read(self.fileno, 4096))
                 else:
                     if answers:

@@ -94,8 +94,10 @@ def _joined(edges: list[int], in_front: dict[int, Widget]) -> list[Stretch]:
     stretches = []
     for widget, cells in groupby(pairwise(edges), key=lambda cell: in_front.get(cell[0])):
         (left, right), *others = cells
+        if others:
+            right = others[-1][1]
         if widget is not None:
-            stretches.append(Stretch(left, others[-1][1] if others else right, widget))
+            stretches.append(Stretch(left, right, widget))
     return stretches
 
 

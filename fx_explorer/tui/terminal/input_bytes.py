@@ -180,4 +180,5 @@ def _as_sgr(report: bytes) -> str:
         return ""
     button, column, row = (byte - 32 for byte in report)
     is_release = button & 0b11 == 0b11 and not button & 0b1100000
-    return f"\x1b[<{button};{column};{row}{'m' if is_release else 'M'}"
+    final = "m" if is_release else "M"
+    return f"\x1b[<{button};{column};{row}{final}"

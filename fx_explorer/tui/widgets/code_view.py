@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from rich.cells import cell_len
 from textual.message import Message
@@ -159,9 +160,8 @@ class CodeView(LineView):
         return range(line, line + 1)
 
     def rows_of_lines(self, lines: frozenset[int]) -> frozenset[int]:
-        rows = self._wrapped
-        if rows:
-            return frozenset(row for line in lines for row in rows.rows_of(line))
+        if self._wrapped:
+            return frozenset(chain.from_iterable(map(self._wrapped.rows_of, lines)))
         return lines
 
     @property
@@ -204,7 +204,7 @@ class CodeView(LineView):
         if self._wrapped:
             return self._row_room
         text = self._lines.text
-        cells = self._lines.longest * (1 if text.isascii() else 2)
+        cells = self._lines.longest if text.isascii() else self._lines.longest * 2
         if "\t" in text[:100_000]:
             return cells * TAB_SIZE
         return cells
@@ -216,7 +216,8 @@ class CodeView(LineView):
 
     @property
     def _number_width(self) -> int:
-        return len(str(self._numbers[-1] + 1 if self._numbers else len(self._lines)))
+        greatest = self._numbers[-1] + 1 if self._numbers else len(self._lines)
+        return len(str(greatest))
 
     def gutter_tokens(self, row: int) -> Sequence[Piece]:
         line = self.line_of_row(row)
@@ -245,11 +246,8 @@ class CodeView(LineView):
         if not start and stop is None:
             return tokens
         room = self._row_room
-        part = crop(
-            [(text, kind, False) for text, kind in tokens],
-            start,
-            room if stop is None else stop - start,
-        )
+        cells = room if stop is None else stop - start
+        part = crop([(text, kind, False) for text, kind in tokens], start, cells)
         indent = " " * hanging(self._shown_text(line), room) if start else ""
         return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 
@@ -260,10 +258,13 @@ class CodeView(LineView):
         rows = self._wrapped
         if rows is None:
             return [self._shown_text(line) for line in range(start, stop)]
-        return [
-            self._shown_text(rows.line_of(row)) if rows.is_first(row) else ""
-            for row in range(start, stop)
-        ]
+        texts = []
+        for row in range(start, stop):
+            if rows.is_first(row):
+                texts.append(self._shown_text(rows.line_of(row)))
+            else:
+                texts.append("")
+        return texts
 
     def _shown_text(self, line: int) -> str:
         return self._layout.text(self._lines.plain(line))

@@ -110,11 +110,8 @@ def footer_commands(
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")
     ]
     usual = sorted(wanted, key=lambda command: (command.id in TAIL, command.id == "app.quit"))
-    here = [
-        replace(by_id(command_id), title=word)
-        for command_id, word in OF_VIEW.get(view, ())
-        if command_id not in without
-    ]
+    of_view = [replace(by_id(command_id), title=word) for command_id, word in OF_VIEW.get(view, ())]
+    here = [command for command in of_view if command.id not in without]
     goes_on = [by_id(command_id) for command_id in first if command_id in GOES_ON]
     now = [by_id(command_id) for command_id in first if command_id not in GOES_ON]
     most = min(len(here), MOST_BEFORE_NOW)
@@ -211,12 +208,17 @@ class FindBar(Horizontal):
 
     def show_count(self, event: LineView.Found) -> None:
         if event.view is self._view:
-            words = counted(event.count, "line") + ("" if event.done else " so far")
             finds_nothing = event.done and bool(event.pattern) and not event.count
             self.set_class(finds_nothing, "-nothing")
-            self._count.show(
-                Content(self._no_match if finds_nothing else words if event.pattern else "")
-            )
+            if finds_nothing:
+                words = self._no_match
+            elif not event.pattern:
+                words = ""
+            elif event.done:
+                words = counted(event.count, "line")
+            else:
+                words = f"{counted(event.count, 'line')} so far"
+            self._count.show(Content(words))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

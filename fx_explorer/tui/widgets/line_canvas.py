@@ -186,8 +186,12 @@ class LineCanvas(TellsUnreadable, ScrollView):
             return
         if top <= line < top + height:
             return
-        nearest = line if line < top else line - height + 1
-        self.scroll_lines_to(line - height // 2 if center else nearest)
+        if center:
+            self.scroll_lines_to(line - height // 2)
+        elif line < top:
+            self.scroll_lines_to(line)
+        else:
+            self.scroll_lines_to(line - height + 1)
 
     def scroll_lines_to(self, top: int) -> None:
         """Make ``top`` the first visible line, as far as there are lines below it."""

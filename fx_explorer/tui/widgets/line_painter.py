@@ -8,7 +8,7 @@ once with its background.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from fx_explorer.cut_text import cut_cells
+from fx_explorer.cut_text import cell_count, cut_cells
 from fx_explorer.tui.theme import CURSOR, MARKED, Palette
 from fx_explorer.tui.widgets import scroll_track
 
@@ -145,7 +145,7 @@ class LinePainter:
         cut = crop_visibly if view.shows_cuts else crop
         for text, kind, is_match in cut(pieces, skip, room):
             segments.append(Segment(text, self._style(kind, state, is_match)))
-            used += len(text) if text.isascii() else cell_len(text)
+            used += cell_count(text)
         if used < room:
             segments.append(Segment(" " * (room - used), self._style("text", state)))
         segments.append(self._track(track))
@@ -153,7 +153,8 @@ class LinePainter:
 
     def _pointer(self, state: int) -> Segment:
         if state & CURSOR:
-            return Segment("▶" if state & MARKED else "▸", self._style("pointer", state))
+            glyph = "▶" if state & MARKED else "▸"
+            return Segment(glyph, self._style("pointer", state))
         if state & MARKED:
             return Segment("▌", self._style("mark-glyph", state))
         return Segment(" ", self._style("text", state))
@@ -204,7 +205,7 @@ def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPi
     for text, kind, is_match in pieces:
         if room <= 0:
             break
-        cells = len(text) if text.isascii() else cell_len(text)
+        cells = cell_count(text)
         if skip >= cells:
             skip -= cells
             continue
@@ -219,7 +220,7 @@ def crop(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPi
 
 def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[MatchedPiece]:
     """Crop as ``crop`` does. If more follows, the last cell is ``…``."""
-    cells = sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in pieces)
+    cells = sum(cell_count(text) for text, _, _ in pieces)
     if cells <= skip + room or room <= 0:
         return crop(pieces, skip, room)
     return [*crop(pieces, skip, room - 1), ("…", "muted", False)]
@@ -227,7 +228,7 @@ def crop_visibly(pieces: Sequence[MatchedPiece], skip: int, room: int) -> list[M
 
 def _cut_matches(tokens: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[MatchedPiece]:
     """Return the same tokens, cut where a match starts or ends."""
-    edges = sorted({edge for span in spans for edge in span})
+    edges = sorted(set(chain.from_iterable(spans)))
     pieces: list[MatchedPiece] = []
     at = 0
     for text, kind in tokens:

@@ -256,9 +256,10 @@ class LineView(LineCanvas, can_focus=True):
         """
         self.marks = marks
         if marks and not any(line in marks for line in self.visible_lines):
-            self.reveal(
-                min(marks) if near is None else min(marks, key=lambda line: abs(line - near))
-            )
+            if near is None:
+                self.reveal(min(marks))
+            else:
+                self.reveal(min(marks, key=lambda line: abs(line - near)))
 
     def content_changed(self) -> None:
         """Forget what was drawn, because everything may differ. Cursor and scroll position stay if
@@ -296,7 +297,11 @@ class LineView(LineCanvas, can_focus=True):
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
         """Return the texts of lines ``start`` to ``stop`` as they are shown, for find."""
-        return ["".join(text for text, _ in self.line_tokens(line)) for line in range(start, stop)]
+        texts = []
+        for line in range(start, stop):
+            tokens = self.line_tokens(line)
+            texts.append("".join(text for text, _ in tokens))
+        return texts
 
     @property
     def selected(self) -> range:
@@ -370,12 +375,16 @@ class LineView(LineCanvas, can_focus=True):
     # what LineCanvas asks
 
     def line_state(self, line: int) -> int:
-        return (
-            (CURSOR if line == self._cursor else 0)
-            | (MARKED if line in self._marks else 0)
-            | (HOVERED if line == self._hovered else 0)
-            | (SELECTED if line in self._selected else 0)
-        )
+        state = 0
+        if line == self._cursor:
+            state |= CURSOR
+        if line in self._marks:
+            state |= MARKED
+        if line == self._hovered:
+            state |= HOVERED
+        if line in self._selected:
+            state |= SELECTED
+        return state
 
     def track_ticks(self) -> dict[int, str]:
         return scroll_track.ticks(
@@ -452,7 +461,8 @@ class LineView(LineCanvas, can_focus=True):
         if self._is_dragging_track:
             self.scroll_to_track(event.y)
         elif start is None:
-            self._hover(-1 if line is None else line)
+            hovered = -1 if line is None else line
+            self._hover(hovered)
         elif line is not None and (line != start or self._selected):
             self.select(range(min(line, start), max(line, start) + 1))
 

@@ -77,12 +77,9 @@ class Outline(RowList):
         if entries == self._given:
             return
         paths = entry_paths(entries)
-        folded = {path for path in folded_at_first(entries, paths) if path not in self._known}
-        unread = {
-            path
-            for path, entry in zip(paths, entries, strict=True)
-            if entry.unread and path not in self._known
-        }
+        folded = folded_at_first(entries, paths) - self._known
+        unread = {path for path, entry in zip(paths, entries, strict=True) if entry.unread}
+        unread -= self._known
         rows = self.size.height or self.app.size.height - CHROME_ROWS
         self._folded |= (
             unfolded_to_fit(paths, folded - unread, self._folded | unread, rows) | unread
@@ -101,7 +98,10 @@ class Outline(RowList):
         entries: list[OutlineEntry] = []
         for entry in self._given:
             below = self._opened.get(entry.unread, []) if entry.unread else []
-            entries += [replace(entry, unread=()) if below else entry, *below]
+            if below:
+                entries += [replace(entry, unread=()), *below]
+            else:
+                entries.append(entry)
         return entries
 
     def _open(self, entry: OutlineEntry) -> None:
@@ -152,7 +152,12 @@ class Outline(RowList):
         self.reload()
 
     def _row(self, entry: OutlineEntry, path: str, is_group: bool) -> Row:
-        arrow = ("▸ " if path in self._folded else "▾ ") if is_group else "  "
+        if not is_group:
+            arrow = "  "
+        elif path in self._folded:
+            arrow = "▸ "
+        else:
+            arrow = "▾ "
         has_state = entry.depth == 0 or entry.is_variant or entry.status not in ("", "ok")
         if has_state:
             glyph = GLYPHS.get(entry.status, ("", "text"))
@@ -291,16 +296,10 @@ def unfolded_to_fit(
 
 def folded_at_first(entries: Sequence[OutlineEntry], paths: Sequence[str]) -> set[str]:
     """Return the groups that would push everything else off the screen."""
-    folded = {
-        paths[i]
-        for i, entry in enumerate(entries)
-        if entry.depth > 0
-        and has_children(entries, i)
-        and children_count(entries, i) > MANY_CHILDREN
-    }
+    groups = [i for i in range(len(entries)) if has_children(entries, i)]
+    inner = [i for i in groups if entries[i].depth > 0]
+    folded = {paths[i] for i in inner if children_count(entries, i) > MANY_CHILDREN}
     if len(entries) > MANY_ENTRIES:
-        tops = [
-            i for i, entry in enumerate(entries) if entry.depth == 0 and has_children(entries, i)
-        ]
+        tops = [i for i in groups if entries[i].depth == 0]
         folded |= {paths[i] for i in tops[2:]}
     return folded

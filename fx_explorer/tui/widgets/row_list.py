@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import ceil
 from typing import Literal, Protocol
 
@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from fx_explorer.cut_text import cut_cells
+from fx_explorer.cut_text import cell_count, cut_cells
 from fx_explorer.drawing.view_table import Keeps
 from fx_explorer.highlight import printable
 from fx_explorer.tui.widgets.line_painter import Piece, crop
@@ -245,17 +245,16 @@ class RowList(LineView):
         return tokens
 
     def line_text(self, line: int) -> str:
-        return "  ".join(
-            "".join(text for text, _ in _pieces(cell, "")) for cell in self.row(line)
-        ).rstrip()
+        return "  ".join("".join(_texts(cell)) for cell in self.row(line)).rstrip()
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
         # These rows are not kept: a find through 100,000 rows must not fill the memory, nor push
         # out the page on screen.
-        return [
-            " ".join(text for cell in row for text, _ in _pieces(cell, ""))
-            for row in self._source.page(start, stop)
-        ]
+        lines = []
+        for row in self._source.page(start, stop):
+            texts = chain.from_iterable(map(_texts, row))
+            lines.append(" ".join(texts))
+        return lines
 
     # pages and widths
 
@@ -277,9 +276,10 @@ class RowList(LineView):
         if natural != self._natural:
             before, self._layout = self._layout, None
             self._natural = natural
-            self.call_later(
-                self._resize_canvas if self._widths() == before else self.content_resized
-            )
+            if self._widths() == before:
+                self.call_later(self._resize_canvas)
+            else:
+                self.call_later(self.content_resized)
 
     def _widths(self) -> tuple[tuple[int, int], ...]:
         """Return (index, width) of the columns that are shown."""
@@ -337,6 +337,10 @@ def _pieces(cell: Cell, kind: str) -> list[Piece]:
     return [(printable(text), piece_kind) for text, piece_kind in cell]
 
 
+def _texts(cell: Cell) -> list[str]:
+    return [text for text, _ in _pieces(cell, "")]
+
+
 def _cells(cell: Cell) -> int:
     if isinstance(cell, list):
         return sum(_cells(piece) for piece in cell)
@@ -352,7 +356,7 @@ def _fit(
     """Return ``pieces`` in ``width`` cells, and the gap after them. A ``…`` stands for what is cut
     off.
     """
-    cells = sum(len(text) if text.isascii() else cell_len(text) for text, _ in pieces)
+    cells = sum(cell_count(text) for text, _ in pieces)
     if cells > width and not is_last:
         pieces, cells = _cut(pieces, width, keeps), width
     gap = "" if is_last else " " * GAP
@@ -377,7 +381,8 @@ def _cut(pieces: list[Piece], width: int, keeps: Keeps) -> list[Piece]:
     if keeps == "start":
         return _shorten(pieces, width)
     is_path = keeps == "end" or any("." in text for text, _ in pieces)
-    end = _end_of(pieces, width if is_path else width // 2 + 1)
+    end_width = width if is_path else width // 2 + 1
+    end = _end_of(pieces, end_width)
     start = crop([(text, kind, False) for text, kind in pieces], 0, width - cell_len(end[0]))
     return [*((text, kind) for text, kind, _ in start), end]
 

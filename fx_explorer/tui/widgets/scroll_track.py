@@ -58,8 +58,10 @@ def _rows_with_any(height: int, line_count: int, matches: Sequence[int]) -> list
     """Return the rows with a match, by bisection: matches are sorted, and there may be a hundred
     thousand.
     """
+    if not matches:
+        return []
     rows = []
-    for row in range(height if matches else 0):
+    for row in range(height):
         first = -(-row * max(line_count, height) // height)
         index = bisect_left(matches, first)
         if index < len(matches) and row_of(matches[index], height, line_count) == row:
@@ -76,7 +78,11 @@ def glyphs(height: int, line_count: int, top: int, tick_rows: dict[int, str]) ->
     else:
         size = thumb_size(height, line_count)
         first = top * (height - size) // (line_count - height)
-        column = [THUMB if first <= row < first + size else TRACK for row in range(height)]
+        thumb = range(first, first + size)
+        column = [TRACK] * height
+        for row in range(height):
+            if row in thumb:
+                column[row] = THUMB
     for row, tick in tick_rows.items():
         if row < height:  # the ticks are those of the old height while a pane is closed or resized
             column[row] = tick

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from rich.cells import cell_len
 
-from fx_explorer.cut_text import cut_cells
+from fx_explorer.cut_text import cell_count, cut_cells
 from fx_explorer.highlight import TAB_SIZE
 from fx_explorer.tui.widgets.line_painter import Piece
 
@@ -161,7 +161,7 @@ def _cuts(text: str, room: int) -> list[int]:
     """Return the cells at which a line continues in another row: after a blank or a comma if there
     is one in the last third, else where the row is full.
     """
-    cells = len(text) if text.isascii() else cell_len(text)
+    cells = cell_count(text)
     cuts: list[int] = []
     start, at, width = 0, 0, room
     while cells - start > width:

@@ -257,6 +257,7 @@ def symbol(explained_symbol: ExplainedSymbol) -> Json:
     file, line = explained_symbol.made_at
     return {
         "compilation": explained_symbol.compilation,
+        "restarted": explained_symbol.is_of_given_up_attempt,
         "name": symbol.name,
         "user_name": explained_symbol.name,
         "sources": list(symbol.sources),
@@ -282,13 +283,15 @@ def stages_of_report(reader: SessionReader) -> list[Json] | None:
     nodes = sum(graph.node_count for graph in reader.rows(model.Graph))
     if nodes > MOST_NODES or reader.count(model.Compilation) > MOST_COMPILATIONS:
         return None
-    return [_stage(stage_work(reader, point)) for point in points_in_use(reader)]
+    restarted = {row.name for row in reader.rows(model.Compilation, status="restarted")}
+    return [_stage(stage_work(reader, point), restarted) for point in points_in_use(reader)]
 
 
-def _stage(work: StageWork) -> Json:
+def _stage(work: StageWork, restarted: set[str]) -> Json:
     point = work.point
     return {
         "compilation": point.owner,
+        "restarted": point.owner in restarted,
         "stage": point.key,
         "title": point.title,
         "direction": point.direction or None,

@@ -267,6 +267,20 @@ def test_operations_of_an_attempt_that_started_again_are_counted_nowhere(
     text = " ".join(fact.text for fact in overview(opened))
     assert f"became {graphs} graphs with {operations} operations" in text
 
+    report = json_report(opened)
+    named = {row.name: row.status == "restarted" for row in opened.rows(Compilation)}
+    for part in ("stages", "symbols"):
+        marked = {entry["compilation"]: entry["restarted"] for entry in report[part]}
+        assert True in marked.values(), f"{part}: it is shown, and marked"
+        assert marked == {name: named[name] for name in marked}
+    made = [entry for entry in report["stages"] if entry["stage"] == "dynamo"]
+    assert sum(entry["after"] for entry in made if not entry["restarted"]) == operations
+    counted = [entry for entry in report["symbols"] if not entry["restarted"]]
+    free = [entry for entry in counted if entry["became"] is None]
+    notice = TABLES["sizes"](opened).notice
+    assert number(notice.partition(" ")[0]) == len(free)
+    assert f"; {len(counted) - len(free)} could have" in notice
+
 
 def test_a_graph_of_an_attempt_that_started_again_is_counted_nowhere(
     captured: Captured, reader: OpenedReader, tmp_path: Path

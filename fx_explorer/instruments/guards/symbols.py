@@ -52,13 +52,20 @@ class ExplainedSymbol:
         return f"free, {reach}"
 
     @property
+    def is_of_given_up_attempt(self) -> bool:
+        """Return whether Dynamo began the compilation again after a graph with this size had been
+        compiled: it is shown, and counted nowhere.
+        """
+        return self.of is not None and self.of.status == "restarted"
+
+    @property
     def specialized(self) -> model.SymbolEvent | None:
         return next((event for event in self.events if event.kind == "specialized"), None)
 
 
 def symbols(reader: SessionReader, compilation: int | None = None) -> list[ExplainedSymbol]:
-    """List the symbols of Dynamo's last attempt at each compilation, in the order they were
-    made.
+    """List the symbols of Dynamo's last attempt at each compilation, and of attempts that have a row
+    of their own, in the order they were made.
     """
     only = {} if compilation is None else {"compilation": compilation}
     rows = reader.rows(model.Symbol, **only)

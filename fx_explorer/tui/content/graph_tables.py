@@ -323,6 +323,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 def _size_notice(sizes: list[ExplainedSymbol], tries: str) -> str:
     """Return how many there are; ``tries`` says what can be done about them."""
+    sizes = [size for size in sizes if not size.is_of_given_up_attempt]
     if not sizes:
         return ""
     fixed = [symbol for symbol in sizes if symbol.symbol.became]

@@ -90,14 +90,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _budgets(text: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(word) for word in words(text))
+        budgets = tuple(float(word) for word in words(text))
     except ValueError:
-        found = (-1.0,)
-    if not all(0 <= one <= 1 for one in found):
+        budgets = (-1.0,)
+    if not all(0 <= budget <= 1 for budget in budgets):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not numbers from 0 to 1, for example 1,0.5,0"
         )
-    return found
+    return budgets
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -189,12 +189,10 @@ def _picture(arguments: argparse.Namespace) -> OutputFile | None:
 def _draw(trials: BudgetTrials, svg: OutputFile, target: str) -> None:
     from fx_explorer.instruments.memory.tried import BudgetPoint, budgets_svg
 
-    steps = [
-        step for step in (*(trial.measured for trial in trials.trials), trials.uncompiled) if step
-    ]
+    steps = [*(trial.measured for trial in trials.trials), trials.uncompiled]
     points = [
         BudgetPoint(step.name, step.peak_bytes, step.call_s)
         for step in steps
-        if step.call_s and step.peak_bytes >= 0
+        if step and step.call_s and step.peak_bytes >= 0
     ]
     svg.write_text(budgets_svg(points, f"{Path(target).name}: memory against time"))

@@ -113,12 +113,12 @@ def graph_memory(
 
 def _numbers(placeholders: Iterable[model.Node], symbols: Mapping[str, int]) -> dict[str, int]:
     """Return the values of inputs that are sizes: ``Sym(s77)``."""
-    found = {}
+    values = {}
     for node in placeholders:
         symbol = node.value.removeprefix("Sym(").removesuffix(")")
         if node.value.startswith("Sym(") and symbol in symbols:
-            found[node.name] = symbols[symbol]
-    return found
+            values[node.name] = symbols[symbol]
+    return values
 
 
 def _argument(name: str, node: model.Node | None, sizes: Mapping[str, int]) -> Argument:
@@ -158,12 +158,17 @@ def _results(
     if node.shape is not None:
         return [Result(_known_bytes(node.dtype, node.shape, sizes), _device(node))]
     try:
-        found = value_bytes(node.value, sizes)
+        sizes_bytes = value_bytes(node.value, sizes)
     except UnknownSize:
         return None
-    if node.value:
-        return [None if size is None else Result(size, _device(node) or usual) for size in found]
-    return None
+    if not node.value:
+        return None
+    device = _device(node) or usual
+    results = []
+    for size_bytes in sizes_bytes:
+        result = None if size_bytes is None else Result(size_bytes, device)
+        results.append(result)
+    return results
 
 
 def _computed(call: CallOfKernel) -> model.Node | None:
@@ -201,25 +206,22 @@ def _operand(node: model.Node, sizes: Mapping[str, int]) -> Operand:
 
 def _calls(reader: SessionReader, code: model.Artifact) -> dict[int, CallOfKernel]:
     """Return the kernel calls of a wrapper by line, with their nodes."""
-    made = calls_in_output_code(reader, code.id)
-    by_line, by_call, of_all = _node_ids(
-        reader, code, {artifact for _, _, artifact, _ in made if artifact}
-    )
-    wanted = {
-        node for ids in (*by_line.values(), *by_call.values(), *of_all.values()) for node in ids
-    }
+    rows = calls_in_output_code(reader, code.id)
+    kernels = {artifact for _, _, artifact, _ in rows if artifact}
+    by_line, by_call, of_all = _node_ids(reader, code, kernels)
+    wanted = set[int]().union(*by_line.values(), *by_call.values(), *of_all.values())
     nodes = {node.id: node for node in reader.by_ids(model.Node, wanted)}
     document = artifact_document(code)
     workspaces = {row.call: row for row in reader.rows(model.LibraryWorkspace)}
-    found = {}
-    for line, name, artifact, call in made:
+    calls = {}
+    for line, name, artifact, call in rows:
         if artifact:
             ids = by_call.get(call, set()) | of_all.get(artifact, set())
         else:
             ids = by_line.get(line, set())
         computed = tuple(nodes[i] for i in sorted(ids) if i in nodes)
-        found[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
-    return found
+        calls[line] = CallOfKernel(name, Place(document, line - 1), computed, workspaces.get(call))
+    return calls
 
 
 _Ids = dict[int, set[int]]

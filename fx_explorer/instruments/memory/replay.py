@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fx_explorer.instruments.memory.sizes import (
@@ -151,18 +151,20 @@ class _Replay:
         given = tuple(self.argument(argument) for argument in arguments)
         returned = self.called(self.wrapper.entry, given)
         if isinstance(returned, tuple):
-            outputs = tuple(tuple(stored(one)) for one in returned)
+            outputs = tuple(tuple(stored(value)) for value in returned)
         else:
             outputs = ()
-        for number in {number for output in outputs for number in output}:
-            self.storages[number].dies = None
+        for output in outputs:
+            for number in output:
+                self.storages[number].dies = None
         lifetimes = tuple(self.storages)
         return Replayed(lifetimes, tuple(self.kernels), outputs, self.now + 1, tuple(self.assumed))
 
-    def argument(self, one: Argument) -> Value:
-        if not one.is_tensor:
+    def argument(self, given: Argument) -> Value:
+        if not given.is_tensor:
             return NOTHING
-        return self.new(Lifetime(one.name, one.size_bytes, one.device, 0, 0, is_argument=True))
+        storage = Lifetime(given.name, given.size_bytes, given.device, 0, 0, is_argument=True)
+        return self.new(storage)
 
     def new(self, storage: Lifetime) -> int:
         self.storages.append(storage)
@@ -176,7 +178,9 @@ class _Replay:
             )
         self.depth += 1
         frame = _Frame(self)
-        frame.bind(function.args.args[-1].arg if function.args.args else "", given)
+        parameters = function.args.args
+        parameter = parameters[-1].arg if parameters else ""
+        frame.bind(parameter, given)
         returned = frame.run(function.body)
         frame.leave()
         self.depth -= 1
@@ -251,7 +255,7 @@ class _Frame:
                 self._call_alone(call)
             case ast.Delete(targets=targets):
                 for target in targets:
-                    self.drop(target.id if isinstance(target, ast.Name) else "")
+                    self.drop(_name(target))
             case ast.Expr(value=ast.Constant()):
                 pass
             case _ if not isinstance(statement, _IGNORED):
@@ -271,8 +275,8 @@ class _Frame:
         given = self._value(value)
         if not isinstance(given, tuple) or len(given) != len(names):
             raise unreadable(statement)
-        for name, one in zip(names, given, strict=True):
-            self.bind(name.id if isinstance(name, ast.Name) else "", one)
+        for name, part in zip(names, given, strict=True):
+            self.bind(_name(name), part)
 
     def _call_alone(self, call: ast.Call) -> None:
         """Run a call whose result nobody takes: a kernel, or a check of a size."""
@@ -322,26 +326,24 @@ class _Frame:
             return NOTHING
         if function in _ALIASES or _is_in_place(call.func):
             return self._viewed(call)
-        if own := self._replay.wrapper.functions.get(function):
-            return self._run_function(own, call)
+        if definition := self._replay.wrapper.functions.get(function):
+            return self._run_function(definition, call)
         return self._library(call, name)
 
     def _viewed(self, call: ast.Call) -> Value:
         """Return what a view is a view of: the first argument, or the object of a method."""
-        if (
-            isinstance(call.func, ast.Attribute)
-            and (own := self._value(call.func.value)) != NOTHING
-        ):
-            return own
+        if isinstance(call.func, ast.Attribute):
+            whole = self._value(call.func.value)
+            if whole != NOTHING:
+                return whole
         if call.args:
             return self._value(call.args[0])
         return NOTHING
 
     def _run_function(self, function: ast.FunctionDef, call: ast.Call) -> Value:
         given = self._value(call.args[-1]) if call.args else NOTHING
-        self._replay.hold(
-            given
-        )  # the function empties the list that it is given, whatever the caller calls it
+        # The function empties the list that it is given, whatever the caller calls it.
+        self._replay.hold(given)
         if call.args and isinstance(call.args[-1], ast.Name) and function.name != ENTRY:
             self.drop(call.args[-1].id)
         self._replay.let_go(given)
@@ -390,9 +392,7 @@ class _Frame:
         check tells its size.
         """
         replay = self._replay
-        first = next(
-            (number for expression in call.args for number in stored(self._value(expression))), None
-        )
+        first = self._first_storage(call.args)
         if first is None:
             return NOTHING
         like = replay.storages[first]
@@ -401,14 +401,26 @@ class _Frame:
         replay.unwritten.append(number)
         return number
 
+    def _first_storage(self, expressions: Iterable[ast.expr]) -> int | None:
+        """Return the first storage among the arguments; those behind it are not run."""
+        for expression in expressions:
+            for number in stored(self._value(expression)):
+                return number
+        return None
+
 
 def stored(value: Value) -> Iterator[int]:
     """Yield the storages of a value."""
     if isinstance(value, int):
         yield value
     else:
-        for one in value:
-            yield from stored(one)
+        for part in value:
+            yield from stored(part)
+
+
+def _name(target: ast.expr) -> str:
+    """Return the name that is assigned or deleted; empty for what has none."""
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def called_name(function: ast.expr) -> str:
@@ -454,9 +466,9 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _device(call: ast.Call) -> str:
-    found = _keyword(call, "device")
-    if isinstance(found, ast.Constant) and isinstance(found.value, str):
-        return found.value.partition(":")[0]
+    device = _keyword(call, "device")
+    if isinstance(device, ast.Constant) and isinstance(device.value, str):
+        return device.value.partition(":")[0]
     return ""
 
 

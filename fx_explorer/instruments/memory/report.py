@@ -26,7 +26,7 @@ from fx_explorer.instruments.memory.saved_values import (
     user_names,
     why,
 )
-from fx_explorer.instruments.memory.session_memory import SessionMemory, session_memory
+from fx_explorer.instruments.memory.session_memory import SessionMemory, Unread, session_memory
 from fx_explorer.instruments.memory.step import KINDS, Held
 from fx_explorer.instruments.memory.usage import (
     BEFORE,
@@ -91,15 +91,15 @@ class MemoryReport:
         return ""
 
 
-def _again(found: Sequence[Recomputed]) -> str:
+def _again(operations: Sequence[Recomputed]) -> str:
     """Say how much the backward recomputes; empty where it does not."""
-    bytes_ = size(sum(max(0, one.choice.size_bytes) for one in found))
-    if found:
-        return (
-            f"{counted(len(found), 'operation')} of the forward ({bytes_}) are recomputed in "
-            "the backward."
-        )
-    return ""
+    if not operations:
+        return ""
+    bytes_ = size(sum(max(0, operation.choice.size_bytes) for operation in operations))
+    return (
+        f"{counted(len(operations), 'operation')} of the forward ({bytes_}) are recomputed in "
+        "the backward."
+    )
 
 
 def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
@@ -148,15 +148,16 @@ def memory_text(report: MemoryReport, width: int | None = None) -> str:
 
 def _peak(report: MemoryReport) -> list[Block]:
     peak = report.used.peak
-    kinds = [
-        (IN_WORDS[kind][0], size(peak.by_kind[kind]), share(peak.by_kind[kind], peak.total_bytes))
-        for kind in KINDS
-        if kind in peak.by_kind
-    ]
+    kinds = []
+    for kind in KINDS:
+        if kind in peak.by_kind:
+            bytes_ = peak.by_kind[kind]
+            kinds.append((IN_WORDS[kind][0], size(bytes_), share(bytes_, peak.total_bytes)))
     held = report.used.held_at(peak.at)
     rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])
     rows = [_of_peak(report, held_tensor) for held_tensor in held[:BIGGEST]]
-    rows += [(size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}")] if rest else []
+    if rest:
+        rows.append((size(rest), "", f"in {counted(len(held) - BIGGEST, 'more storage')}"))
     return [
         f"At the peak, {size(peak.total_bytes)}:",
         Table(KIND_COLUMNS, kinds, indent=2, has_titles=False),
@@ -228,22 +229,21 @@ def _row_of_peak(report: MemoryReport, held_tensor: Held) -> Sequence[str]:
 
 def memory_csv(report: MemoryReport) -> str:
     """Return a line for each kernel call, with the bytes of each kind that are held during it."""
+    heading = ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS]
     moments = (_moment(report, row) for row in _every_call(report))
-    return csv_text(
-        ["compilation", "direction", "kernel", "file", "line", "module", "total", *KINDS],
-        (
-            [*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)]
-            for moment in moments
-        ),
-    )
+    return csv_text(heading, (_csv_row(moment) for moment in moments))
+
+
+def _csv_row(moment: Json) -> list[object]:
+    return [*(moment[key] for key in _OF_MOMENT), moment["bytes"], *_bytes_of(moment)]
 
 
 _OF_MOMENT = ("compilation", "direction", "kernel", "file", "line", "module")
 
 
 def _bytes_of(moment: Json) -> list[object]:
-    by_kind = moment["by_kind"]
-    return [by_kind.get(kind, 0) if isinstance(by_kind, dict) else 0 for kind in KINDS]
+    by_kind = moment["by_kind"] if isinstance(moment["by_kind"], dict) else {}
+    return [by_kind.get(kind, 0) for kind in KINDS]
 
 
 def memory_json(report: MemoryReport) -> str:
@@ -277,54 +277,58 @@ def memory_of_report(reader: SessionReader) -> Json | None:
 def memory_object(report: MemoryReport) -> Json:
     """Return the answer without the timeline, and the biggest of what is held at the peak."""
     memory, used = report.memory, report.used
-    held = used.held_at(used.peak.at) if memory.is_known else []
+    if memory.is_known:
+        held = used.held_at(used.peak.at)
+        peak_in = "backward" if used.is_backward(used.peak.at) else "forward"
+        saved_bytes = memory.step.saved_bytes
+    else:
+        held, peak_in, saved_bytes = [], "", report.saved_bytes
     return {
         "verdict": report.sentences,
         "is_known": memory.is_known,
         "device": used.device,
         "peak_bytes": used.peak.total_bytes,
         "peak": dict(used.peak.by_kind),
-        "peak_in": ("backward" if used.is_backward(used.peak.at) else "forward")
-        if memory.is_known
-        else "",
+        "peak_in": peak_in,
         "held_at_peak": [_held(report, held_tensor) for held_tensor in held[:BIGGEST]],
         "most_bytes": used.most_with_workspaces()[0],
         "begin_bytes": used.begin_bytes,
         "calls": memory.step.calls,
-        "saved_bytes": memory.step.saved_bytes if memory.is_known else report.saved_bytes,
+        "saved_bytes": saved_bytes,
         "saved_between_bytes": memory.step.between_bytes,
         "elsewhere": dict(used.elsewhere),
         "unknown_sizes": used.unknown,
         "assumed": memory.step.assumed,
-        "recomputed": [_recomputed(report, one) for one in report.recomputed],
-        "unread": [
-            {
-                "compilation": unread.compilation,
-                "direction": unread.direction,
-                "reason": unread.reason,
-            }
-            for unread in memory.unread
-        ],
+        "recomputed": [_recomputed(report, operation) for operation in report.recomputed],
+        "unread": [_unread(row) for row in memory.unread],
         "left_out": memory.left_out,
     }
+
+
+def _unread(row: Unread) -> Json:
+    return {"compilation": row.compilation, "direction": row.direction, "reason": row.reason}
 
 
 def held_lines(report: MemoryReport) -> list[model.HeldLine]:
     """Return what is held at the peak beyond what is there before the step, by the line that
     computes it, biggest first.
     """
-    found: Counter[tuple[str, int]] = Counter()
-    for held_tensor in report.used.held_at(report.used.peak.at) if report.memory.is_known else []:
+    if not report.memory.is_known:
+        return []
+    by_line: Counter[tuple[str, int]] = Counter()
+    for held_tensor in report.used.held_at(report.used.peak.at):
         if held_tensor.kind not in BEFORE and held_tensor.size_bytes != UNKNOWN:
-            has_line = held_tensor.node is not None and held_tensor.node.file in report.paths
-            found[
-                (report.paths[held_tensor.node.file], held_tensor.node.line)
-                if held_tensor.node and has_line
-                else ("", 0)
-            ] += held_tensor.size_bytes
+            by_line[_line(report, held_tensor.node)] += held_tensor.size_bytes
     return [
-        model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in found.most_common()
+        model.HeldLine(file, line, size_bytes) for (file, line), size_bytes in by_line.most_common()
     ]
+
+
+def _line(report: MemoryReport, node: model.Node | None) -> tuple[str, int]:
+    """Return (file, line) of a node; ("", 0) where no line is known."""
+    if node is None or node.file not in report.paths:
+        return "", 0
+    return report.paths[node.file], node.line
 
 
 def _every_call(report: MemoryReport) -> list[TimelineRow]:
@@ -332,12 +336,11 @@ def _every_call(report: MemoryReport) -> list[TimelineRow]:
 
 
 def _place(report: MemoryReport, node: model.Node | None) -> Json:
-    path = report.paths.get(node.file) if node else None
-    return {
-        "file": path,
-        "line": node.line if node and path else None,
-        "module": node.module if node and node.module else None,
-    }
+    if node is None:
+        return {"file": None, "line": None, "module": None}
+    path = report.paths.get(node.file)
+    line = node.line if path else None
+    return {"file": path, "line": line, "module": node.module or None}
 
 
 def _held(report: MemoryReport, held_tensor: Held) -> Json:
@@ -364,23 +367,25 @@ def _workspace(report: MemoryReport, row: TimelineRow) -> Json:
     need.
     """
     call = row.moment.call
-    is_known = call.workspace is not None and call.workspace.size_bytes >= 0
+    workspace = call.workspace
+    known = workspace.size_bytes if workspace and workspace.size_bytes >= 0 else None
     return {
         "direction": row.moment.direction,
         "kernel": call.name,
         **_place(report, row.node),
-        "bytes": call.workspace.size_bytes if call.workspace and is_known else None,
+        "bytes": known,
         "most_bytes": call.most_workspace,
     }
 
 
-def _recomputed(report: MemoryReport, one: Recomputed) -> Json:
-    known = one.choice.size_bytes if one.choice.size_bytes >= 0 else None
+def _recomputed(report: MemoryReport, operation: Recomputed) -> Json:
+    choice = operation.choice
+    known = choice.size_bytes if choice.size_bytes >= 0 else None
     return {
-        "name": one.node.name,
+        "name": operation.node.name,
         "bytes": known,
-        "why": why(one.choice),
-        **_place(report, one.node),
+        "why": why(choice),
+        **_place(report, operation.node),
     }
 
 
@@ -408,33 +413,38 @@ def saved_tensors(reader: SessionReader) -> list[Json]:
     """Return each value that a forward saves, with what the partitioner decided on."""
     decided, values = choices(reader), saved_values(reader)
     names = user_names(reader, values)
-    return [
-        _saved_tensor(
-            value,
-            decided.get((value.saved.compilation, value.saved.name)),
-            names.get(value.saved.id, value.saved.name),
-        )
-        for value in values
-    ]
+    rows = []
+    for value in values:
+        saved = value.saved
+        choice = decided.get((saved.compilation, saved.name))
+        rows.append(_saved_tensor(value, choice, names.get(saved.id, saved.name)))
+    return rows
 
 
 def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
-    """Return one value that the forward saves. A size that is a symbol stays text."""
+    """Return one value that the forward saves."""
     saved = value.saved
+    reason = why(choice) if choice else None
+    weight = choice.weight if choice and choice.weight >= 0 else None
     return {
         "compilation": value.compilation,
         "name": saved.name,
         "user_name": name,
         "kind": saved.kind,
-        "shape": [int(dim) if dim.isdecimal() else dim for dim in saved.shape],
+        "shape": [_dimension(size_text) for size_text in saved.shape],
         "dtype": saved.dtype,
         "bytes": saved.size_bytes,
         "storage": saved.storage or None,
         "storage_bytes": kept_bytes(saved),
-        "why": why(choice) if choice else None,
-        "weight": choice.weight if choice and choice.weight >= 0 else None,
+        "why": reason,
+        "weight": weight,
         "producer": value.producer or None,
         "file": value.file or None,
         "line": value.line or None,
         "consumers": list(value.consumers),
     }
+
+
+def _dimension(size_text: str) -> int | str:
+    """Return a size as a number; one that is a symbol stays text."""
+    return int(size_text) if size_text.isdecimal() else size_text

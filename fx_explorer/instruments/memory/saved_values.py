@@ -35,11 +35,11 @@ class SavedValue:
     file: str
     line: int
     consumers: tuple[str, ...]
+    """Names of the backward nodes that take it."""
     consumer_lines: tuple[str, ...]
     """For each of the consumers the user's line whose backward it is part of; empty where that is
     not known.
     """
-    """Names of the backward nodes that take it."""
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
     module_type: str = ""
@@ -61,26 +61,23 @@ def saved_values(reader: SessionReader) -> list[SavedValue]:
     rows = sorted(
         _rows(reader), key=lambda row: (-(kept_bytes(row) or 0), storage_of(row), -row.size_bytes)
     )
-    producers = {
-        node.id: node for node in reader.by_ids(model.Node, (row.producer for row in rows))
-    }
+    nodes = reader.by_ids(model.Node, (row.producer for row in rows))
+    producers = {node.id: node for node in nodes}
     first: dict[tuple[int, str], model.SavedTensor] = {}
     values = []
     for row in rows:
         earlier = first.setdefault(storage_of(row), row)
         value = _value(reader, row, producers.get(row.producer), names, paths)
-        shared = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
-        values.append(value if earlier.name == row.name else shared)
+        if earlier.name != row.name:
+            value = replace(value, shares_with=earlier.name, shares_with_row=earlier.id)
+        values.append(value)
     return values
 
 
 def _rows(reader: SessionReader) -> list[model.SavedTensor]:
     used = in_use(reader)
-    return [
-        row
-        for row in reader.rows(model.SavedTensor)
-        if used is None or row.compilation in used.saving
-    ]
+    rows = reader.rows(model.SavedTensor)
+    return [row for row in rows if used is None or row.compilation in used.saving]
 
 
 def saving_compilations(reader: SessionReader) -> set[int]:
@@ -99,20 +96,33 @@ def _value(
         consumers = reader.by_ids(model.Node, reader.users(row.consumer))
     else:
         consumers = []
-    return SavedValue(
+    value = SavedValue(
         saved=row,
         compilation=names.get(row.compilation, ""),
-        producer=producer.target if producer and producer.op != "placeholder" else "",
-        place=place_of_node(reader, producer) if producer else None,
-        file=paths.get(producer.file, "") if producer else "",
-        line=producer.line if producer else 0,
+        producer="",
+        place=None,
+        file="",
+        line=0,
         consumers=tuple(result_name(node) for node in consumers),
-        consumer_lines=tuple(
-            in_file(paths[node.file], node.line) if node.file in paths else "" for node in consumers
-        ),
-        module=producer.module if producer else "",
-        module_type=producer.module_type if producer else "",
+        consumer_lines=tuple(_line(node, paths) for node in consumers),
     )
+    if producer is None:
+        return value
+    target = producer.target if producer.op != "placeholder" else ""
+    return replace(
+        value,
+        producer=target,
+        place=place_of_node(reader, producer),
+        file=paths.get(producer.file, ""),
+        line=producer.line,
+        module=producer.module,
+        module_type=producer.module_type,
+    )
+
+
+def _line(node: model.Node, paths: dict[int, str]) -> str:
+    """Return the user's line of a node; empty where it is not known."""
+    return in_file(paths[node.file], node.line) if node.file in paths else ""
 
 
 def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
@@ -122,18 +132,15 @@ def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int,
     """
     values = list(values)
     inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
-    names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
-    found = {inputs[node]: name.name for node, name in names.items() if name.node}
-    picked = {
-        value.saved.producer: value.saved.id
-        for value in values
-        if value.saved.name.startswith("getitem")
-    }
-    found |= {picked[node.id]: result_name(node) for node in reader.by_ids(model.Node, picked)}
+    input_names = InputNames(reader).of(reader.by_ids(model.Node, inputs))
+    names = {inputs[node]: name.name for node, name in input_names.items() if name.node}
+    saved = [value.saved for value in values]
+    picked = {row.producer: row.id for row in saved if row.name.startswith("getitem")}
+    names |= {picked[node.id]: result_name(node) for node in reader.by_ids(model.Node, picked)}
     sizes = SizeNames(reader)
-    numbers = (value.saved for value in values if value.saved.kind == "number")
-    return found | {
-        row.id: sizes.in_text(row.compilation, found.get(row.id, row.name)) for row in numbers
+    numbers = [row for row in saved if row.kind == "number"]
+    return names | {
+        row.id: sizes.in_text(row.compilation, names.get(row.id, row.name)) for row in numbers
     }
 
 
@@ -175,27 +182,24 @@ def describe_saved(reader: SessionReader) -> str:
     whole, computed = saved_total(reader), computed_total(reader)
     if not whole.count:
         return ""
-    biggest = [
-        value
-        for value in saved_values(reader)
-        if value.saved.kind in COMPUTED and not value.shares_with
-    ][:BIGGEST]
-    called = user_names(reader, biggest)
-    names = listed(
-        [_named(value, called.get(value.saved.id, value.saved.name)) for value in biggest], BIGGEST
-    )
+    values = [value for value in saved_values(reader) if value.saved.kind in COMPUTED]
+    biggest = [value for value in values if not value.shares_with][:BIGGEST]
+    names = user_names(reader, biggest)
+    parts = [_named(value, names.get(value.saved.id, value.saved.name)) for value in biggest]
+    verb = "is" if computed.count == 1 else "are"
+    of_these = f" (the biggest: {listed(parts, BIGGEST)})" if parts else ""
     return (
         f"The forward saves {counted(whole.count, 'storage')}, {size(whole.size_bytes)}, for the "
-        f"backward: {size(computed.size_bytes)} of it {'is' if computed.count == 1 else 'are'} "
-        f"computed for that{f' (the biggest: {names})' if names else ''}; the rest are parameters, "
-        "buffers and inputs, which are there anyway."
+        f"backward: {size(computed.size_bytes)} of it {verb} computed for that{of_these}; the rest "
+        "are parameters, buffers and inputs, which are there anyway."
     )
 
 
 def _named(value: SavedValue, name: str) -> str:
     kept = kept_bytes(value.saved)
     where = f" of {in_file(value.file, value.line)}" if value.file else ""
-    return f"{name}{where} ({'of unknown size' if kept is None else size(kept)})"
+    how_big = "of unknown size" if kept is None else size(kept)
+    return f"{name}{where} ({how_big})"
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
@@ -295,19 +299,16 @@ def choices(reader: SessionReader) -> dict[tuple[int, str], model.PartitionChoic
     """Return what was decided about each value, by compilation and name, of the variants in use."""
     used = in_use(reader)
     rows = reader.rows(model.PartitionChoice)
-    return {
-        (row.compilation, row.name): row
-        for row in rows
-        if used is None or row.compilation in used.saving
-    }
+    rows = [row for row in rows if used is None or row.compilation in used.saving]
+    return {(row.compilation, row.name): row for row in rows}
 
 
 def recomputed(reader: SessionReader) -> list[Recomputed]:
     """Return what is computed again, biggest first. Views are left out: they compute nothing."""
     rows = {row.node: row for row in choices(reader).values() if row.choice == "recomputed"}
     nodes = [node for node in reader.by_ids(model.Node, rows) if not node.is_view]
-    found = [Recomputed(rows[node.id], node, place_of_node(reader, node)) for node in nodes]
-    return sorted(found, key=lambda one: -one.choice.size_bytes)
+    operations = [Recomputed(rows[node.id], node, place_of_node(reader, node)) for node in nodes]
+    return sorted(operations, key=lambda operation: -operation.choice.size_bytes)
 
 
 def why(choice: model.PartitionChoice) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -74,22 +74,21 @@ def session_memory(reader: SessionReader) -> SessionMemory:
     compilations, left_out = _of_one_step(reader, watched)
     symbols = symbol_values(reader)
     unread: list[Unread] = []
-    found = (_segment(reader, compilation, symbols, unread) for compilation in compilations)
-    segments = [segment for segment in found if segment]
+    segments = []
+    for compilation in compilations:
+        segment = _segment(reader, compilation, symbols, unread)
+        if segment:
+            segments.append(segment)
+    between: Sequence[model.SavedBetween] = watched.between if watched else ()
     step = step_of(
         reader,
         calls_of(segments, watched),
-        watched.between if watched else (),
+        between,
         tangents_are_held=_tangents_are_held(reader, segments),
     )
     is_watched = watched is not None
-    others = tuple(
-        dict.fromkeys(
-            compilation.backend
-            for compilation in compilations
-            if _is_without_code(reader, compilation)
-        )
-    )
+    without_code = [row for row in compilations if _is_without_code(reader, row)]
+    others = tuple(dict.fromkeys(compilation.backend for compilation in without_code))
     nothing_saved = next(filter(None, map(_why_nothing_saved, compilations)), "")
     has_breaks = bool(reader.count(model.GraphBreak))
     return SessionMemory(
@@ -130,30 +129,18 @@ def _of_one_step(
     were watched. Where none were, a target is called once while it is captured; a script makes many
     steps, and a function's last compilation counts.
     """
-    compilations = [
-        compilation
-        for compilation in variants_in_use(reader)
-        if compilation.status in ("ok", "broke", "running")
-    ]
+    variants = variants_in_use(reader)
+    compilations = [row for row in variants if row.status in ("ok", "broke", "running")]
     if watched is not None:
         called = watched.compilations
-        own = [
-            compilation
-            for compilation in compilations
-            if first_variant(reader, compilation).id in called
-        ]
-        others = [
-            compilation
-            for compilation in compilations
-            if compilation not in own and _has_code(reader, compilation)
-        ]
-        return own, len(others)
+        of_step = [row for row in compilations if first_variant(reader, row).id in called]
+        others = [row for row in compilations if row not in of_step]
+        return of_step, sum(_has_code(reader, row) for row in others)
     if not reader.is_of_a_script():
         return compilations, 0
-    last = {compilation.frame: compilation for compilation in compilations}
-    return [
-        compilation for compilation in compilations if last[compilation.frame] is compilation
-    ], len(compilations) - len(last)
+    last = {row.frame: row for row in compilations}
+    of_step = [row for row in compilations if last[row.frame] is row]
+    return of_step, len(compilations) - len(last)
 
 
 def _has_code(reader: SessionReader, compilation: model.Compilation) -> bool:
@@ -172,11 +159,11 @@ def _segment(
     replayed: dict[model.Direction, GraphMemory] = {}
     results: dict[model.Direction, tuple[int, ...]] = {}
     for lowered in _lowered(reader, compilation):
-        found = _replayed(reader, compilation, lowered, symbols)
-        if isinstance(found, str):
-            unread.append(Unread(compilation.name, lowered.direction, found))
+        graph = _replayed(reader, compilation, lowered, symbols)
+        if isinstance(graph, str):
+            unread.append(Unread(compilation.name, lowered.direction, graph))
         else:
-            replayed[lowered.direction], results[lowered.direction] = found, lowered.results
+            replayed[lowered.direction], results[lowered.direction] = graph, lowered.results
     forward = replayed.get("forward") or replayed.get("inference")
     if forward is None:
         return None
@@ -233,31 +220,25 @@ def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[
     graphs = reader.by_ids(
         model.Graph, (document.id for document in documents if document.kind == "graph")
     )
+    graphs = [graph for graph in graphs if _is_lowered(graph) and graph.id not in before_edits]
     codes = reader.by_ids(
         model.Artifact, (document.id for document in documents if document.stage == "output_code")
     )
-    whole_graphs = [
-        graph
-        for graph in graphs
-        if not graph.parent and not graph.name and graph.id not in before_edits
-    ]
+    codes = [code for code in codes if code.kind == "output_code"]
     for direction in _DIRECTIONS:
-        own = [
-            whole_graph
-            for whole_graph in whole_graphs
-            if whole_graph.direction == direction and whole_graph.stage in _LOWERED
-        ]
-        whole = [graph for graph in own if graph.stage == "post_grad"] or own
-        if whole:
-            own_codes = [
-                code for code in codes if code.direction == direction and code.kind == "output_code"
-            ]
-            yield _Lowered(
-                direction,
-                whole[-1],
-                own_codes,
-                next((graph.results for graph in own if graph.results), ()),
-            )
+        of_direction = [graph for graph in graphs if graph.direction == direction]
+        if not of_direction:
+            continue
+        last_stage = [graph for graph in of_direction if graph.stage == "post_grad"]
+        last = (last_stage or of_direction)[-1]
+        codes_of_direction = [code for code in codes if code.direction == direction]
+        results = next((graph.results for graph in of_direction if graph.results), ())
+        yield _Lowered(direction, last, codes_of_direction, results)
+
+
+def _is_lowered(graph: model.Graph) -> bool:
+    """Return whether a graph is a whole one, of a stage that kernels are made from."""
+    return not graph.parent and not graph.name and graph.stage in _LOWERED
 
 
 _DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")

@@ -119,18 +119,21 @@ def size_of_text(text: str, values: Mapping[str, int]) -> int:
 
 def shape_bytes(dtype: str, shape: Sequence[str], values: Mapping[str, int]) -> int:
     """Return the bytes of a tensor without gaps whose sizes are texts. Raises UnknownSize."""
-    return dense_bytes([size_of_text(one, values) for one in shape], item_bytes(dtype))
+    return dense_bytes([size_of_text(text, values) for text in shape], item_bytes(dtype))
 
 
 def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
     """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for
     what is no tensor. Raises UnknownSize.
     """
-    found: list[int | None] = []
+    sizes_bytes: list[int | None] = []
     for match in _ITEM.finditer(bounded(value)):
-        sizes = [part.strip() for part in (match["sizes"] or "").split(",") if part.strip()]
-        found.append(shape_bytes(match["dtype"], sizes, values) if match["dtype"] else None)
-    return found
+        if match["dtype"]:
+            shape = [part.strip() for part in (match["sizes"] or "").split(",") if part.strip()]
+            sizes_bytes.append(shape_bytes(match["dtype"], shape, values))
+        else:
+            sizes_bytes.append(None)
+    return sizes_bytes
 
 
 def rounded(size_bytes: int, device: str) -> int:
@@ -185,7 +188,8 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
         if isinstance(statement, ast.FunctionDef):
             yield statement
         elif isinstance(statement, ast.ClassDef):
-            yield from (one for one in statement.body if isinstance(one, ast.FunctionDef))
+            methods = (part for part in statement.body if isinstance(part, ast.FunctionDef))
+            yield from methods
 
 
 def argument_names(function: ast.FunctionDef) -> list[str]:

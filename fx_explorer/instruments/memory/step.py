@@ -173,16 +173,14 @@ def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) 
     returned: dict[int, list[model.ReturnedStorage]] = {}
     for row in watched.returned:
         returned.setdefault(row.call, []).append(row)
-    return [
-        Call(
-            of_compilation[call.compilation],
-            dict(zip(call.inputs, call.storages, strict=False)),
-            _by_storage(of_compilation[call.compilation], returned.get(call.position, ())),
-            call.position,
-        )
-        for call in watched.calls
-        if call.compilation in of_compilation
-    ]
+    calls = []
+    for call in watched.calls:
+        segment = of_compilation.get(call.compilation)
+        if segment is not None:
+            storages = dict(zip(call.inputs, call.storages, strict=False))
+            by_storage = _by_storage(segment, returned.get(call.position, ()))
+            calls.append(Call(segment, storages, by_storage, call.position))
+    return calls
 
 
 def _by_storage(
@@ -190,13 +188,15 @@ def _by_storage(
 ) -> dict[int, list[model.ReturnedStorage]]:
     """Return what was seen of results, by the storages of the replay that they lie in."""
     returned = segment.forward.replayed.returned
-    found: dict[int, list[model.ReturnedStorage]] = {}
+    by_storage: dict[int, list[model.ReturnedStorage]] = {}
     for row in rows:
-        outputs = [at for at, result in enumerate(segment.results) if result in row.positions]
-        numbers = {number for at in outputs if at < len(returned) for number in returned[at]}
+        numbers: set[int] = set()
+        for output, result in zip(returned, segment.results, strict=False):
+            if result in row.positions:
+                numbers.update(output)
         for number in numbers:
-            found.setdefault(number, []).append(row)
-    return found
+            by_storage.setdefault(number, []).append(row)
+    return by_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +213,11 @@ class StorageFlow:
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = calls
         self._at = {call.position: at for at, call in enumerate(calls) if call.position}
-        self._producers = {
-            row.storage: at
-            for at, call in enumerate(calls)
-            for rows in call.returned.values()
-            for row in rows
-        }
+        self._producers: dict[int, int] = {}
         self._takers: dict[int, list[Taken]] = {}
         for at, call in enumerate(calls):
+            for rows in call.returned.values():
+                self._producers.update((row.storage, at) for row in rows)
             for node, storage in call.storages.items():
                 self._takers.setdefault(storage, []).append(Taken(at, node))
 
@@ -252,6 +249,11 @@ class StorageFlow:
         """Return the storages that calls take."""
         return set(self._takers)
 
+    @property
+    def returned(self) -> set[int]:
+        """Return the storages that calls return."""
+        return set(self._producers)
+
 
 class Crossings:
     """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without
@@ -266,7 +268,8 @@ class Crossings:
             if not row.is_input and row.source:
                 self._handed_over.setdefault(row.source, []).append(row.node)
         used = in_use(reader)
-        self._kept = KeptValues(reader, used.saving if used else None)
+        saving = used.saving if used else None
+        self._kept = KeptValues(reader, saving)
 
     def computed_by(self, node: int) -> int:
         """Return the node of an earlier graph whose value an input is, by the name that Python

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from fx_explorer import model
 from fx_explorer.analysis.input_names import InputName, InputNames, result_name, tangent_name
@@ -54,7 +54,7 @@ class _Assembly:
     assumed: int = 0
     crossing_bytes: int = 0
     between_bytes: int = 0
-    there: set[tuple[object, ...]] = field(default_factory=set)
+    counted: set[tuple[object, ...]] = field(default_factory=set)
     """Parameters and buffers that were counted: two graphs may take the same."""
     with_gradient: set[int] = field(default_factory=set)
     """Storages whose gradient is there: others of the same one are added to it."""
@@ -80,13 +80,15 @@ class _Assembly:
             else:
                 self.held += _until_the_end(kept[at].values())
         end = self.now + len(self._orders.get(-1, ()))
+        if not has_backward:
+            backward_from = end
         held = tuple(
             replace(held_tensor, end=min(held_tensor.end, end)) for held_tensor in self.held
         )
         return StepMemory(
             held,
             tuple(self.moments),
-            backward_from if has_backward else end,
+            backward_from,
             end,
             self.saved_bytes,
             self.assumed,
@@ -98,28 +100,23 @@ class _Assembly:
     def _input_names(self) -> list[dict[str, InputName]]:
         """Return the user's names of each graph's inputs, by torch's."""
         input_names = InputNames(self.reader)
-        names = [
-            (segment, input_names.of(segment.forward.placeholders.values()))
-            for segment in self.segments
-        ]
-        return [
-            {node.name: own[node.id] for node in memory.forward.placeholders.values()}
-            for memory, own in names
-        ]
+        by_segment = []
+        for segment in self.segments:
+            placeholders = segment.forward.placeholders.values()
+            names = input_names.of(placeholders)
+            by_segment.append({node.name: names[node.id] for node in placeholders})
+        return by_segment
 
     def _begins_of_backwards(self) -> list[int]:
         """Return the moment at which each graph's backward begins: those behind it have run
         before.
         """
-        ends = [
-            segment.backward.replayed.end if segment.backward else 0 for segment in self.segments
-        ]
         begins = []
-        now = self._forward_ends[-1] if ends else 0
-        for at in reversed(range(len(ends))):
+        now = self._forward_ends[-1] if self.segments else 0
+        for at in reversed(range(len(self.segments))):
             now += len(self._orders.get(at, ()))
             begins.append(now)
-            now += ends[at]
+            now += _moments_of(self.segments[at].backward)
         return begins[::-1]
 
     # forward
@@ -129,10 +126,8 @@ class _Assembly:
         storage.
         """
         graph, kept = segment.forward, {}
-        producers = {
-            node.id: node
-            for node in self.reader.by_ids(model.Node, (row.producer for row in segment.saved))
-        }
+        nodes = self.reader.by_ids(model.Node, (row.producer for row in segment.saved))
+        producers = {node.id: node for node in nodes}
         saved = self._saved_storages(segment)
         outputs = self._outputs(segment)
         for number, lifetime in enumerate(graph.replayed.storages):
@@ -141,10 +136,8 @@ class _Assembly:
                 continue
             held_tensor = self._held(graph, lifetime, "temporary")
             if number in saved:
-                row, end = (
-                    saved[number],
-                    self._end_of_output(at, number) if number in outputs else 0,
-                )
+                row = saved[number]
+                end = self._end_of_output(at, number) if number in outputs else 0
                 kept[number] = replace(
                     self._from_its_name_on(held_tensor, lifetime),
                     kind="activation",
@@ -200,8 +193,8 @@ class _Assembly:
         key: tuple[object, ...] = (owner.file, owner.recompile, name.name, lifetime.size_bytes)
         if storage:
             key = (storage,)
-        if key not in self.there:
-            self.there.add(key)
+        if key not in self.counted:
+            self.counted.add(key)
             self.held.append(
                 Held(name.kind, name.name, _taken(lifetime), lifetime.device, 0, FOREVER)
             )
@@ -225,9 +218,9 @@ class _Assembly:
         if producer is None:
             return self._crossings.is_kept_before(node)
         kept = self._saved_storages(self.segments[producer])
-        rows = self.calls[producer].returned.items()
-        if any(number in kept for number, seen in rows for row in seen if row.storage == storage):
-            return True
+        for number, rows in self.calls[producer].returned.items():
+            if number in kept and any(row.storage == storage for row in rows):
+                return True
         earlier = (taken for taken in self._flow.takers(storage, producer) if taken.call < at)
         return any(self._is_saved_in(taken) for taken in earlier)
 
@@ -254,14 +247,14 @@ class _Assembly:
     ) -> None:
         """Add what an operator between the graphs has computed and this one takes."""
         storage = self._flow.storage(at, name.node)
-        if ("between", storage) in self.there or any(
-            row.storage == storage for row in self.between
-        ):
+        is_kept_between = any(row.storage == storage for row in self.between)
+        if is_kept_between or ("between", storage) in self.counted:
             return
-        self.there.add(("between", storage))
-        ends = [
-            self._end_in_taker(at, Taken(at, name.node)) if is_saved else self._forward_ends[at]
-        ]
+        self.counted.add(("between", storage))
+        if is_saved:
+            ends = [self._end_in_taker(at, Taken(at, name.node))]
+        else:
+            ends = [self._forward_ends[at]]
         ends += [self._end_in_taker(at, taken) for taken in self._flow.takers(storage, at)]
         self.held.append(
             Held("activation", name.name, _taken(lifetime), lifetime.device, self.now, max(ends))
@@ -269,17 +262,18 @@ class _Assembly:
 
     def _saved_storages(self, segment: SegmentMemory) -> dict[int, model.SavedTensor]:
         """Return the storages that are saved, each with the biggest value in it."""
-        returned, found = segment.forward.replayed.returned, {}
+        returned = segment.forward.replayed.returned
+        by_storage: dict[int, model.SavedTensor] = {}
         for row in sorted(segment.saved, key=lambda row: row.size_bytes):
             if row.output and -row.output <= len(returned):
-                found.update(dict.fromkeys(returned[row.output], row))
-        return found
+                by_storage.update(dict.fromkeys(returned[row.output], row))
+        return by_storage
 
     def _outputs(self, segment: SegmentMemory) -> set[int]:
         """Return the storages of what the program gets."""
         returned = segment.forward.replayed.returned
         count = max((-row.output for row in segment.saved), default=0)
-        return {number for output in returned[: len(returned) - count] for number in output}
+        return set(chain.from_iterable(returned[: len(returned) - count]))
 
     def _end_of_output(self, at: int, number: int) -> int:
         """Return until when something holds a storage that a graph returns."""
@@ -304,7 +298,8 @@ class _Assembly:
         if not seen.at_end:
             return self._end_unseen(at)
         ends = [self._forward_ends[self._flow.at(seen.held_before, at)]]
-        ends += [self._backward_begins[at]] if seen.is_saved_between else []
+        if seen.is_saved_between:
+            ends.append(self._backward_begins[at])
         takers = self._flow.takers(seen.storage, at)
         return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
 
@@ -328,14 +323,10 @@ class _Assembly:
         them until theirs has run; and while it runs, a gradient as large as the largest that it
         keeps.
         """
-        of_graphs = self._flow.given | {
-            row.storage for call in self.calls for rows in call.returned.values() for row in rows
-        }
-        devices = Counter(
-            storage.device
-            for call in self.calls
-            for storage in call.segment.forward.replayed.storages
-        )
+        of_graphs = self._flow.given | self._flow.returned
+        devices: Counter[str] = Counter()
+        for segment in self.segments:
+            devices.update(storage.device for storage in segment.forward.replayed.storages)
         usual = devices.most_common(1)[0][0] if devices else ""
         largest: dict[tuple[int, str], int] = {}
         for row in self.between:
@@ -360,10 +351,10 @@ class _Assembly:
         """Return the operators that run backward behind each call of the step, in the order in
         which they do: behind the last call first, and before the first at -1.
         """
-        found: dict[int, set[int]] = {}
+        by_call: dict[int, set[int]] = {}
         for row in self.between:
-            found.setdefault(self._flow.at(row.call, -1), set()).add(row.order)
-        return {at: sorted(orders, reverse=True) for at, orders in found.items()}
+            by_call.setdefault(self._flow.at(row.call, -1), set()).add(row.order)
+        return {at: sorted(orders, reverse=True) for at, orders in by_call.items()}
 
     def _begin_between(self, at: int) -> int:
         """Return when the operators behind a call begin to run backward: right before that call
@@ -371,16 +362,16 @@ class _Assembly:
         """
         if at >= 0:
             return self._backward_begins[at] - len(self._orders.get(at, ()))
-        first = self.segments[0].backward if self.segments else None
-        begin = self._backward_begins[0] if self.segments else self.now
-        return begin + (first.replayed.end if first else 0)
+        if not self.segments:
+            return self.now
+        return self._backward_begins[0] + _moments_of(self.segments[0].backward)
 
     def _add_gradient_between(
         self, row: model.SavedBetween, size_bytes: int, device: str, begin: int
     ) -> None:
         """Add a parameter that operators outside of the graphs take, and its gradient."""
-        if (row.storage,) not in self.there:
-            self.there.add((row.storage,))
+        if (row.storage,) not in self.counted:
+            self.counted.add((row.storage,))
             self.held.append(Held("parameter", row.operator, size_bytes, device, 0, FOREVER))
         if row.storage not in self.with_gradient:
             self.with_gradient.add(row.storage)
@@ -391,12 +382,12 @@ class _Assembly:
     def _backward(
         self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, Held]
     ) -> None:
+        """Run a graph backward. It drops what its forward has kept for it."""
         dropped = _dropped(segment, graph, self.now)
-        returned = {number for output in graph.replayed.returned for number in output}
-        self.held += [
-            replace(one, end=max(one.end, dropped.get(number, FOREVER)))
-            for number, one in kept.items()
-        ]
+        returned = set(chain.from_iterable(graph.replayed.returned))
+        for number, held_tensor in kept.items():
+            end = max(held_tensor.end, dropped.get(number, FOREVER))
+            self.held.append(replace(held_tensor, end=end))
         gradients = dict(_gradients(segment.forward, graph, self._names[at]))
         not_taken = self._results_taken_by_none(at)
         for number, lifetime in enumerate(graph.replayed.storages):
@@ -404,13 +395,9 @@ class _Assembly:
                 self._add_tangent(at, graph, lifetime, not_taken)
             elif number in returned:
                 name = gradients.get(number, InputName("", "input"))
-                held_tensor = replace(
-                    self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime),
-                    kind="gradient",
-                )
-                self.held.append(
-                    replace(held_tensor, name=name.name, end=self._end_of_gradient(at, graph, name))
-                )
+                gradient = self._from_its_name_on(self._held(graph, lifetime, "gradient"), lifetime)
+                end = self._end_of_gradient(at, graph, name)
+                self.held.append(replace(gradient, name=name.name, end=end))
             else:
                 self.held.append(self._held(graph, lifetime, "temporary"))
         self._ran(graph)
@@ -442,19 +429,19 @@ class _Assembly:
         """
         while at and self.segments[at].backward is None:
             at -= 1
-        backward = self.segments[at].backward
-        return self._backward_begins[at] + (backward.replayed.end if backward else 0)
+        return self._backward_begins[at] + _moments_of(self.segments[at].backward)
 
     def _results_taken_by_none(self, at: int) -> Counter[int]:
         """Count, by size in bytes, the results of a call that no later graph takes. Their gradients
         come from operators outside of the graphs.
         """
         storages = self.segments[at].forward.replayed.storages
-        return Counter(
-            storages[number].size_bytes
-            for number, rows in self.calls[at].returned.items()
-            if not any(self._flow.takers(row.storage, at) for row in rows)
-        )
+        counts: Counter[int] = Counter()
+        for number, rows in self.calls[at].returned.items():
+            is_taken = any(self._flow.takers(row.storage, at) for row in rows)
+            if not is_taken:
+                counts[storages[number].size_bytes] += 1
+        return counts
 
     def _add_tangent(
         self, at: int, graph: GraphMemory, lifetime: Lifetime, not_taken: Counter[int]
@@ -523,6 +510,11 @@ TANGENT = "tangents_"
 """
 
 
+def _moments_of(graph: GraphMemory | None) -> int:
+    """Return how many moments a graph takes; 0 for one that there is not."""
+    return graph.replayed.end if graph else 0
+
+
 def _taken(lifetime: Lifetime) -> int:
     if lifetime.size_bytes == UNKNOWN:
         return UNKNOWN
@@ -549,18 +541,17 @@ def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> mo
 
 def _dropped(segment: SegmentMemory, backward: GraphMemory, begin: int) -> dict[int, int]:
     """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
-    ends = {
-        storage.name: storage.dies for storage in backward.replayed.storages if storage.is_argument
-    }
-    found: dict[int, int] = {}
+    arguments = [storage for storage in backward.replayed.storages if storage.is_argument]
+    last_used = {argument.name: argument.dies for argument in arguments}
+    ends: dict[int, int] = {}
     for row in segment.saved:
-        dies = ends.get(row.name, 0)
+        if not _is_within(row, segment):
+            continue
+        dies = last_used.get(row.name, 0)
         end = FOREVER if dies is None else begin + dies
-        for number in (
-            segment.forward.replayed.returned[row.output] if _is_within(row, segment) else ()
-        ):
-            found[number] = max(found.get(number, 0), end)
-    return found
+        for number in segment.forward.replayed.returned[row.output]:
+            ends[number] = max(ends.get(number, 0), end)
+    return ends
 
 
 def _is_within(row: model.SavedTensor, segment: SegmentMemory) -> bool:
@@ -580,12 +571,8 @@ def _gradients(
 
 def _with_gradient(segment: SegmentMemory) -> set[str]:
     """Return the inputs that the backward returns a gradient of."""
-    if segment.backward:
-        returned = segment.backward.replayed.returned
-    else:
-        returned = ()
-    return {
-        argument
-        for argument, output in zip(segment.forward.arguments, returned, strict=False)
-        if output
-    }
+    if not segment.backward:
+        return set()
+    returned = segment.backward.replayed.returned
+    pairs = zip(segment.forward.arguments, returned, strict=False)
+    return {argument for argument, output in pairs if output}

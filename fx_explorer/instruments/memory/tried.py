@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -86,7 +86,10 @@ async def try_budgets(
     """
     trials = []
     for budget in budgets:
-        tell("predicting" if budget is None else f"predicting with a budget of {budget:g}")
+        if budget is None:
+            tell("predicting")
+        else:
+            tell(f"predicting with a budget of {budget:g}")
         captured = await recapture(_with(request, budget), worker, _predicted)
         trials.append(BudgetTrial(budget, captured.found[0], held=captured.found[1]))
     if not measures:
@@ -96,12 +99,14 @@ async def try_budgets(
         Contender(trial.name, replace(_with(request, trial.budget), build=True)) for trial in trials
     ]
     uncompiled, *compiled = await measured_steps(ways, worker.python, worker.timeout_s, tell)
-    found = [replace(trial, measured=step) for trial, step in zip(trials, compiled, strict=True)]
-    return BudgetTrials(found, uncompiled)
+    measured = [replace(trial, measured=step) for trial, step in zip(trials, compiled, strict=True)]
+    return BudgetTrials(measured, uncompiled)
 
 
 def _with(request: CaptureRequest, budget: float | None) -> CaptureRequest:
-    return changed_request(request, {} if budget is None else {BUDGET: budget})
+    if budget is None:
+        return changed_request(request, {})
+    return changed_request(request, {BUDGET: budget})
 
 
 def _predicted(reader: SessionReader) -> tuple[Json, list[HeldLine]]:
@@ -265,10 +270,7 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
     if not trials.uncompiled or not trials.uncompiled.held:
         return
     first = trials.trials[0]
-    plain, compiled = (
-        {(line.file, line.line): line.size_bytes for line in held}
-        for held in (trials.uncompiled.held, first.held)
-    )
+    plain, compiled = _by_line(trials.uncompiled.held), _by_line(first.held)
     places = sorted(
         plain.keys() | compiled.keys(),
         key=lambda place: -max(plain.get(place, 0), compiled.get(place, 0)),
@@ -277,13 +279,11 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
     files = distinct_names({file for file, _ in places if file})
     rows = []
     for file, line in places[:MOST_LINES]:
-        place, name = (file, line), f"{files[file]}:{line}" if file else NO_LINE
-        rows.append((name, _bytes(plain, place), _bytes(compiled, place), ""))
+        name = f"{files[file]}:{line}" if file else NO_LINE
+        rows.append((name, _bytes(plain, (file, line)), _bytes(compiled, (file, line)), ""))
     if rest := places[MOST_LINES:]:
-        of_rest = [
-            size(sum(by_place.get(place, 0) for place in rest)) for by_place in (plain, compiled)
-        ]
-        rows.append((counted(len(rest), "more line"), of_rest[0], of_rest[1], ""))
+        more = counted(len(rest), "more line")
+        rows.append((more, _sum(plain, rest), _sum(compiled, rest), ""))
     beyond = trials.uncompiled.peak_bytes - sum(plain.values())
     if beyond > LEAST_BEYOND * trials.uncompiled.peak_bytes:
         rows.append(
@@ -296,44 +296,47 @@ def _lines(trials: BudgetTrials) -> Iterator[Block]:
 LEAST_BEYOND = 0.01
 
 
-def _bytes(held: Mapping[tuple[str, int], int], place: tuple[str, int]) -> str:
+_Line = tuple[str, int]
+"""(file, line)."""
+
+
+def _by_line(held: Iterable[HeldLine]) -> dict[_Line, int]:
+    return {(line.file, line.line): line.size_bytes for line in held}
+
+
+def _bytes(held: Mapping[_Line, int], place: _Line) -> str:
     return size(held[place]) if place in held else ""
 
 
+def _sum(held: Mapping[_Line, int], places: Iterable[_Line]) -> str:
+    return size(sum(held.get(place, 0) for place in places))
+
+
 def _row(trial: BudgetTrial) -> tuple[str, ...]:
+    measured = _measured(trial.measured)
     if not trial.predicted["is_known"]:
+        saved = "not known"
         if trial.predicted.get("saved_bytes"):
-            saved = trial.figure("saved_bytes")
-        else:
-            saved = 0
-        return (
-            trial.name,
-            size(saved) if saved else "not known",
-            "not known",
-            "",
-            *_measured(trial.measured),
-        )
-    parts = [
-        size(bytes_)
-        for bytes_ in (trial.figure("saved_bytes"), trial.figure("peak_bytes"), trial.beyond)
-    ]
-    return trial.name, *parts, *_measured(trial.measured)
+            saved = size(trial.figure("saved_bytes"))
+        return trial.name, saved, "not known", "", *measured
+    saved, peak = size(trial.figure("saved_bytes")), size(trial.figure("peak_bytes"))
+    return trial.name, saved, peak, size(trial.beyond), *measured
 
 
 def _measured(step: MeasuredStep | None) -> tuple[str, str]:
     if step is None:
         return "", ""
-    return size(step.peak_bytes) if step.peak_bytes >= 0 else "none", run_time(
-        step.call_s
-    ) if step.call_s else "none"
+    peak = size(step.peak_bytes) if step.peak_bytes >= 0 else "none"
+    call = run_time(step.call_s) if step.call_s else "none"
+    return peak, call
 
 
 def _sentences(trials: BudgetTrials) -> Iterator[str]:
     first = trials.trials[0]
     if not first.predicted["is_known"]:
-        yield from map(
-            str, first.predicted["verdict"] if isinstance(first.predicted["verdict"], list) else []
-        )
+        sentences = first.predicted["verdict"]
+        if isinstance(sentences, list):
+            yield from map(str, sentences)
         return
     yield (
         f"A step needs {size(first.figure('peak_bytes'))} at its peak ({first.name}), "
@@ -381,17 +384,19 @@ def _legend(trials: BudgetTrials) -> Iterator[str]:
 
 def trials_json(budget_trials: BudgetTrials) -> str:
     """Return everything as JSON."""
-    trials = [
-        {
-            "budget": trial.budget,
-            "predicted": {**trial.predicted, "held_by_line": [asdict(line) for line in trial.held]},
-            "measured": _step(trial.measured),
-        }
-        for trial in budget_trials.trials
-    ]
+    trials = [_trial(trial) for trial in budget_trials.trials]
     return json_text(
         {"schema": SCHEMA, "trials": trials, "uncompiled": _step(budget_trials.uncompiled)}
     )
+
+
+def _trial(trial: BudgetTrial) -> dict[str, object]:
+    held = [asdict(line) for line in trial.held]
+    return {
+        "budget": trial.budget,
+        "predicted": {**trial.predicted, "held_by_line": held},
+        "measured": _step(trial.measured),
+    }
 
 
 def _step(step: MeasuredStep | None) -> dict[str, object] | None:

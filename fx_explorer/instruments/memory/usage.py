@@ -62,45 +62,42 @@ class Usage:
         one behind all of them.
         """
         moments = self.step.moments
-        found = bisect_left([moment.at for moment in moments], at)
+        following = bisect_left([moment.at for moment in moments], at)
         if moments:
-            return moments[min(found, len(moments) - 1)]
+            return moments[min(following, len(moments) - 1)]
         return None
 
     def most_with_workspaces(self) -> tuple[int, int]:
         """Return the most that may be held with what library calls take at work, and how many calls
         there are of which that is not known.
         """
-        at_work = [
-            (point.total_bytes + moment.call.unknown_workspace, moment)
-            for moment, point in self.at_moments()
-            if moment.call.unknown_workspace
-        ]
-        most = max((bytes_ for bytes_, _ in at_work), default=0)
-        return max(most, self.peak.total_bytes), len(at_work)
+        most, calls = self.peak.total_bytes, 0
+        for moment, point in self.at_moments():
+            unknown = moment.call.unknown_workspace
+            if unknown:
+                most = max(most, point.total_bytes + unknown)
+                calls += 1
+        return most, calls
 
     def is_backward(self, at: int) -> bool:
         return at >= self.step.backward_from
 
     def held_at(self, at: int) -> list[Held]:
         """Return what is held on the device at a moment, biggest first."""
-        held_tensors = [
-            held_tensor
-            for held_tensor in self.step.held
-            if held_tensor.begin <= at < held_tensor.end and held_tensor.device == self.device
-        ]
-        return sorted(held_tensors, key=lambda held_tensor: -held_tensor.size_bytes)
+        on_device = [held for held in self.step.held if held.device == self.device]
+        at_moment = [held for held in on_device if held.begin <= at < held.end]
+        return sorted(at_moment, key=lambda held: -held.size_bytes)
 
     def at_moments(self) -> list[tuple[StepMoment, Point]]:
         """Return the memory at each kernel call: the most since the call before."""
         starts = [point.at for point in self.points]
-        found, begin = [], 0
+        stops, begin = [], 0
         for moment in self.step.moments:
             end = bisect_left(starts, moment.at + 1)
             since = self.points[max(0, min(begin, end - 1)) : end] or self.points[:1]
-            found.append((moment, max(since, key=lambda point: point.total_bytes)))
+            stops.append((moment, max(since, key=lambda point: point.total_bytes)))
             begin = end
-        return found
+        return stops
 
 
 def usage(step: StepMemory) -> Usage:
@@ -109,14 +106,10 @@ def usage(step: StepMemory) -> Usage:
     for held_tensor in step.held:
         sizes[held_tensor.device] += max(0, held_tensor.size_bytes)
     device = max(sizes, key=lambda name: (sizes[name], name), default="")
-    own = [
-        held_tensor
-        for held_tensor in step.held
-        if held_tensor.device == device and held_tensor.size_bytes != UNKNOWN
-    ]
-    unknown = sum(held_tensor.size_bytes == UNKNOWN for held_tensor in step.held)
+    on_device = [held for held in step.held if held.device == device and held.size_bytes != UNKNOWN]
+    unknown = sum(held.size_bytes == UNKNOWN for held in step.held)
     elsewhere = {name: size for name, size in sizes.items() if name != device and size}
-    return Usage(step, device, tuple(_points(own)), elsewhere, unknown)
+    return Usage(step, device, tuple(_points(on_device)), elsewhere, unknown)
 
 
 def _points(held: Iterable[Held]) -> Iterable[Point]:
@@ -164,12 +157,11 @@ def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
 
 
 def _line_of(stop: Stop) -> tuple[object, ...]:
+    """Return what calls of one row have in common: the line, or the name where none is known."""
     moment, node = stop[0], stop[0].call.node
-    return (
-        moment.compilation,
-        moment.direction,
-        (node.file, node.line, node.module) if node else moment.call.name,
-    )
+    if node is None:
+        return moment.compilation, moment.direction, moment.call.name
+    return moment.compilation, moment.direction, (node.file, node.line, node.module)
 
 
 def _row(stops: Sequence[Stop]) -> TimelineRow:
@@ -182,9 +174,9 @@ def _together(rows: Sequence[TimelineRow], count: int) -> Iterator[TimelineRow]:
     backward.
     """
     for _, members in groupby(rows, lambda row: (row.moment.compilation, row.moment.direction)):
-        own = list(members)
-        for at in range(0, len(own), count):
-            some = own[at : at + count]
+        of_direction = list(members)
+        for at in range(0, len(of_direction), count):
+            some = of_direction[at : at + count]
             most = max(some, key=lambda row: row.point.total_bytes)
             yield TimelineRow(most.moment, most.point, sum(row.calls for row in some))
 

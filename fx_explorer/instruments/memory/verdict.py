@@ -5,11 +5,12 @@ in every step behind that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fx_explorer import model
 from fx_explorer.analysis.words import counted, listed, share, size
+from fx_explorer.instruments.memory.graph_memory import CallOfKernel
 from fx_explorer.instruments.memory.session_memory import SessionMemory
 from fx_explorer.instruments.memory.step import Held, MemoryKind, StepMemory, StepMoment
 from fx_explorer.instruments.memory.usage import Usage
@@ -36,23 +37,18 @@ are left out.
 
 def trained(step: StepMemory) -> list[Held]:
     """Return the parameters that get a gradient in the step."""
-    names = {held_tensor.name for held_tensor in step.held if held_tensor.kind == "gradient"}
-    return [
-        held_tensor
-        for held_tensor in step.held
-        if held_tensor.kind == "parameter" and held_tensor.name in names
-    ]
+    names = {held.name for held in step.held if held.kind == "gradient"}
+    return [held for held in step.held if held.kind == "parameter" and held.name in names]
 
 
 def with_optimizer(step: StepMemory, name: str) -> StepMemory:
     """Return the step with what the optimizer keeps. Raises KeyError for a name that is none of
     ``TENSORS``.
     """
-    kept = [
-        replace(held_tensor, kind="optimizer", begin=0, end=step.end, node=None, kernel="")
-        for held_tensor in trained(step)
-        for _ in range(TENSORS[name])
-    ]
+    kept = []
+    for parameter in trained(step):
+        tensor = replace(parameter, kind="optimizer", begin=0, end=step.end, node=None, kernel="")
+        kept += [tensor] * TENSORS[name]
     if kept:
         return replace(step, held=(*step.held, *kept))
     return step
@@ -129,11 +125,8 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
 
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
     """Say what an optimizer adds, or would add."""
-    one_tensor_each = sum(
-        max(0, held_tensor.size_bytes)
-        for held_tensor in trained(used.step)
-        if held_tensor.device == used.device
-    )
+    parameters = [held for held in trained(used.step) if held.device == used.device]
+    one_tensor_each = sum(max(0, parameter.size_bytes) for parameter in parameters)
     if not one_tensor_each:
         return
     if optimizer:
@@ -154,15 +147,13 @@ def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
 
 
 def _not_counted(used: Usage, optimizer: str) -> str:
-    asked = any(moment.call.workspace for moment in used.step.moments)
+    was_asked = any(moment.call.workspace for moment in used.step.moments)
+    workspaces = KEPT if was_asked else NOT_ASKED
     if optimizer:
         steps = "what the optimizer takes while it steps"
     else:
         steps = "the optimizer"
-    return (
-        f"Not counted: {KEPT if asked else NOT_ASKED}, what Python allocates outside of the "
-        f"graphs, and {steps}."
-    )
+    return f"Not counted: {workspaces}, what Python allocates outside of the graphs, and {steps}."
 
 
 def _peak(used: Usage, paths: dict[int, str]) -> str:
@@ -186,15 +177,11 @@ def _up_to(used: Usage) -> str:
     most, calls = used.most_with_workspaces()
     if most <= used.peak.total_bytes:
         return ""
+    take = "takes" if calls == 1 else "take"
+    unknown = f"what {counted(calls, 'library call')} {take} at work is not known"
     if used.device != "cpu":
-        return (
-            f" (up to {size(most)}: what {counted(calls, 'library call')} "
-            f"{'takes' if calls == 1 else 'take'} at work is not known without the GPU)"
-        )
-    return (
-        f" (up to {size(most)}: what {counted(calls, 'library call')} "
-        f"{'takes' if calls == 1 else 'take'} at work is not known)"
-    )
+        unknown += " without the GPU"
+    return f" (up to {size(most)}: {unknown})"
 
 
 def _when(used: Usage, at: int, is_training: bool) -> str:
@@ -218,7 +205,8 @@ def where(node: model.Node | None, paths: dict[int, str]) -> str:
     """Return ``model.py:57 (blocks.3.mlp)``; empty where no line is known."""
     if node is None or node.file not in paths:
         return ""
-    return in_file(paths[node.file], node.line) + (f" ({node.module})" if node.module else "")
+    line = in_file(paths[node.file], node.line)
+    return f"{line} ({node.module})" if node.module else line
 
 
 def _parts_of_peak(used: Usage) -> str:
@@ -235,25 +223,26 @@ def _parts_of_peak(used: Usage) -> str:
 
 def _saved(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if memory.step.saved_bytes:
-        calls = memory.step.calls
-        several = f", in {calls} calls of {counted(memory.graphs, 'graph')}"
-        crossing = memory.step.crossing_bytes
-        across = f"; {size(crossing)} of it are results of an earlier graph that a later one keeps"
-        yield (
-            f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward"
-            f"{several if calls > memory.graphs else ''}{across if crossing else ''}."
-        )
+        calls, crossing = memory.step.calls, memory.step.crossing_bytes
+        text = f"The forward computes and saves {size(memory.step.saved_bytes)} for the backward"
+        if calls > memory.graphs:
+            text += f", in {calls} calls of {counted(memory.graphs, 'graph')}"
+        if crossing:
+            text += (
+                f"; {size(crossing)} of it are results of an earlier graph that a later one keeps"
+            )
+        yield f"{text}."
     if memory.step.between_bytes:
         yield (
             f"Operators outside of the graphs keep {size(memory.step.between_bytes)} more for "
             "their backward."
         )
     if used.elsewhere:
-        told = (
+        others = (
             f"{size(bytes_)} on {device or 'a device that is not known'}"
             for device, bytes_ in used.elsewhere.items()
         )
-        yield f"This is the memory of {used.device}; there are {listed(told)} besides."
+        yield f"This is the memory of {used.device}; there are {listed(others)} besides."
 
 
 def _unread(memory: SessionMemory) -> Iterator[str]:
@@ -261,24 +250,25 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
         yield f"The {unread.direction} of [{unread.compilation}] is not in it: {unread.reason}."
 
 
+def _unseen(calls: Sequence[CallOfKernel]) -> str:
+    """Say of which library calls the GPU could not tell what they take, with the first reason."""
+    first = calls[0]
+    take = "takes" if len(calls) == 1 else "take"
+    problem = first.workspace.problem if first.workspace else ""
+    return (
+        f"What {counted(len(calls), 'library call')} {take} at work could not be seen "
+        f"({first.name}: {problem})."
+    )
+
+
 def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
     if used.unknown:
-        yield (
-            f"{counted(used.unknown, 'storage')} of unknown size "
-            f"{'is' if used.unknown == 1 else 'are'} not in it."
-        )
-    asked = [
-        (moment.call.name, moment.call.workspace)
-        for moment in used.step.moments
-        if moment.call.workspace
-    ]
-    problems = [(name, workspace.problem) for name, workspace in asked if workspace.problem]
-    if problems:
-        calls, (name, problem) = counted(len(problems), "library call"), problems[0]
-        yield (
-            f"What {calls} {'takes' if len(problems) == 1 else 'take'} at work could not be "
-            f"seen ({name}: {problem})."
-        )
+        verb = "is" if used.unknown == 1 else "are"
+        yield f"{counted(used.unknown, 'storage')} of unknown size {verb} not in it."
+    calls = [moment.call for moment in used.step.moments]
+    unseen = [call for call in calls if call.workspace and call.workspace.problem]
+    if unseen:
+        yield _unseen(unseen)
     if memory.step.assumed:
         results = counted(memory.step.assumed, "result")
         yield (

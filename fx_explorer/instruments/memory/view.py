@@ -60,20 +60,18 @@ def memory_table(reader: SessionReader) -> ViewTable:
     decided, paths = choices(reader), source_paths(reader)
     whole = saved_total(reader).size_bytes
     several = functions_of_versions(reader)
+    columns: tuple[TableColumn, ...] = SAVED_COLUMNS
+    if not several:
+        columns = tuple(column for column in SAVED_COLUMNS if column.title != "version")
+    called = _Names(names, sizes)
+    rows = [_row(value, whole, called, _why(decided, value), several) for value in values]
+    rows += [_again(operation, paths, sizes, several) for operation in recomputed(reader)]
     return ViewTable(
         shows="What the forward saves for the backward, biggest first.",
         notice=_notice(reader),
         origin="outputs of the forward graph that are inputs of the backward graph",
-        columns=SAVED_COLUMNS
-        if several
-        else tuple(column for column in SAVED_COLUMNS if column.title != "version"),
-        rows=[
-            *(
-                _row(value, whole, _Names(names, sizes), _why(decided, value), several)
-                for value in values
-            ),
-            *(_again(one, paths, sizes, several) for one in recomputed(reader)),
-        ],
+        columns=columns,
+        rows=rows,
         empty=_why_empty(reader),
         versions=several,
         within=lambda reader, region: _within(reader, region, values),
@@ -85,12 +83,14 @@ def _within(reader: SessionReader, region: RegionKey, values: list[SavedValue]) 
     module.
     """
     nodes = nodes_in(reader, region)
-    found = [at for at, value in enumerate(values) if value.saved.producer in nodes]
+    rows = [at for at, value in enumerate(values) if value.saved.producer in nodes]
     if is_module(region):
-        is_there = belongs(region)
-        found = [at for at, path in enumerate(saved_paths(reader, values)) if is_there(path)]
-    again = (len(values) + at for at, one in enumerate(recomputed(reader)) if one.node.id in nodes)
-    return [*found, *again]
+        is_inside = belongs(region)
+        rows = [at for at, path in enumerate(saved_paths(reader, values)) if is_inside(path)]
+    for at, operation in enumerate(recomputed(reader), len(values)):
+        if operation.node.id in nodes:
+            rows.append(at)
+    return rows
 
 
 class _Names(NamedTuple):
@@ -119,23 +119,22 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
 
 
 def _again(
-    one: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
+    operation: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
 ) -> TableRow:
     """Return the row of an operation that is done again instead of being saved."""
-    node, choice = one.node, one.choice
+    node, choice = operation.node, operation.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     if node.file in paths:
         line = in_file(paths[node.file], node.line)
     else:
         line = ""
-    name, value = (
-        result_name(node),
-        sizes.in_text(choice.compilation, tensor(node.dtype, node.shape)),
-    )
+    name = result_name(node)
+    value = sizes.in_text(choice.compilation, tensor(node.dtype, node.shape))
+    version = [""] if several else []
     cells = (
         "none",
         "",
-        *([""] if several else []),
+        *version,
         "recomputed",
         name,
         value,
@@ -144,7 +143,7 @@ def _again(
         "",
     )
     text = f"{name} · {value} · {kept} that are not kept\n{why(choice).capitalize()}."
-    return TableRow(cells, one.place, lambda: Detail(text), part=1)
+    return TableRow(cells, operation.place, lambda: Detail(text), part=1)
 
 
 def _row(
@@ -153,10 +152,11 @@ def _row(
     saved = value.saved
     where = in_file(value.file, value.line) if value.file else ""
     kept = kept_bytes(saved)
+    part = "" if value.shares_with else share(kept or 0, whole)
     cells = (
         _kept(value),
-        "" if value.shares_with else share(kept or 0, whole),
-        *([f"[{value.compilation}]" if value.compilation in several else ""] if several else []),
+        part,
+        *_version(value, several),
         saved.kind,
         names.of(value),
         names.tensor(value),
@@ -173,6 +173,15 @@ def _row(
         values=values,
         version=value.compilation,
     )
+
+
+def _version(value: SavedValue, several: Collection[str]) -> list[str]:
+    """Return the cell of the version; none where no function has several."""
+    if not several:
+        return []
+    if value.compilation in several:
+        return [f"[{value.compilation}]"]
+    return [""]
 
 
 def _kept(value: SavedValue) -> str:
@@ -208,6 +217,7 @@ def _storage(value: SavedValue, names: _Names) -> list[str]:
 
 def _text(value: SavedValue, names: _Names, reason: str) -> str:
     saved = value.saved
+    line = f"{module_file(value.file)}:{value.line}" if value.file else "not known"
     lines = [
         (
             f"{names.of(value)} · {names.tensor(value)} · {size(saved.size_bytes)} · "
@@ -215,12 +225,11 @@ def _text(value: SavedValue, names: _Names, reason: str) -> str:
         ),
         *_storage(value, names),
         f"made by    {value.producer or 'nothing: it is an input of the graph'}",
-        f"on line    {module_file(value.file)}:{value.line}"
-        if value.file
-        else "on line    not known",
+        f"on line    {line}",
         f"needed by  {_needed_by(value)}",
-        *([f"why        {reason}"] if reason else []),
     ]
+    if reason:
+        lines.append(f"why        {reason}")
     return "\n".join(lines)
 
 
@@ -244,7 +253,8 @@ def _notice(reader: SessionReader) -> str:
         f"{size(computed.size_bytes)} were computed, the rest is there anyway."
     )
     added = over_versions(reader, saving_compilations(reader))
-    words += f" These are sums {added}." if added else ""
+    if added:
+        words += f" These are sums {added}."
     if whole.unknown_sizes:
         unknown = f" {whole.unknown_sizes} of unknown size."
     else:
@@ -255,7 +265,7 @@ def _notice(reader: SessionReader) -> str:
 def _not_kept(reader: SessionReader) -> str:
     """Return a remark on what the backward computes again."""
     again = recomputed(reader)
-    bytes_ = sum(max(0, one.choice.size_bytes) for one in again)
+    bytes_ = sum(max(0, operation.choice.size_bytes) for operation in again)
     if again:
         return (
             f" {counted(len(again), 'operation')} ({size(bytes_)}) are recomputed in the "
@@ -318,15 +328,18 @@ def step_memory_table(reader: SessionReader) -> ViewTable:
     used = usage(memory.step)
     sentences = verdict(memory, used, paths, saved=describe_saved(reader))
     is_running = reader.meta("outcome") is None and not memory.is_known and not memory.without_code
+    notice, rows = "", list[TableRow]()
+    if memory.is_known:
+        notice = f"{sentences[0]}  {LEGEND}"
+        rows = [_moment_row(used, row, paths, sentences) for row in timeline(used)]
+    empty = NOTHING_YET if is_running else " ".join(sentences)
     return ViewTable(
         shows="What a step holds in memory, kernel after kernel.",
-        notice=f"{sentences[0]}  {LEGEND}" if memory.is_known else "",
+        notice=notice,
         origin="the wrappers around the kernels, read statement by statement; nothing was measured",
         columns=MOMENT_COLUMNS,
-        rows=[_moment_row(used, row, paths, sentences) for row in timeline(used)]
-        if memory.is_known
-        else (),
-        empty=NOTHING_YET if is_running else " ".join(sentences),
+        rows=rows,
+        empty=empty,
     )
 
 
@@ -334,16 +347,18 @@ def _moment_row(
     used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]
 ) -> TableRow:
     moment, node = row.moment, row.node
-    whole = used.peak.total_bytes
+    line = in_file(paths[node.file], node.line) if node and node.file in paths else ""
+    module = node.module if node else ""
+    calls = moment.call.name
+    if row.calls != 1:
+        calls += f" and {counted(row.calls - 1, 'more call')}"
     cells = (
         {"forward": "→", "backward": "←"}.get(moment.direction, ""),
-        in_file(paths[node.file], node.line) if node and node.file in paths else "",
-        node.module if node else "",
+        line,
+        module,
         size(row.point.total_bytes),
-        bar(row.point, whole, BAR_CELLS),
-        moment.call.name
-        if row.calls == 1
-        else f"{moment.call.name} and {counted(row.calls - 1, 'more call')}",
+        bar(row.point, used.peak.total_bytes, BAR_CELLS),
+        calls,
     )
     held = float(row.point.total_bytes)
     values = {"held": held, "of the peak": held}
@@ -362,19 +377,15 @@ def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: lis
     rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])
     lines = [
         f"{frame_of(row.moment)} · {row.moment.call.name}: {size(point.total_bytes)}, "
-        f"{share(point.total_bytes, used.peak.total_bytes)} of the peak",
-        *(
-            _kind(kind, point.by_kind[kind], point.total_bytes)
-            for kind in KINDS
-            if kind in point.by_kind
-        ),
-        "",
-        *(_held(held_tensor, paths) for held_tensor in held[:BIGGEST]),
-        *([f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}"] if rest else []),
-        "",
-        *sentences,
+        f"{share(point.total_bytes, used.peak.total_bytes)} of the peak"
     ]
-    return "\n".join(lines)
+    kinds = [kind for kind in KINDS if kind in point.by_kind]
+    lines += [_kind(kind, point.by_kind[kind], point.total_bytes) for kind in kinds]
+    lines.append("")
+    lines += [_held(held_tensor, paths) for held_tensor in held[:BIGGEST]]
+    if rest:
+        lines.append(f"{size(rest):>10}  in {counted(len(held) - BIGGEST, 'more storage')}")
+    return "\n".join([*lines, "", *sentences])
 
 
 def _kind(kind: MemoryKind, size_bytes: int, whole: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fx_explorer import model
@@ -282,8 +282,9 @@ def explain(
         words = _GROUPS[indexed["group"]].format(indexed["key"])
     else:
         words = _SETTINGS.get(name, f"what torch calls {name}")
-    is_readable = name != "torch_version"  # it is a hash in bytes
-    return KeyDifference(words, *((_short(before), _short(after)) if is_readable else ("", "")))
+    if name == "torch_version":  # a hash in bytes
+        return KeyDifference(words, "", "")
+    return KeyDifference(words, _short(before), _short(after))
 
 
 def _graph(
@@ -297,16 +298,23 @@ def _graph(
     """Compare the code of two graphs, and name the first line that differs with the user's line
     that it comes from.
     """
-    sides = before.splitlines(), after.splitlines()
-    at = next(
-        (i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), min(map(len, sides))
+    lines_before, lines_after = before.splitlines(), after.splitlines()
+    pairs = zip(lines_before, lines_after, strict=False)
+    differing = (at for at, (one, two) in enumerate(pairs) if one != two)
+    at = next(differing, min(len(lines_before), len(lines_after)))
+    line_before, line_after = _line_at(lines_before, at), _line_at(lines_after, at)
+    return KeyDifference(
+        "the graph",
+        _short(line_before),
+        _short(line_after),
+        _place(left, cache_answer, line_before),
+        _place(right, other, line_after),
     )
-    lines = [side[at].strip() if at < len(side) else "" for side in sides]
-    places = [
-        _place(reader, answer, line)
-        for reader, answer, line in zip((left, right), (cache_answer, other), lines, strict=True)
-    ]
-    return KeyDifference("the graph", _short(lines[0]), _short(lines[1]), *places)
+
+
+def _line_at(lines: Sequence[str], at: int) -> str:
+    """Return a line without its indentation; empty behind the last."""
+    return lines[at].strip() if at < len(lines) else ""
 
 
 def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
@@ -327,22 +335,22 @@ def _place(reader: SessionReader, answer: CacheAnswer, line: str) -> str:
 
 
 def _input(number: str, before: str, after: str) -> KeyDifference:
-    sides = _fields(before), _fields(after)
-    differing = [
-        key
-        for key in dict.fromkeys([*sides[0], *sides[1]])
-        if sides[0].get(key) != sides[1].get(key)
-    ]
-    what = [_FIELDS.get(key, key) for key in differing]
-    if not what:
+    left, right = _fields(before), _fields(after)
+    keys = dict.fromkeys([*left, *right])
+    differing = [key for key in keys if left.get(key) != right.get(key)]
+    if not differing:
         return KeyDifference(f"input {number} of the graph", _short(before), _short(after))
-    values = [
-        ", ".join(f"{_FIELDS.get(key, key)} {_plain(side.get(key, 'none'))}" for key in differing)
-        for side in sides
-    ]
+    what = _FIELDS.get(differing[0], differing[0])
     return KeyDifference(
-        f"the {what[0]} of input {number} of the graph", _short(values[0]), _short(values[1])
+        f"the {what} of input {number} of the graph",
+        _short(_field_values(left, differing)),
+        _short(_field_values(right, differing)),
     )
+
+
+def _field_values(fields: Mapping[str, str], keys: Iterable[str]) -> str:
+    texts = [f"{_FIELDS.get(key, key)} {_plain(fields.get(key, 'none'))}" for key in keys]
+    return ", ".join(texts)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -425,26 +433,18 @@ def _by_question(reader: SessionReader) -> dict[tuple[str, Cache], list[CacheAns
 def _pair(
     left: SessionReader, right: SessionReader, cache_answer: CacheAnswer, other: CacheAnswer
 ) -> KeyPair:
-    sides = [_named(answer) for answer in (cache_answer, other)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    differing = tuple(
-        DifferingComponent(name, sides[0].get(name, ("", ""))[1], sides[1].get(name, ("", ""))[1])
-        for name in names
-        if sides[0].get(name, ("", ""))[0] != sides[1].get(name, ("", ""))[0]
-    )
+    of_left, of_right = _named(cache_answer), _named(other)
+    differing = []
+    for name in dict.fromkeys([*of_left, *of_right]):
+        left_hash, left_value = of_left.get(name, ("", ""))
+        right_hash, right_value = of_right.get(name, ("", ""))
+        if left_hash != right_hash:
+            differing.append(DifferingComponent(name, left_value, right_value))
+    first = None
     if differing:
-        first = explain(
-            left,
-            right,
-            cache_answer,
-            other,
-            differing[0].name,
-            differing[0].left,
-            differing[0].right,
-        )
-    else:
-        first = None
-    return KeyPair(cache_answer.record.cache, cache_answer, other, differing, first)
+        part = differing[0]
+        first = explain(left, right, cache_answer, other, part.name, part.left, part.right)
+    return KeyPair(cache_answer.record.cache, cache_answer, other, tuple(differing), first)
 
 
 def _named(answer: CacheAnswer) -> dict[str, tuple[str, str]]:

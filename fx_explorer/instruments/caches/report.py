@@ -64,12 +64,13 @@ def key_pair(pair: KeyPair) -> Json:
 
 def _answer(cache_answer: CacheAnswer) -> Json:
     record = cache_answer.record
+    reason = describe_bypass(record.reason) if record.outcome == "bypass" else None
     return {
         "compilation": cache_answer.compilation.name,
         "cache": record.cache,
         "outcome": record.outcome,
         "key": record.key or None,
-        "reason": describe_bypass(record.reason) if record.outcome == "bypass" else None,
+        "reason": reason,
         "torch_says": record.reason or None,
         "saved_s": record.saved_s,
     }
@@ -107,10 +108,11 @@ def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
     """Say why a cache was not asked, each reason once."""
     bypasses = (answer.record for answer in answers if answer.record.outcome == "bypass")
     reasons = Counter((record.cache, describe_bypass(record.reason)) for record in bypasses)
-    return [
-        f"{CACHE_NAMES[cache]} was not asked{f', {count} times' if count > 1 else ''}: {reason}."
-        for (cache, reason), count in reasons.items()
-    ]
+    sentences = []
+    for (cache, reason), count in reasons.items():
+        times = f", {count} times" if count > 1 else ""
+        sentences.append(f"{CACHE_NAMES[cache]} was not asked{times}: {reason}.")
+    return sentences
 
 
 def difference_sentences(
@@ -152,8 +154,10 @@ def _pair_sentences(pair: KeyPair, names: tuple[str, str], *, is_explained: bool
         (names[0], first.left, first.left_place),
         (names[1], first.right, first.right_place),
     ):
-        if value or place:
-            yield f"    {name}: {value}{f'   {place}' if place else ''}"
+        if place:
+            yield f"    {name}: {value}   {place}"
+        elif value:
+            yield f"    {name}: {value}"
     others = [component.name for component in pair.components[1:]]
     if others:
         yield f"    {counted(len(others), 'further part')} of the key: {listed(others)}"

@@ -323,21 +323,15 @@ class _Tree:
         """Compilations without a frame so far."""
 
     def whole(self, spans: Iterable[model.Span]) -> _Node:
-        of_thread: dict[str, list[model.Span]] = {
-            "": []
-        }  # the compilations that have no phases are the main thread's
+        # The compilations that have no phases are the main thread's.
+        of_thread: dict[str, list[model.Span]] = {"": []}
         for span in spans:
             of_thread.setdefault(span.thread, []).append(span)
-        threads = [
-            _summed(
-                _Node(
-                    f"thread {name}" if name else MAIN_THREAD,
-                    "thread",
-                    children=self._functions(own),
-                )
-            )
-            for name, own in of_thread.items()
-        ]
+        threads = []
+        for name, spans_of_thread in of_thread.items():
+            title = f"thread {name}" if name else MAIN_THREAD
+            functions = self._functions(spans_of_thread)
+            threads.append(_summed(_Node(title, "thread", children=functions)))
         rest = [self._function(row, []) for row in self._left.values() if row.duration_s > 0]
         main = threads[0]
         main.children += rest
@@ -353,14 +347,16 @@ class _Tree:
         """Return a node for each compilation that is timed on a thread."""
         owned: dict[int, list[_Node]] = {}
         for node in self._nested(spans):
-            owned.setdefault(node.span.compilation if node.span else 0, []).append(node)
-        found = []
+            owner = node.span.compilation if node.span else 0
+            owned.setdefault(owner, []).append(node)
+        functions = []
         for compilation, nodes in owned.items():
             row = self._left.pop(compilation, None)
             known = row or self._compilations.get(compilation)
             # What torch says of the whole function is counted once, on the thread that began it.
-            found.append(self._function(known, nodes, row.duration_s if row else 0.0))
-        return found
+            least_s = row.duration_s if row else 0.0
+            functions.append(self._function(known, nodes, least_s))
+        return functions
 
     def _function(
         self, row: model.Compilation | None, nodes: list[_Node], least_s: float | None = None
@@ -372,7 +368,9 @@ class _Tree:
         )
         node.file, node.line = self._files.get(row.file, 0), row.line
         _summed(node)
-        node.duration_s = max(node.duration_s, row.duration_s if least_s is None else least_s)
+        if least_s is None:
+            least_s = row.duration_s
+        node.duration_s = max(node.duration_s, least_s)
         return node
 
     def _nested(self, spans: Iterable[model.Span]) -> list[_Node]:
@@ -396,7 +394,8 @@ class _Tree:
             )
             row = self._compilations.get(span.compilation)
             node.compilation = row.name if row else ""
-            (around.children if around else outermost).append(node)
+            siblings = around.children if around else outermost
+            siblings.append(node)
             running.append(node)
             node.children += self._modules(span)
         return outermost
@@ -414,8 +413,10 @@ class _Tree:
 
 def _kind(span: model.Span, around: _Node | None) -> str:
     """Return the stage that a phase belongs to: its own, else that of the phase around it."""
-    own = span.stage or STAGE_OF_OUTER_EVENT.get(span.name)
-    return own or (around.kind if around else "other")
+    stage = span.stage or STAGE_OF_OUTER_EVENT.get(span.name)
+    if stage:
+        return stage
+    return around.kind if around else "other"
 
 
 def _module(modules: dict[str, _Node], path: str) -> _Node:

@@ -49,11 +49,11 @@ TIME_COLUMNS = (
 
 def time_table(reader: SessionReader) -> ViewTable:
     whole = stage_times(reader)
-    rows = (
-        _stage_rows(whole)
-        + _compilation_rows(reader, whole.total_s)
-        + _phase_rows(reader, whole.total_s)
-    )
+    rows = []
+    if whole.total_s:
+        rows += _stage_rows(whole)
+        rows += _compilation_rows(reader, whole.total_s)
+        rows += _phase_rows(reader, whole.total_s)
     return ViewTable(
         shows="Where compile time went: by stage, by function, then the longest phases torch "
         "timed.",
@@ -61,7 +61,7 @@ def time_table(reader: SessionReader) -> ViewTable:
         origin="torch's own timed phases; every instant counts once in the stages, which the "
         "sum below is of",
         columns=TIME_COLUMNS,
-        rows=rows if whole.total_s else (),
+        rows=rows,
         empty=why_no_time(reader),
     )
 
@@ -77,50 +77,43 @@ def _stage_rows(times: StageTimes) -> list[TableRow]:
 
 
 def _compilation_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
-    compilations = [c for c in first_variants(reader) if c.duration_s]
+    compilations = [row for row in first_variants(reader) if row.duration_s]
     if len(compilations) < 2:
         return []
-    return [
-        _row(
-            f"[{c.name}]",
-            function_of(c),
-            c.duration_s,
-            total_s,
-            Detail(f"{function_of(c)} at {c.file}:{c.line}"),
-            1,
-        )
-        for c in sorted(compilations, key=lambda c: -c.duration_s)
-    ]
+    rows = []
+    for row in sorted(compilations, key=lambda row: -row.duration_s):
+        function = function_of(row)
+        detail = Detail(f"{function} at {row.file}:{row.line}")
+        rows.append(_row(f"[{row.name}]", function, row.duration_s, total_s, detail, 1))
+    return rows
 
 
 def _phase_rows(reader: SessionReader, total_s: float) -> list[TableRow]:
     names = compilation_names(reader)
-    spans = sorted(reader.rows(model.Span), key=lambda s: -s.duration_s)[:MAX_PHASES]
-    return [
-        _row(
-            f"[{names[span.compilation]}]" if span.compilation in names else "",
-            f"  {span.name}",
-            span.duration_s,
-            total_s,
-            Detail(
-                f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} "
-                f"after the start, {span.depth} deep"
-            ),
-            2,
+    spans = sorted(reader.rows(model.Span), key=lambda span: -span.duration_s)[:MAX_PHASES]
+    rows = []
+    for span in spans:
+        owner = f"[{names[span.compilation]}]" if span.compilation in names else ""
+        detail = Detail(
+            f"{span.name}: {seconds(span.duration_s)}, begun {seconds(span.start_s)} "
+            f"after the start, {span.depth} deep"
         )
-        for span in spans
-    ]
+        rows.append(_row(owner, f"  {span.name}", span.duration_s, total_s, detail, 2))
+    return rows
 
 
 def _row(
     owner: str, name: str, took_s: float, total_s: float, detail: Detail, part: int
 ) -> TableRow:
+    values = {"of all": took_s}
+    # Only the stages are added up: functions and phases are the same time once more.
+    if part == 0:
+        values["time"] = took_s
     return TableRow(
         (owner, name, seconds(took_s), share(took_s, total_s), bar(took_s, total_s, BAR_CELLS)),
         None,
         lambda: detail,
-        # Only the stages are added up: functions and phases are the same time once more.
-        values={"of all": took_s, **({"time": took_s} if part == 0 else {})},
+        values=values,
         part=part,
     )
 
@@ -286,14 +279,19 @@ class _Rows(Sequence[TableRow]):
     def _row(self, part: CompilePart) -> TableRow:
         frame = part.frame
         depth = frame.depth - self._parts[0].frame.depth
+        itself = ""
+        if frame.self_s >= LEAST_S or not frame.children:
+            itself = seconds(frame.self_s)
+        line = in_file(*frame.line) if frame.line else ""
+        phase = part.span.name if part.span else ""
         cells = (
             f"{'  ' * depth}{frame.name}",
             seconds(frame.duration_s),
-            seconds(frame.self_s) if frame.self_s >= LEAST_S or not frame.children else "",
+            itself,
             careful_share(frame.duration_s, self._whole_s),
             bar(frame.duration_s, self._whole_s, FLAME_BAR_CELLS),
-            in_file(*frame.line) if frame.line else "",
-            part.span.name if part.span else "",
+            line,
+            phase,
         )
         if part.file and frame.line:
             place = Place(Document("source", part.file), frame.line[1] - 1)

@@ -47,32 +47,35 @@ ANNOTATE = '`with torch.fx.traceback.annotate({"compile_with_inductor": "name"})
 
 def regions_table(reader: SessionReader) -> ViewTable:
     colours = colours_of(reader)
+    why_empty = OF_A_LOG if is_log(reader) else HOW_TO_MARK
     return ViewTable(
         shows="Parts of the program marked with annotate, in the order they first occur.",
         notice=_notice(eager_nodes(reader)),
         origin="meta of FX nodes at every stage; what regional_inductor was seen to compile",
         columns=COLUMNS,
         rows=[_row(reader, region, colours) for region in regions(reader)],
-        empty=f"{OF_A_LOG if is_log(reader) else HOW_TO_MARK} {ANNOTATE}",
+        empty=f"{why_empty} {ANNOTATE}",
     )
 
 
 def _row(reader: SessionReader, region: Region, colours: RegionColours) -> TableRow:
+    kept_eager = ""
+    values = {}
+    if region.lowerings:
+        eager_nodes_of_region = sum(eager.nodes for eager in region.eager)
+        kept_eager = str(eager_nodes_of_region)
+        values = {"kept eager": float(eager_nodes_of_region)}
     cells = (
         region.name,
         describe_compiled(region),
         _nodes(region),
         ", ".join(_kernels(region, backward=False)),
         ", ".join(_kernels(region, backward=True)),
-        str(sum(eager.nodes for eager in region.eager)) if region.lowerings else "",
+        kept_eager,
         ", ".join(_configs(region)),
         region.key,
     )
     place = next(iter(places_of_nodes(reader, [region.first_node])), None)
-    if region.lowerings:
-        values = {"kept eager": float(sum(eager.nodes for eager in region.eager))}
-    else:
-        values = {}
     return TableRow(
         cells, place, lambda: Detail(_text(region)), colours.kind(region.value), values=values
     )
@@ -95,24 +98,22 @@ def describe_compiled(region: Region) -> str:
 
 
 def _kernels(region: Region, *, backward: bool) -> list[str]:
-    wanted = [
-        lowering
-        for lowering in region.lowerings
-        if (lowering.row.direction == "backward") == backward
-    ]
-    if region.lowerings:
-        return list(dict.fromkeys(name for lowering in wanted for name in lowering.kernels))
-    return list(region.backward_kernels if backward else region.forward_kernels)
+    if not region.lowerings:
+        return list(region.backward_kernels) if backward else list(region.forward_kernels)
+    names: list[str] = []
+    for lowering in region.lowerings:
+        is_backward = lowering.row.direction == "backward"
+        if is_backward == backward:
+            names += lowering.kernels
+    return list(dict.fromkeys(names))
 
 
 def _configs(region: Region) -> list[str]:
-    return list(
-        dict.fromkeys(
-            f"{key}={value}"
-            for lowering in region.lowerings
-            for key, value in (lowering.row.configs or {}).items()
-        )
-    )
+    configs: list[str] = []
+    for lowering in region.lowerings:
+        given = lowering.row.configs or {}
+        configs += [f"{key}={value}" for key, value in given.items()]
+    return list(dict.fromkeys(configs))
 
 
 def _text(region: Region) -> str:

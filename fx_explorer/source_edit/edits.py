@@ -5,7 +5,7 @@ statements: which whole statements some lines are is found here too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -89,6 +89,17 @@ def unwrapped(code: Code, compound: Statement, body: cst.BaseSuite) -> str:
             text = outer + text.removeprefix(inner)
         lines.append(text)
     return "\n".join(lines) + "\n"
+
+
+def indented(indent: str, lines: Iterable[str]) -> list[str]:
+    """Return lines of text behind an indentation; an empty line stays empty."""
+    behind = []
+    for line in lines:
+        if line:
+            behind.append(f"{indent}{line}")
+        else:
+            behind.append("")
+    return behind
 
 
 def in_place_of(code: Code, line: cst.CSTNode, text: str) -> Splice:

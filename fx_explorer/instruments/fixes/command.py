@@ -174,7 +174,7 @@ class SessionFixes:
         """Return the fix with this number in the list, from 1. Raises UsageError when there is
         none.
         """
-        fixes = [fix for _, some, _ in self.breaks for fix in some]
+        fixes = [fix for _, fixes_of_break, _ in self.breaks for fix in fixes_of_break]
         if not 1 <= number <= len(fixes):
             raise UsageError(
                 f"there is no fix {number}: the list has {len(fixes)}. See it with "
@@ -362,11 +362,8 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
     session_fixes.stopped = _what_stopped(reader)
     session_fixes.knows_breaks = knows_breaks(reader)
     session_fixes.recompiles = recompiles_of(reader)
-    left = [
-        as_break(fallback)
-        for fallback in distinct_fallbacks(reader)
-        if fallback.kind != "limit" and not fallback.has_nothing_to_compile
-    ]
+    fallbacks = [fallback for fallback in distinct_fallbacks(reader) if fallback.kind != "limit"]
+    left = [as_break(fallback) for fallback in fallbacks if not fallback.has_nothing_to_compile]
     broken = [*distinct_breaks(reader), *left]
     session_fixes.breaks = [
         (graph_break, proposals(reader, graph_break), why_none(reader, graph_break))
@@ -382,12 +379,8 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
         print_fitted(printable(_no_breaks(session_fixes)))
     number = 0
     for graph_break, fixes, obstacle in session_fixes.breaks:
-        print_fitted(
-            Hanging(
-                f"{printable(place(graph_break.file, graph_break.line))}  ",
-                printable(graph_break.code),
-            )
-        )
+        head = printable(place(graph_break.file, graph_break.line))
+        print_fitted(Hanging(f"{head}  ", printable(graph_break.code)))
         print_fitted(f"    {printable(graph_break.in_words)}")
         for fix in fixes:
             number += 1
@@ -397,15 +390,15 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
             if fix.risk:
                 print_fitted(f"       {printable(fix.risk)}")
         if not fixes:
-            print_fitted(
-                f"       {printable(obstacle) or 'no fix is known for this break; torch suggests: ' + _hint(graph_break)}"
-            )
+            hint = f"no fix is known for this break; torch suggests: {_hint(graph_break)}"
+            print_fitted(f"       {printable(obstacle) or hint}")
     if arguments.together:
         await list_together(session_fixes, arguments)
     if session_fixes.recompiles:
         await list_recompiles(session_fixes.recompiles, session_fixes.request, arguments)
     if number:
-        print_fitted(f"\n{_next_steps(arguments) if session_fixes.request else SEE_ONE}")
+        steps = _next_steps(arguments) if session_fixes.request else SEE_ONE
+        print_fitted(f"\n{steps}")
 
 
 def _what_stopped(reader: SessionReader) -> str:

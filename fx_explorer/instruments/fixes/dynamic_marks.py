@@ -93,21 +93,12 @@ class DynamicMark:
         there.
         """
         change = self.cause.change
+        size_marks = [*self.with_it]
         if change.index is not None:
-            first = SizeMark(self.source, change.name, change.index)
-        else:
-            first = None
-        named = [
-            size_mark
-            for size_mark in (first, *self.with_it)
-            if size_mark is not None
-            and not is_unfinished(size_mark.source)
-            and size_mark.source not in self.out_of_reach
-        ]
-        return [
-            f"torch._dynamo.mark_dynamic({size_mark.name}, {size_mark.index})"
-            for size_mark in named
-        ]
+            size_marks.insert(0, SizeMark(self.source, change.name, change.index))
+        finished = [mark for mark in size_marks if not is_unfinished(mark.source)]
+        within_reach = [mark for mark in finished if mark.source not in self.out_of_reach]
+        return [f"torch._dynamo.mark_dynamic({mark.name}, {mark.index})" for mark in within_reach]
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
@@ -160,11 +151,12 @@ def _with_it(
     )
     if before is None or after is None or cause.change.kind != "size":
         return ()
-    size_marks = [
-        SizeMark(f"{tensor}:{index}" if one_size else tensor, plain_source(tensor, before), index)
-        for tensor, index in sizes_that_varied(reader, before, after)
-    ]
-    return tuple(size_mark for size_mark in size_marks if size_mark.source != source)
+    size_marks = []
+    for tensor, index in sizes_that_varied(reader, before, after):
+        marked = f"{tensor}:{index}" if one_size else tensor
+        if marked != source:
+            size_marks.append(SizeMark(marked, plain_source(tensor, before), index))
+    return tuple(size_marks)
 
 
 def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
@@ -202,21 +194,10 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
     all of them.
     """
     dynamic_marks = marks(reader)
-    chosen = [
-        mark
-        for mark in dynamic_marks
-        if cause is None or _source(cause, one_size=not mark.is_whole) == mark.source
-    ]
-    fixes = [
-        Fix(
-            mark.title,
-            mark.cause.remedy,
-            line=mark.cause.line,
-            marks=mark.sources,
-            by_hand=_by_hand([mark]),
-        )
-        for mark in chosen
-    ]
+    chosen = dynamic_marks
+    if cause is not None:
+        chosen = [mark for mark in dynamic_marks if _avoids(mark, cause)]
+    fixes = [_mark_fix(mark) for mark in chosen]
     if chosen and set(sources_of(dynamic_marks)) > set(chosen[0].sources):
         why = f"All that vary in this session: {', '.join(mark.what for mark in dynamic_marks)}."
         sources = sources_of(dynamic_marks)
@@ -230,6 +211,20 @@ def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -
             )
         )
     return fixes
+
+
+def _avoids(mark: DynamicMark, cause: ExplainedRecompile) -> bool:
+    return _source(cause, one_size=not mark.is_whole) == mark.source
+
+
+def _mark_fix(mark: DynamicMark) -> Fix:
+    return Fix(
+        mark.title,
+        mark.cause.remedy,
+        line=mark.cause.line,
+        marks=mark.sources,
+        by_hand=_by_hand([mark]),
+    )
 
 
 def _by_hand(wanted: Sequence[DynamicMark]) -> str:

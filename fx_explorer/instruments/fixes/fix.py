@@ -151,19 +151,16 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
     can be parsed are left out.
     """
     files = {row.path: row for row in reader.rows(model.SourceFile)}
-    places = _places(broken)
-    mine = [(path, line) for path, line in places if path in files and files[path].is_user]
-    theirs = [
-        (path, line)
-        for path, line in places
-        if path in files and not _is_torch(path) and not _is_pythons(path)
-    ]
-    found: list[Site] = []
+    places = [(path, line) for path, line in _places(broken) if path in files]
+    mine = [(path, line) for path, line in places if files[path].is_user]
+    not_torch = [(path, line) for path, line in places if not _is_torch(path)]
+    theirs = [(path, line) for path, line in not_torch if not _is_pythons(path)]
+    stack: list[Site] = []
     for path, line in mine or theirs:
         code = _code(reader, files[path])
         if code is not None:
-            found.append(Site(path, line, files[path].is_user, len(found), code, broken))
-    return found
+            stack.append(Site(path, line, files[path].is_user, len(stack), code, broken))
+    return stack
 
 
 def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:

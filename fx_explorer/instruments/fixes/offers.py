@@ -58,12 +58,13 @@ def offer(path: Path, broken: Subject) -> FixOffer:
     """
     with SessionReader(path) as reader:
         fixes = tuple(fixes_for(reader, broken))
+        why = "" if fixes else _why_none(reader, broken)
         request = reader.request()
         return FixOffer(
             path,
             broken,
             fixes,
-            "" if fixes else _why_none(reader, broken),
+            why,
             request,
             session_figures(reader),
             why_not_tried(reader, request),
@@ -113,17 +114,20 @@ def as_break(left: DistinctFallback) -> DistinctBreak:
 
 def _why_none(reader: SessionReader, subject: Subject) -> str:
     if isinstance(subject, ExplainedRecompile):
-        return f"No mark avoids this recompile.{f' {subject.remedy}' if subject.remedy else ''}"
+        remedy = f" {subject.remedy}" if subject.remedy else ""
+        return f"No mark avoids this recompile.{remedy}"
     if isinstance(subject, DistinctFallback) and subject.is_made_by_python:
         return f"{MADE_BY_PYTHON}."
     if isinstance(subject, DistinctBreak):
         broken = subject
     else:
         broken = as_break(subject)
-    known = "No fix is known for this." + (
-        f" torch suggests: {broken.hints[0]}" if broken.hints else ""
-    )
-    return why_none(reader, broken) or known
+    why = why_none(reader, broken)
+    if why:
+        return why
+    if broken.hints:
+        return f"No fix is known for this. torch suggests: {broken.hints[0]}"
+    return "No fix is known for this."
 
 
 def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
@@ -169,11 +173,8 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
     cause that nobody knows a fix for; ``why_none`` says what is in the way.
     """
     stack = sites(reader, one_break)
-    return ordered(
-        distinct(
-            fix for cause in CAUSES for fix in cause(reader, one_break, stack) if _can_be_tried(fix)
-        )
-    )
+    fixes = (fix for cause in CAUSES for fix in cause(reader, one_break, stack))
+    return ordered(distinct(fix for fix in fixes if _can_be_tried(fix)))
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
@@ -228,10 +229,13 @@ def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix
     None when all is known.
     """
     tried = [trial.fix for trial in trials]
-    open_ones = (fixes for fixes in breaks if not _good(fixes, trials))
-    return next(
-        (fix for fixes in open_ones for fix in ordered(fixes, trials) if fix not in tried), None
-    )
+    for fixes in breaks:
+        if _good(fixes, trials):
+            continue
+        for fix in ordered(fixes, trials):
+            if fix not in tried:
+                return fix
+    return None
 
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:
@@ -277,24 +281,25 @@ def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
 def _merged_fix(
     taken: Sequence[Fix], texts: dict[str, MergedEdits], left_out: Sequence[str]
 ) -> Fix:
-    what = "; ".join(
-        f"{fix.title} (line {fix.line})"
-        for fix in sorted(taken, key=lambda fix: (fix.path, fix.line))
-    )
+    in_order = sorted(taken, key=lambda fix: (fix.path, fix.line))
+    what = "; ".join(f"{fix.title} (line {fix.line})" for fix in in_order)
     sentences = [f"In one go: {what}."]
     sentences += [f"Left out: {title}." for title in left_out]
+    settings: dict[str, object] = {}
+    untried: list[str] = []
+    for fix in taken:
+        settings.update(fix.settings)
+        untried += filter(None, fix.untried.split("; "))
     return Fix(
         TITLE,
         " ".join(sentences),
         " ".join(dict.fromkeys(fix.risk for fix in taken if fix.risk)),
         min(fix.line for fix in taken),
         tuple(merged.edit for merged in texts.values()),
-        {name: value for fix in taken for name, value in fix.settings.items()},
+        settings,
         unseen="; ".join(dict.fromkeys(fix.unseen for fix in taken if fix.unseen)),
         # A fix joins several with the same sign, and two fixes often leave the same one out.
-        untried="; ".join(
-            dict.fromkeys(part for fix in taken for part in fix.untried.split("; ") if part)
-        ),
+        untried="; ".join(dict.fromkeys(untried)),
     )
 
 

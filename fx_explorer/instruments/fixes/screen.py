@@ -91,7 +91,9 @@ def fix_row(fix: Fix, trial: Trial | None, *, is_being_tried: bool) -> Row:
 
 
 def describe_fix(fix: Fix, trial: Trial | None) -> list[Told]:
-    lines = [(fix.why, "text"), (f"▲ {fix.risk}" if fix.risk else "", "warning")]
+    lines = [(fix.why, "text")]
+    if fix.risk:
+        lines.append((f"▲ {fix.risk}", "warning"))
     if trial is not None:
         sign, kind = SIGNS[trial.verdict]
         lines += [(f"{sign} {trial.verdict}: {trial.reason}", kind), (measured(trial), "muted")]
@@ -115,9 +117,11 @@ def measured(trial: Trial) -> str:
 
 def shown(fix: Fix) -> str:
     """Return the edit as a diff, and options as the lines to add to the program."""
-    options = "\n".join(
-        f" {line}" if line.startswith("#") else f"+{line}" for line in fix.instruction.splitlines()
-    )
+    lines = []
+    for line in fix.instruction.splitlines():
+        sign = " " if line.startswith("#") else "+"
+        lines.append(f"{sign}{line}")
+    options = "\n".join(lines)
     return f"{fix.diff}{options}"
 
 
@@ -141,10 +145,8 @@ def good_words(good: int, of: int, key: str) -> str:
     """Say how many of the fixes are good once they were tried. ``key`` writes one."""
     if not good:
         return f"None of the {of} is good."
-    return (
-        f"{good} of the {of} {'is' if good == 1 else 'are'} good: {key} writes the one under "
-        "the cursor."
-    )
+    verb = "is" if good == 1 else "are"
+    return f"{good} of the {of} {verb} good: {key} writes the one under the cursor."
 
 
 def question(fix: Fix, trial: Trial) -> str:
@@ -319,7 +321,10 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
     # what can be asked
 
     def action_other_list(self) -> None:
-        (self._list if self._diff.has_focus else self._diff).focus()
+        if self._diff.has_focus:
+            self._list.focus()
+        else:
+            self._diff.focus()
 
     def action_copy(self) -> None:
         self.app.post_message(CopyWanted(self._fix.diff or self._fix.instruction))
@@ -333,9 +338,14 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         likeliest.
         """
         rows = [row for row, fix in enumerate(self._fixes) if self._trial_of(fix) is None]
-        if self._can_try():
-            self.notify(TRYING_ALL if rows else ALL_TRIED)
-            self._trial = self._try_all(rows) if rows else None
+        if not self._can_try():
+            return
+        if rows:
+            self.notify(TRYING_ALL)
+            self._trial = self._try_all(rows)
+        else:
+            self.notify(ALL_TRIED)
+            self._trial = None
 
     def _can_try(self) -> bool:
         """Return whether fixes can be tried now. Else the user is told why not."""
@@ -383,11 +393,11 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             for row in rows:
                 self._trying = row
                 self._show_state()
-                await (
-                    self._try_whole()
-                    if is_whole(self._fixes[row])
-                    else self._try_fix_now(self._fixes[row])
-                )
+                fix = self._fixes[row]
+                if is_whole(fix):
+                    await self._try_whole()
+                else:
+                    await self._try_fix_now(fix)
             return True
         except FxExplorerError as error:
             self.notify(f"it could not be tried: {error}", severity="error", timeout=READ_S)
@@ -444,9 +454,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         except UsageError as error:
             self.notify(str(error), title="not written", severity="error", timeout=READ_S)
             return
-        files, old = (
-            ", ".join(map(str, paths)) for paths in ([edit.path for edit in fix.edits], backups)
-        )
+        files = ", ".join(str(edit.path) for edit in fix.edits)
+        old = ", ".join(map(str, backups))
         if fix.settings:
             options = f" Set in your program too: {fix.instruction}"
         else:

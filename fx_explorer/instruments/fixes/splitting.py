@@ -24,7 +24,7 @@ from fx_explorer.source_edit.bound_names import (
     walk,
 )
 from fx_explorer.source_edit.code import Code, Splice
-from fx_explorer.source_edit.edits import imports, replaced
+from fx_explorer.source_edit.edits import imports, indented, replaced
 
 RISK = "What is left outside is no longer compiled."
 
@@ -113,7 +113,8 @@ def given_on(
 ) -> list[str]:
     """Return the names that the first lines bind and the others read."""
     wanted = {name for line in outer for name in read(line)}
-    return list(dict.fromkeys(name for line in inner for name in bound_in(line) if name in wanted))
+    bound = [name for line in inner for name in bound_in(line)]
+    return list(dict.fromkeys(name for name in bound if name in wanted))
 
 
 def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Splice]:
@@ -129,7 +130,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
     header = [compiled.decorator] if compiled.decorator else []
     helper = [
         *(indent + one for one in (*header, f"def {name}({', '.join(given)}):")),
-        *_indented(unit, parts.inner),
+        *indented(unit, parts.inner),
     ]
     # One empty line between methods, two between functions of a module, as is usual.
     space = "\n" if _is_method(code, function) else "\n\n"
@@ -142,7 +143,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
         )
     )
     call = _call(code, function, name, given, parts.results)
-    body = "\n".join(_indented(unit, [call, *parts.outer])) + "\n"
+    body = "\n".join(indented(unit, [call, *parts.outer])) + "\n"
     begin, end = (
         code.line_start(code.lines(lines[0])[0]),
         code.line_start(code.lines(lines[-1])[1] + 1),
@@ -164,15 +165,13 @@ def _given(function: cst.FunctionDef, inner: Sequence[str]) -> list[str]:
 def _call(
     code: Code, function: cst.FunctionDef, name: str, given: Sequence[str], results: Sequence[str]
 ) -> str:
-    is_method = _is_method(code, function)
-    call = f"{'self.' if is_method else ''}{name}({', '.join(given[1:] if is_method else given)})"
+    if _is_method(code, function):
+        call = f"self.{name}({', '.join(given[1:])})"
+    else:
+        call = f"{name}({', '.join(given)})"
     if results:
         return f"{', '.join(results)} = {call}"
     return call
-
-
-def _indented(indent: str, lines: Sequence[str]) -> list[str]:
-    return [indent + line if line else "" for line in lines]
 
 
 def _compiled(code: Code, function: cst.FunctionDef) -> _WayOfCompiling | None:
@@ -228,7 +227,8 @@ def _compiles(code: Code, call: cst.Call, name: str) -> bool:
 
 def _as_decorator(code: Code, call: cst.Call) -> str:
     options = ", ".join(code.source(arg).rstrip(", ") for arg in call.args[1:])
-    return f"@{code.source(call.func)}{f'({options})' if options else ''}"
+    arguments = f"({options})" if options else ""
+    return f"@{code.source(call.func)}{arguments}"
 
 
 def _reads_locals(code: Code, call: cst.Call) -> bool:
@@ -236,8 +236,10 @@ def _reads_locals(code: Code, call: cst.Call) -> bool:
     it: then it is known only where the call is made.
     """
     around = code.function(call)
+    if around is None:
+        return False
     names = {name for arg in call.args[1:] for name in read(arg.value)}
-    return bool(names & (locals_of(around) if around else set()))
+    return not names.isdisjoint(locals_of(around))
 
 
 def _is_method(code: Code, function: cst.FunctionDef) -> bool:

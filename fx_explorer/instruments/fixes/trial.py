@@ -104,10 +104,9 @@ async def try_fix(
     verdict, reason = judge(
         changed.outcome, before, after, verification, failures, keeps_prints=fix.keeps_prints
     )
-    ended = _got_through(changed.outcome, verification)
-    return Trial(
-        fix, verdict, reason, before, after if ended else None, verification, changed.took_s
-    )
+    has_ended = _got_through(changed.outcome, verification)
+    figures = after if has_ended else None
+    return Trial(fix, verdict, reason, before, figures, verification, changed.took_s)
 
 
 def _read_result(
@@ -184,29 +183,17 @@ def judge(
     if keeps_prints and verification and _printed(verification):
         return "refused", f"what is printed changes: {_printed(verification)}"
     if not _gains(before, after):
-        return (
-            "refused",
-            "the break stays"
-            if after.graph_breaks == before.graph_breaks
-            else "other breaks come in its place",
-        )
+        stays = after.graph_breaks == before.graph_breaks
+        why = "the break stays" if stays else "other breaks come in its place"
+        return "refused", why
     if failure := _new_failure(before, failures):
         return "refused", f"the compiler fails: {failure.message}"
-    takes_a_line_out = bool(
-        verification and verification.lost_lines
-    )  # and what was computed for it
-    if (
-        after.operations < before.operations
-        and after.graphs >= before.graphs
-        and not takes_a_line_out
-    ):
-        return (
-            "refused",
-            (
-                f"less is compiled ({before.operations} operations → {after.operations}), in "
-                "as many graphs"
-            ),
-        )
+    # A line that is taken out takes with it what was computed for it.
+    takes_a_line_out = bool(verification and verification.lost_lines)
+    is_less = after.operations < before.operations and after.graphs >= before.graphs
+    if is_less and not takes_a_line_out:
+        operations = f"{before.operations} operations → {after.operations}"
+        return "refused", f"less is compiled ({operations}), in as many graphs"
     fewer = _fewer(before, after)
     if verification is None:
         return "not compared", f"{fewer}; nothing was compared, so look at the results yourself"
@@ -217,7 +204,8 @@ def judge(
     equal = f"{fewer}; {_compared(verification)}{_left_out(verification)}"
     if not verification.calls and not any(verification.compared.get(kind) for kind in _RESULTS):
         return "not compared", f"{equal}; no results were, so look at them yourself"
-    return ("partly compared" if verification.not_compared else "good"), equal
+    verdict: Verdict = "partly compared" if verification.not_compared else "good"
+    return verdict, equal
 
 
 def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
@@ -270,7 +258,9 @@ def _compared(verification: Verification) -> str:
     common.
     """
     if verification.calls:
-        return f"equal in {_times(len(verification.calls), 'call')}{', with the code built too' if verification.is_built else ''}"
+        calls = _times(len(verification.calls), "call")
+        built = ", with the code built too" if verification.is_built else ""
+        return f"equal in {calls}{built}"
     counts = ((verification.compared.get(kind, 0), words) for kind, words in _OF_A_SCRIPT.items())
     parts = [f"{count} {words[count > 1]}" for count, words in counts if count]
     return f"equal: {', '.join(['exit status', *parts])}"
@@ -337,8 +327,12 @@ def _printed(verification: Verification) -> str:
 
 def _describe_output(verification: Verification) -> str:
     """Say how what is printed or the texts of exceptions differ; empty when they do not."""
-    messages = verification.other_messages
-    return _printed(verification) or (f"an exception differs: {messages[0]}" if messages else "")
+    printed = _printed(verification)
+    if printed:
+        return printed
+    if verification.other_messages:
+        return f"an exception differs: {verification.other_messages[0]}"
+    return ""
 
 
 _MOST_TOLD = 6

@@ -148,27 +148,25 @@ class NumberUses:
         )
 
     def is_exponent(self) -> bool:
-        return any(
-            self._holds(exponent)
-            for node in self._nodes
-            for exponent in _exponents(self._code, node)
-        )
+        exponents = (exponent for node in self._nodes for exponent in _exponents(self._code, node))
+        return any(map(self._holds, exponents))
 
     def is_compared(self) -> bool:
-        comparisons = (node for node in self._nodes if isinstance(node, cst.Comparison))
-        sides = (
-            side
-            for node in comparisons
-            for side in (node.left, *(comparison.comparator for comparison in node.comparisons))
-        )
-        return any(self._holds(side) and self._is_number(side) for side in sides)
+        for node in self._nodes:
+            if not isinstance(node, cst.Comparison):
+                continue
+            sides = [node.left, *(target.comparator for target in node.comparisons)]
+            if any(self._holds(side) and self._is_number(side) for side in sides):
+                return True
+        return False
 
     def meets_numbers(self, operators: Operators) -> bool:
         """Return whether one of these operators is applied to the number and other numbers only."""
-        pairs = (pair for node in self._nodes for pair in _operands(node, operators))
-        return any(
-            any(map(self._holds, pair)) and all(map(self._is_number, pair)) for pair in pairs
-        )
+        for node in self._nodes:
+            for pair in _operands(node, operators):
+                if any(map(self._holds, pair)) and all(map(self._is_number, pair)):
+                    return True
+        return False
 
     def is_rounded(self) -> bool:
         """Return whether the number is given to ``round``, which takes no tensor."""
@@ -178,12 +176,9 @@ class NumberUses:
         return self._is_given_to("sum")
 
     def _is_given_to(self, function: str) -> bool:
-        calls = (
-            node
-            for node in self._nodes
-            if isinstance(node, cst.Call) and self._code.source(node.func) == function
-        )
-        return any(self._holds(arg) for node in calls for arg in node.args)
+        calls = (node for node in self._nodes if isinstance(node, cst.Call))
+        of_function = (call for call in calls if self._code.source(call.func) == function)
+        return any(self._holds(arg) for call in of_function for arg in call.args)
 
     def _holds(self, value: cst.CSTNode) -> bool:
         return any(
@@ -239,7 +234,8 @@ def _pairs(
     # What one value is unpacked into may each hold any part of it.
     are_alike = len(given) == len(target.elements)
     for position, element in enumerate(target.elements):
-        yield from _pairs(code, element.value, given[position].value if are_alike else value)
+        part = given[position].value if are_alike else value
+        yield from _pairs(code, element.value, part)
 
 
 def _operands(node: cst.CSTNode, operators: Operators) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:

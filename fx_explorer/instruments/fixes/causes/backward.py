@@ -59,15 +59,13 @@ def _outside(site: Site, stack: list[Site]) -> list[Splice]:
     function = function_to_split(site, stack)
     lines = body_lines(function) if function else []
     code = site.code
-    at = next(
-        (number for number, line in enumerate(lines) if _backward(code, line, site.line)), None
-    )
+    numbers = (number for number, line in enumerate(lines) if _backward(code, line, site.line))
+    at = next(numbers, None)
+    if function is None or at is None:
+        return []
+    nodes_above = (node for line in lines[:at] for node in walk(line))
     # A ``return`` above would leave the new function only, and the old one would continue.
-    if (
-        function is None
-        or at is None
-        or any(isinstance(node, cst.Return) for line in lines[:at] for node in walk(line))
-    ):
+    if any(isinstance(node, cst.Return) for node in nodes_above):
         return []
     call = _backward(code, lines[at], site.line)
     assert call is not None

@@ -36,15 +36,11 @@ def _skipped(site: Site, statement: cst.With) -> Iterator[Fix]:
     code = site.code
     if any(item.asname for item in statement.items):
         return  # its value is used
-    texts = [
-        replaced(
-            code,
-            item.item,
-            "contextlib.nullcontext() if torch.compiler.is_compiling() else "
-            f"{code.source(item.item)}",
-        )
-        for item in statement.items
-    ]
+    texts = []
+    for item in statement.items:
+        manager = code.source(item.item)
+        either = f"contextlib.nullcontext() if torch.compiler.is_compiling() else {manager}"
+        texts.append(replaced(code, item.item, either))
     fix = site.edit(
         f"enter {_names(code, statement)} only when not compiled",
         "torch.compiler.is_compiling() is true while torch.compile reads the code, so "
@@ -126,17 +122,18 @@ def _without(site: Site, around: cst.Try) -> Iterator[Fix]:
         around.finalbody and around.finalbody.body,
     ]
     texts = [unwrapped(code, around, part) for part in parts if part]
-    if all(texts):
-        fix = site.edit(
-            "leave the try out" if around.handlers else "do what stands in finally at the end",
-            "Without handlers torch can end a graph here and begin the next, and the "
-            "function is compiled.",
-            [in_place_of(code, around, "".join(texts))],
-            "What is raised inside is no longer caught."
-            if around.handlers
-            else "After an exception it is not done.",
-        )
-        after_an_exception = (
-            "a call in which the try raises: what stands in finally is not done then"
-        )
-        yield fix if around.handlers else replace(fix, untried=after_an_exception)
+    if not all(texts):
+        return
+    why = (
+        "Without handlers torch can end a graph here and begin the next, and the "
+        "function is compiled."
+    )
+    edit = in_place_of(code, around, "".join(texts))
+    if around.handlers:
+        risk = "What is raised inside is no longer caught."
+        yield site.edit("leave the try out", why, [edit], risk)
+        return
+    risk = "After an exception it is not done."
+    fix = site.edit("do what stands in finally at the end", why, [edit], risk)
+    after_an_exception = "a call in which the try raises: what stands in finally is not done then"
+    yield replace(fix, untried=after_an_exception)

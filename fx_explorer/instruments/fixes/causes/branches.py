@@ -89,27 +89,20 @@ class _WhereChoice:
 
 def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
     choice = _assigned(site.code, statement) or _returned(site.code, statement)
-    are_of_tensors = all(
-        is_of_tensors(site.code, test) for test, _ in branches_of(statement) if test
-    )
-    if (
-        choice
-        and site.code.line_of(statement) is not None
-        and is_pure(statement.test)
-        and are_of_tensors
-    ):
-        start = site.code.line_start(site.code.lines(statement)[0])
-        stop = site.code.line_start(site.code.lines(choice.last)[1] + 1)
-        indent = site.code.indent(statement)
-        splice = Splice(
-            start, stop, "".join(f"{indent}{line}\n" for line in choice.text.split("\n"))
-        )
-        targets = {
-            target
-            for _, body in branches_of(statement)
-            for target in _values(site.code, body) or ()
-        }
-        yield _where(site, splice, NumberUses(site.code, statement, targets), choice.sides)
+    if not choice or site.code.line_of(statement) is None or not is_pure(statement.test):
+        return
+    branches = branches_of(statement)
+    if not all(is_of_tensors(site.code, test) for test, _ in branches if test):
+        return
+    start = site.code.line_start(site.code.lines(statement)[0])
+    stop = site.code.line_start(site.code.lines(choice.last)[1] + 1)
+    indent = site.code.indent(statement)
+    text = "".join(f"{indent}{line}\n" for line in choice.text.split("\n"))
+    targets: set[str] = set()
+    for _, body in branches:
+        targets.update(_values(site.code, body) or ())
+    uses = NumberUses(site.code, statement, targets)
+    yield _where(site, Splice(start, stop, text), uses, choice.sides)
 
 
 def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
@@ -118,18 +111,24 @@ def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -
     """
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
-    untried = [*([NOT_TAKEN] if any(map(_may_fail, sides)) else []), *uses.untried_in_a_tensor()]
+    untried = [*uses.untried_in_a_tensor()]
+    if any(map(_may_fail, sides)):
+        untried.insert(0, NOT_TAKEN)
     return replace(fix, untried="; ".join(untried))
 
 
 def _may_fail(side: str) -> bool:
     """Return whether it calls or divides anything, or takes an element."""
-    operators = (cst.MatrixMultiply, cst.Divide, cst.Power)
-    return any(
-        isinstance(node, cst.Subscript | cst.Call)
-        or (isinstance(node, cst.BinaryOperation) and isinstance(node.operator, operators))
-        for node in walk(cst.parse_expression(side))
-    )
+    for node in walk(cst.parse_expression(side)):
+        if isinstance(node, cst.Subscript | cst.Call):
+            return True
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _FAILING):
+            return True
+    return False
+
+
+_FAILING = (cst.MatrixMultiply, cst.Divide, cst.Power)
+"""Operators that may fail for what a branch was not meant for."""
 
 
 def _where_text(code: Code, choice: cst.IfExp) -> str:
@@ -159,11 +158,10 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
         return None
     given = [value or {} for value in values]
     targets = list(dict.fromkeys(target for value in given for target in value))
-    if (
-        not targets
-        or _depends(targets, given)
-        or not all(_fits_a_tensor(code, text) for value in given for text in value.values())
-    ):
+    sides = [text for value in given for text in value.values()]
+    if not targets or _depends(targets, given):
+        return None
+    if not all(_fits_a_tensor(code, text) for text in sides):
         return None
     tests = [test for test, _ in branches if test is not None]
     name = new_name(code, "condition") if len(targets) > 1 else ""
@@ -175,14 +173,11 @@ def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
         lines = []
     if name and len(tests) > 1:
         return None  # each condition would have to be kept before the first assignment
+    conditions = [name] if name else [condition(code, test) for test in tests]
     for target in targets:
         choices = [value.get(target, target) for value in given]
-        lines.append(
-            f"{target} = {_nested([name] if name else [condition(code, test) for test in tests], choices)}"
-        )
-    return _WhereChoice(
-        "\n".join(lines), [text for value in given for text in value.values()], statement
-    )
+        lines.append(f"{target} = {_nested(conditions, choices)}")
+    return _WhereChoice("\n".join(lines), sides, statement)
 
 
 def _nested(conditions: list[str], choices: list[str]) -> str:
@@ -194,12 +189,12 @@ def _nested(conditions: list[str], choices: list[str]) -> str:
 
 def _depends(targets: list[str], given: list[Values]) -> bool:
     """Return whether an expression reads what an assignment before it changes."""
-    return any(
-        earlier in read(cst.parse_expression(expression))
-        for value in given
-        for later, expression in value.items()
-        for earlier in targets[: targets.index(later)]
-    )
+    for value in given:
+        for target, expression in value.items():
+            earlier = targets[: targets.index(target)]
+            if earlier and not set(earlier).isdisjoint(read(cst.parse_expression(expression))):
+                return True
+    return False
 
 
 def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
@@ -281,14 +276,15 @@ def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.
     """Return (condition, body) of ``if``, every ``elif`` and ``else``; a missing ``else`` is (None,
     None).
     """
-    found: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [
+    branches: list[tuple[cst.BaseExpression | None, cst.CSTNode | None]] = [
         (statement.test, statement.body)
     ]
     following = statement.orelse
     while isinstance(following, cst.If):
-        found.append((following.test, following.body))
+        branches.append((following.test, following.body))
         following = following.orelse
-    return [*found, (None, following.body if following else None)]
+    last = following.body if following else None
+    return [*branches, (None, last)]
 
 
 def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] | None:
@@ -299,14 +295,13 @@ def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] |
         return []
     if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
         return list(body.body)
+    statements: list[cst.BaseSmallStatement] = []
     lines = body.body if isinstance(body, cst.IndentedBlock) else ()
-    found = [
-        small_statements(line) if isinstance(line, cst.SimpleStatementLine) else None
-        for line in lines
-    ]
-    if any(one is None for one in found):
-        return None
-    return [small for one in found for small in one or ()]
+    for line in lines:
+        if not isinstance(line, cst.SimpleStatementLine):
+            return None
+        statements += line.body
+    return statements
 
 
 def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
@@ -413,42 +408,56 @@ def _text(code: Code, statement: cst.If) -> str:
     branches = branches_of(statement)
     if len(branches) != 2 or not is_pure(statement.test) or not is_of_tensors(code, statement.test):
         return ""
-    bodies = [small_statements(body) for _, body in branches]
-    if any(body is None for body in bodies):
-        return ""
-    pairs = [
-        [
-            assignment(code, statement)
-            for statement in body or ()
-            if not isinstance(statement, cst.Pass)
-        ]
-        for body in bodies
-    ]
-    # A branch of torch.cond may not change what is outside of it, as an assignment to an attribute
-    # does.
-    if any(pair is None or "." in pair[0] for branch in pairs for pair in branch):
-        return ""
-    made = [[pair for pair in branch if pair] for branch in pairs]
-    targets = list(dict.fromkeys(target for branch in made for target, _ in branch))
+    assigned = []
+    for _, body in branches:
+        pairs = _assignments(code, body)
+        if pairs is None:
+            return ""
+        assigned.append(pairs)
+    targets = list(dict.fromkeys(target for pairs in assigned for target, _ in pairs))
     known = [target for target in targets if target in bound_before(code, statement)]
-    # What one branch does not assign it must return as it was, which needs a value from before.
-    if not targets or any(
-        target not in known
-        for branch in made
-        for target in set(targets) - {name for name, _ in branch}
-    ):
+    if not targets or not all(_can_return(targets, known, pairs) for pairs in assigned):
         return ""
     names = new_name(code, "if_true"), new_name(code, "if_false")
     functions = [
-        _function(code, name, branch, targets, known)
-        for name, branch in zip(names, made, strict=True)
+        _function(code, name, pairs, targets, known)
+        for name, pairs in zip(names, assigned, strict=True)
     ]
-    operands = f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+    single = "," if len(known) == 1 else ""
+    operands = f"({', '.join(known)}{single})"
     call = (
         f"{', '.join(targets)} = torch.cond({condition(code, statement.test)}, {', '.join(names)}, "
         f"{operands})"
     )
     return "\n\n".join([*functions, call])
+
+
+def _assignments(code: Code, body: cst.CSTNode | None) -> list[tuple[str, str]] | None:
+    """Return (target, value) for each assignment of a branch; None where it does anything else."""
+    statements = small_statements(body)
+    if statements is None:
+        return None
+    pairs = []
+    for statement in statements:
+        if isinstance(statement, cst.Pass):
+            continue
+        pair = assignment(code, statement)
+        # A branch of torch.cond may not change what is outside of it, as an assignment to an
+        # attribute does.
+        if pair is None or "." in pair[0]:
+            return None
+        pairs.append(pair)
+    return pairs
+
+
+def _can_return(
+    targets: Sequence[str], known: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> bool:
+    """Say whether a branch has a value for every target. What it does not assign it must return as
+    it was, which needs a value from before.
+    """
+    assigned = {target for target, _ in pairs}
+    return all(target in assigned or target in known for target in targets)
 
 
 def _function(
@@ -457,8 +466,13 @@ def _function(
     """Return a branch as a function. It must not return what it was given, so that is copied."""
     unit = code.unit
     lines = [f"{unit}{target} = {value}" for target, value in branch]
-    copied = {target for target, value in branch if value.isidentifier()} | (
-        set(targets) - {target for target, _ in branch}
-    )
-    results = ", ".join(f"{target}.clone()" if target in copied else target for target in targets)
-    return "\n".join([f"def {name}({', '.join(known)}):", *lines, f"{unit}return {results}"])
+    assigned = {target for target, _ in branch}
+    renamed = {target for target, value in branch if value.isidentifier()}
+    results = []
+    for target in targets:
+        if target in renamed or target not in assigned:
+            results.append(f"{target}.clone()")
+        else:
+            results.append(target)
+    head = f"def {name}({', '.join(known)}):"
+    return "\n".join([head, *lines, f"{unit}return {', '.join(results)}"])

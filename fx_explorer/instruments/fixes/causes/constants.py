@@ -266,7 +266,8 @@ class Constancy:
         module, _, last = name.rpartition(".")
         if not last or module.partition(".")[0] in _LIBRARIES:
             return None
-        for file in self.files if module else (code, *self.files):
+        files = self.files if module else (code, *self.files)
+        for file in files:
             for function in file.functions_named(last):
                 if isinstance(file.parent(function), cst.Module):
                     return file, function
@@ -370,6 +371,5 @@ def _bindings(code: Code, name: str) -> list[cst.CSTNode]:
 
 
 def _is_assigned_in_functions(code: Code, name: str) -> bool:
-    return any(
-        item.name.value == name for declared in code.all(cst.Global) for item in declared.names
-    )
+    declared = (item for statement in code.all(cst.Global) for item in statement.names)
+    return any(item.name.value == name for item in declared)

@@ -72,11 +72,12 @@ def fixes_of_scalars(
         else:
             unwarned = ""
         # The first is the outermost: with it, those inside need no change.
-        for site, call, value in taken[:1] if uses and not uses[0].is_rounded() else ():
+        if uses and not uses[0].is_rounded():
+            site, call, value = taken[0]
             fix = _stay(site, [replaced(site.code, call, value)])
-            yield replace(
-                fix, risk=f"{fix.risk}{unwarned}", untried="; ".join(uses[0].untried_in_a_tensor())
-            )
+            untried = "; ".join(uses[0].untried_in_a_tensor())
+            yield replace(fix, risk=f"{fix.risk}{unwarned}", untried=untried)
+        untried_in_a_graph = (words for use in uses for words in use.untried_in_a_graph())
         yield Fix(
             "let the graph hold the number",
             "With dynamo.capture_scalar_outputs the value becomes a symbol of the graph, "
@@ -85,9 +86,7 @@ def fixes_of_scalars(
             f"be a break.{unwarned}",
             broken.line,
             settings={"dynamo.capture_scalar_outputs": True},
-            untried="; ".join(
-                dict.fromkeys(words for use in uses for words in use.untried_in_a_graph())
-            ),
+            untried="; ".join(dict.fromkeys(untried_in_a_graph)),
         )
 
 
@@ -144,7 +143,8 @@ def _converted(code: Code, call: cst.Call, name: str) -> str:
         text = code.source(tensor)
     if is_truth and _is_counted(code, call):
         return f"{text}{conversion}.long()"
-    return f"{text}{conversion}{'' if _is_fresh(tensor) else '.clone()'}"
+    clone = "" if _is_fresh(tensor) else ".clone()"
+    return f"{text}{conversion}{clone}"
 
 
 def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
@@ -188,11 +188,14 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
     assigned this one in turn.
     """
     function = code.function(name)
-    for node in walk(function.body) if function else ():
-        if isinstance(node, cst.Assign) and not isinstance(node.value, cst.Name):
-            yield from (
-                node.value for target in node.targets if code.source(target.target) == name.value
-            )
+    if function is None:
+        return
+    for node in walk(function.body):
+        if not isinstance(node, cst.Assign) or isinstance(node.value, cst.Name):
+            continue
+        for target in node.targets:
+            if code.source(target.target) == name.value:
+                yield node.value
 
 
 def _is_counted(code: Code, call: cst.Call) -> bool:
@@ -204,15 +207,10 @@ def _is_counted(code: Code, call: cst.Call) -> bool:
         parent = code.parent(parent)
     if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
         name, function = parent.targets[0].target.value, code.function(call)
-        if function:
-            nodes = [
-                node
-                for node in walk(function.body)
-                if isinstance(node, cst.Name) and node.value == name
-            ]
-        else:
-            nodes = []
-        return any(_is_operand(code.parent(node)) for node in nodes)
+        if function is None:
+            return False
+        names = (node for node in walk(function.body) if isinstance(node, cst.Name))
+        return any(_is_operand(code.parent(node)) for node in names if node.value == name)
     return _is_operand(parent)
 
 
@@ -260,12 +258,10 @@ def _masked(site: Site) -> Iterator[Splice]:
             selected = _selected(site.code, call.func.value)
             if selected and call.func.attr.value in ("sum", "mean"):
                 tensor, mask = selected
-                total = f"torch.where({mask}, {tensor}, 0).sum()"
-                yield replaced(
-                    site.code,
-                    call,
-                    total if call.func.attr.value == "sum" else f"({total} / ({mask}).sum())",
-                )
+                text = f"torch.where({mask}, {tensor}, 0).sum()"
+                if call.func.attr.value == "mean":
+                    text = f"({text} / ({mask}).sum())"
+                yield replaced(site.code, call, text)
 
 
 def _selected(code: Code, value: cst.BaseExpression) -> tuple[str, str] | None:

@@ -130,10 +130,12 @@ def _lines(broken: DistinctBreak) -> set[tuple[str, int]]:
 
 def _breaks_in(site: Site, function: cst.FunctionDef, lines: list[set[tuple[str, int]]]) -> int:
     first, last = site.code.lines(function)
-    return sum(
-        any(path == site.path and first <= line <= last for path, line in places)
-        for places in lines
-    )
+
+    def is_inside(place: tuple[str, int]) -> bool:
+        path, line = place
+        return path == site.path and first <= line <= last
+
+    return sum(any(map(is_inside, places)) for places in lines)
 
 
 def _kept_out(site: Site, function: cst.FunctionDef) -> Fix:

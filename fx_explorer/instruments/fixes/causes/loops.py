@@ -24,7 +24,7 @@ from fx_explorer.source_edit.bound_names import (
     walk,
 )
 from fx_explorer.source_edit.code import Code, Splice, parsed, spliced
-from fx_explorer.source_edit.edits import imports, replaced, rewritten, unwrapped
+from fx_explorer.source_edit.edits import imports, indented, replaced, rewritten, unwrapped
 
 _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Break: "break",
@@ -62,17 +62,13 @@ def why_no_while_loop(stack: list[Site]) -> str:
     """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
     there is none.
     """
-    loops = [
-        (site, statement)
-        for site in stack[:1]
-        for statement in site.statements
-        if isinstance(statement, cst.While)
-    ]
-    reasons = [_obstacle(site.code, loop) for site, loop in loops]
-    return next(
-        (f"This while cannot become torch.while_loop: {reason}." for reason in reasons if reason),
-        "",
-    )
+    for site in stack[:1]:
+        loops = [statement for statement in site.statements if isinstance(statement, cst.While)]
+        for loop in loops:
+            reason = _obstacle(site.code, loop)
+            if reason:
+                return f"This while cannot become torch.while_loop: {reason}."
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +100,7 @@ def _obstacle(code: Code, loop: cst.While) -> str:
         return "it does not stand on lines of its own in a function"
     if loop.orelse:
         return "it has an else"
-    inside = next(
-        (
-            what
-            for node in walk(loop.body)
-            for kind, what in _LEAVING.items()
-            if isinstance(node, kind)
-        ),
-        "",
-    )
+    inside = _leaving(loop)
     if inside:
         return f"{inside} inside leaves or changes the function around it"
     if not is_pure(loop.test) or (isinstance(loop.test, cst.Name) and loop.test.value == "True"):
@@ -120,6 +108,17 @@ def _obstacle(code: Code, loop: cst.While) -> str:
             return "its condition does more than compute"
         return "it has no condition"
     return _acts(code, loop) or _unknown(code, loop)
+
+
+def _leaving(loop: cst.While) -> str:
+    """Return the first statement in it of the kind that a graph's loop cannot have; empty for
+    none.
+    """
+    for node in walk(loop.body):
+        for kind, what in _LEAVING.items():
+            if isinstance(node, kind):
+                return what
+    return ""
 
 
 def _acts(code: Code, loop: cst.While) -> str:
@@ -166,7 +165,7 @@ def _text(code: Code, loop: cst.While) -> str:
     carried = _scope(code, loop).carried
     keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")
     listed, unit = ", ".join(carried), code.unit
-    body = "\n".join(f"{unit}{line}" if line else "" for line in _body(code, loop).splitlines())
+    body = "\n".join(indented(unit, _body(code, loop).splitlines()))
     last = f"{unit}return {', '.join(_returned(code, loop, name) for name in carried)}"
     single = "," if len(carried) == 1 else ""
     return "\n\n".join(
@@ -182,36 +181,29 @@ def _body(code: Code, loop: cst.While) -> str:
     """Return the body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what
     the loop was given.
     """
-    pairs = (
-        (node, assignment(code, node))
-        for node in walk(loop.body)
-        if isinstance(node, cst.AugAssign)
-    )
-    text = spliced(
-        code.text, [replaced(code, node, f"{pair[0]} = {pair[1]}") for node, pair in pairs if pair]
-    )
-    other = parsed(text)
-    (again,) = (
-        one for one in other.statements_at(code.lines(loop)[0]) if isinstance(one, cst.While)
-    )
+    splices = []
+    for node in walk(loop.body):
+        if isinstance(node, cst.AugAssign):
+            pair = assignment(code, node)
+            if pair:
+                splices.append(replaced(code, node, f"{pair[0]} = {pair[1]}"))
+    other = parsed(spliced(code.text, splices))
+    statements = other.statements_at(code.lines(loop)[0])
+    (again,) = (statement for statement in statements if isinstance(statement, cst.While))
     indent = other.indent(again)
-    return "\n".join(
-        line.removeprefix(indent) for line in unwrapped(other, again, again.body).splitlines()
-    )
+    body = unwrapped(other, again, again.body)
+    return "\n".join(line.removeprefix(indent) for line in body.splitlines())
 
 
 def _returned(code: Code, loop: cst.While, name: str) -> str:
     """Return what a round returns. It must not return what it was given under another name, so that
     is copied.
     """
-    given = [
-        node.value
-        for node in walk(loop.body)
-        if isinstance(node, cst.Assign)
-        and any(code.source(target.target) == name for target in node.targets)
-    ]
-    if any(isinstance(value, cst.Name) for value in given):
-        return f"{name}.clone()"
+    for node in walk(loop.body):
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
+            continue
+        if any(code.source(target.target) == name for target in node.targets):
+            return f"{name}.clone()"
     return name
 
 
@@ -274,7 +266,8 @@ def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
 def _collected(code: Code, node: cst.Yield, name: str) -> str:
     if isinstance(node.value, cst.From):
         return f"{name}.extend({code.source(node.value.item)})"
-    return f"{name}.append({code.source(node.value) if node.value else 'None'})"
+    value = code.source(node.value) if node.value else "None"
+    return f"{name}.append({value})"
 
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

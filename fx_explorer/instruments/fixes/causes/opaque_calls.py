@@ -54,17 +54,16 @@ def fixes_of_numpy_calls(
     for site in stack[:1]:
         for opaque in opaque_calls(site):
             text, place = _in_torch(site.code, opaque), tensor_around(site.code, opaque.call)
-            if text:
-                is_array = place is opaque.call and opaque.name.rpartition(".")[2] in _ARRAYS
-                yield site.edit(
-                    f"compute {opaque.written}() with torch",
-                    "torch has the same, which becomes part of the graph and needs no "
-                    "way out to NumPy and back.",
-                    [
-                        *imports(site.code, "torch"),
-                        replaced(site.code, place, f"{text}.numpy()" if is_array else text),
-                    ],
-                )
+            if not text:
+                continue
+            if place is opaque.call and opaque.name.rpartition(".")[2] in _ARRAYS:
+                text = f"{text}.numpy()"
+            yield site.edit(
+                f"compute {opaque.written}() with torch",
+                "torch has the same, which becomes part of the graph and needs no "
+                "way out to NumPy and back.",
+                [*imports(site.code, "torch"), replaced(site.code, place, text)],
+            )
 
 
 def _in_torch(code: Code, opaque: OpaqueCall) -> str:
@@ -122,9 +121,9 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
         dtypes = [""]
     for dtype in dtypes:
         name = new_name(code, f"{opaque.short_name.strip('_')}_op")
+        gives = f" that gives {dtype}" if dtype else ""
         yield site.edit(
-            f"make {opaque.written}() an operation of the graph"
-            + (f" that gives {dtype}" if dtype else ""),
+            f"make {opaque.written}() an operation of the graph{gives}",
             "A custom operator is called by the graph as it is; the compiler needs to "
             "know just the shape of its result.",
             [
@@ -146,7 +145,8 @@ def _operator(
     signature = ", ".join(
         f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True)
     )
-    empty = f"torch.empty_like({like}{f', dtype={dtype}' if dtype else ''})"
+    arguments = f"{like}, dtype={dtype}" if dtype else like
+    empty = f"torch.empty_like({arguments})"
     return "\n".join(
         [
             f'@torch.library.custom_op("fixed::{name}", mutates_args=())',
@@ -251,13 +251,13 @@ def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
     if site.depth == 0 and is_explained(site):
         return
     calls = list(_named_calls(site))
-    named = [
-        call
-        for call in calls
-        if re.search(rf"\b{re.escape(call.short_name)}\b", site.broken.explanation)
-    ]
+    explanation = site.broken.explanation
+    named = [call for call in calls if re.search(rf"\b{re.escape(call.short_name)}\b", explanation)]
+    if named:
+        yield from named
+        return
     inner = {id(node) for call in calls for node in walk(call.call) if node is not call.call}
-    yield from named or (call for call in calls if id(call.call) not in inner)
+    yield from (call for call in calls if id(call.call) not in inner)
 
 
 def _named_calls(site: Site) -> Iterator[OpaqueCall]:

@@ -25,7 +25,14 @@ from fx_explorer.instruments.fixes.splitting import (
 from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.bound_names import locals_read, new_name, walk
 from fx_explorer.source_edit.code import Code, Splice, Statement, spliced
-from fx_explorer.source_edit.edits import after_imports, imports, removed, replaced, wrapped
+from fx_explorer.source_edit.edits import (
+    after_imports,
+    imports,
+    indented,
+    removed,
+    replaced,
+    wrapped,
+)
 
 _LEVELS = frozenset(
     ["debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once"]
@@ -88,11 +95,12 @@ def _as_text(code: Code, call: cst.Call) -> list[Splice]:
     only.
     """
     values = [arg.value for arg in call.args if not arg.star and arg.keyword is None]
-    return [
-        replaced(code, value, f"str({code.source(value)})")
-        for value in values
-        if _PLAIN.search(code.source(value))
-    ]
+    splices = []
+    for value in values:
+        text = code.source(value)
+        if _PLAIN.search(text):
+            splices.append(replaced(code, value, f"str({text})"))
+    return splices
 
 
 def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
@@ -229,7 +237,7 @@ def _has_one_end(lines: list[cst.BaseStatement]) -> bool:
         last = ()
     # Text moved to the end would not be written on the way out in the middle.
     return not any(isinstance(node, cst.Yield) for node in nodes) and all(
-        list(last) == [one] for one in returns
+        list(last) == [statement] for statement in returns
     )
 
 
@@ -266,12 +274,12 @@ def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:
     it is printed.
     """
     begin, end = code.span(call)
-    splices = [
-        Splice(start - begin, stop - begin, names[id(node)] + (".item()" if _is_item(node) else ""))
-        for node in walk(call)
-        if id(node) in names
-        for start, stop in [code.span(node)]
-    ]
+    splices = []
+    for node in walk(call):
+        if id(node) in names:
+            start, stop = code.span(node)
+            item = ".item()" if _is_item(node) else ""
+            splices.append(Splice(start - begin, stop - begin, f"{names[id(node)]}{item}"))
     return spliced(code.text[begin:end], splices)
 
 
@@ -289,21 +297,27 @@ def _without_item(code: Code, value: cst.BaseExpression) -> str:
 
 def _split(moved: _MovedPrint) -> SplitLines:
     name = new_name(moved.code, "result")
-    results = [*([name] if moved.result else []), *moved.names]
-    given = [*([f"({moved.code.source(moved.result)})"] if moved.result else []), *moved.names]
-    back = [f"return {', '.join(given)}"] if given else []
-    return SplitLines(
-        [*moved.body, *back],
-        [moved.writing, *([f"return {name}"] if moved.result else [])],
-        results,
-    )
+    inner, outer = [*moved.body], [moved.writing]
+    given, results = [*moved.names], [*moved.names]
+    if moved.result:
+        given.insert(0, f"({moved.code.source(moved.result)})")
+        results.insert(0, name)
+        outer.append(f"return {name}")
+    if given:
+        inner.append(f"return {', '.join(given)}")
+    return SplitLines(inner, outer, results)
 
 
 def _at_the_end(code: Code, moved: _MovedPrint) -> list[Splice]:
-    name = new_name(code, "result")
-    kept = [f"{name} = {code.source(moved.result)}"] if moved.result else []
-    lines = [*moved.body, *kept, moved.writing, *([f"return {name}"] if moved.result else [])]
-    own = body_lines(moved.function)
-    indent = code.indent(own[0])
-    begin, end = code.line_start(code.lines(own[0])[0]), code.line_start(code.lines(own[-1])[1] + 1)
-    return [Splice(begin, end, "".join(f"{indent}{line}\n" if line else "\n" for line in lines))]
+    lines = [*moved.body]
+    if moved.result:
+        name = new_name(code, "result")
+        lines += [f"{name} = {code.source(moved.result)}", moved.writing, f"return {name}"]
+    else:
+        lines.append(moved.writing)
+    statements = body_lines(moved.function)
+    first, last = statements[0], statements[-1]
+    begin = code.line_start(code.lines(first)[0])
+    end = code.line_start(code.lines(last)[1] + 1)
+    text = "".join(f"{line}\n" for line in indented(code.indent(first), lines))
+    return [Splice(begin, end, text)]

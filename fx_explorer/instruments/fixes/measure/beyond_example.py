@@ -38,12 +38,14 @@ def ways_beyond(target: Target, may_have_gradients: bool) -> list[Way]:
     of a comparison have to make the same calls.
     """
     lacks = may_have_gradients and any(
-        _can_have_gradient(one) and not one.requires_grad for one in target.arguments.tensors()
+        _can_have_gradient(tensor) and not tensor.requires_grad
+        for tensor in target.arguments.tensors()
     )
     ways: list[Way] = [("gradients of inputs", True, None)] if lacks else []
     mode = _mode(target)
     if mode is not None:
-        ways.append(("evaluation mode" if mode else "training mode", lacks, not mode))
+        other_mode = "evaluation mode" if mode else "training mode"
+        ways.append((other_mode, lacks, not mode))
     return ways
 
 
@@ -89,13 +91,11 @@ def asks_for_its_mode(kind: type) -> bool:
     ``self.training``.
     """
     classes = kind.__mro__[: kind.__mro__.index(torch.nn.Module)]
-    methods = (
-        method
-        for one in classes
-        for method in vars(one).values()
-        if isinstance(method, FunctionType)
-    )
-    return any(_names_training(method.__code__) for method in methods)
+    for each_class in classes:
+        for method in vars(each_class).values():
+            if isinstance(method, FunctionType) and _names_training(method.__code__):
+                return True
+    return False
 
 
 def _names_training(code: CodeType) -> bool:

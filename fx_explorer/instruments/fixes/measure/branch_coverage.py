@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 from fx_explorer.model.bounded_matching import changed_lines
 from fx_explorer.program.users_code import is_users_file
@@ -84,12 +84,12 @@ class BranchCoverage:
 
     def not_taken(self) -> list[str]:
         """Describe in words what no call reached."""
-        missing = [
-            f"line {line} of {Path(path).name}, which no input reached"
-            for path in dict.fromkeys([*self._replaced, *self._called])
-            for line in sorted(_statements(text_on_disk(path)) & self._watched_lines(path))
-            if (path, line) not in self._lines
-        ]
+        missing = []
+        for path in dict.fromkeys([*self._replaced, *self._called]):
+            watched = _statements(text_on_disk(path)) & self._watched_lines(path)
+            not_reached = [line for line in sorted(watched) if (path, line) not in self._lines]
+            of_file = f"of {Path(path).name}, which no input reached"
+            missing += [f"line {line} {of_file}" for line in not_reached]
         return missing + sorted(self._taken_one_way()) + list(self._nothing_raised())
 
     def _watched_lines(self, path: str) -> set[int]:
@@ -172,12 +172,11 @@ class BranchCoverage:
 def replaced_lines(before: str, after: str) -> set[int]:
     """Return the lines of ``before``, counted from 1, that are not in ``after``."""
     changes = changed_lines(before.splitlines(), after.splitlines())
-    return {
-        line + 1
-        for kind, first, last, _, _ in changes
-        if kind != "equal"
-        for line in range(first, last)
-    }
+    replaced: set[int] = set()
+    for kind, first, last, _, _ in changes:
+        if kind != "equal":
+            replaced.update(range(first + 1, last + 1))
+    return replaced
 
 
 def calls_gone(before: str, after: str) -> set[str]:
@@ -191,7 +190,8 @@ def calls_gone(before: str, after: str) -> set[str]:
         if kind != "equal":
             put = "\n".join(others[other_first:other_last])
             made.update(_CALLED.findall("\n".join(lines[first:last])))
-            made.subtract([] if "is_compiling()" in put else _CALLED.findall(put))
+            if "is_compiling()" not in put:
+                made.subtract(_CALLED.findall(put))
     return {name for name, count in made.items() if count > 0}
 
 
@@ -204,20 +204,20 @@ def changed_tries(before: str, after: str) -> list[TryBlock]:
     A counterpart has as many statements in each part.
     """
     replaced = replaced_lines(before, after)
-    own = [node for node in ast.walk(ast.parse(before)) if isinstance(node, ast.Try)]
-    less = Counter(map(_form, own))
-    less.subtract(
-        map(_form, (node for node in ast.walk(ast.parse(after)) if isinstance(node, ast.Try)))
-    )
-    changed = (
-        node
-        for node in own
-        if less[_form(node)] > 0 and replaced & {*range(node.lineno, (node.end_lineno or 0) + 1)}
-    )
-    return [
-        TryBlock(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
-        for node in changed
-    ]
+    tries = _tries(before)
+    less = Counter(map(_form, tries))
+    less.subtract(map(_form, _tries(after)))
+    changed = []
+    for node in tries:
+        lines = range(node.lineno, (node.end_lineno or 0) + 1)
+        if less[_form(node)] > 0 and not replaced.isdisjoint(lines):
+            body = range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
+            changed.append(TryBlock(node.lineno, body))
+    return changed
+
+
+def _tries(text: str) -> list[ast.Try]:
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Try)]
 
 
 def _form(node: ast.Try) -> tuple[int, ...]:
@@ -288,29 +288,30 @@ def _statements(text: str) -> set[int]:
     """Return the first lines of the statements inside functions, leaving out those that do nothing
     themselves.
     """
-    idle = (
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-        ast.ClassDef,
-        ast.Global,
-        ast.Nonlocal,
-        ast.Pass,
-        ast.Try,
-    )
-    functions = (
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    inner = (node for function in functions for part in function.body for node in ast.walk(part))
-    statements = (
-        node for node in inner if isinstance(node, ast.stmt) and not isinstance(node, idle)
-    )
-    return {
-        node.lineno
-        for node in statements
-        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-    }
+    lines: set[int] = set()
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in function.body:
+                lines.update(node.lineno for node in ast.walk(part) if _does_something(node))
+    return lines
+
+
+_IDLE = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Pass,
+    ast.Try,
+)
+
+
+def _does_something(node: ast.AST) -> TypeGuard[ast.stmt]:
+    """Say whether a node is a statement that does something itself: a text alone does not."""
+    if not isinstance(node, ast.stmt) or isinstance(node, _IDLE):
+        return False
+    return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def text_on_disk(path: str) -> str:

@@ -232,7 +232,9 @@ class Comparison:
         of it.
         """
         place = self._place(what)
-        text = f"{place}{self._how}{f': {said}' if said else ''}"
+        text = f"{place}{self._how}"
+        if said:
+            text += f": {said}"
         self.different.add(name)
         self.differences.append(text)
         self._places[text] = place
@@ -258,9 +260,11 @@ class Comparison:
             if others is None:
                 self._differs(name, f"{name} ({facts['type']}) is missing")
                 continue
-            for what in (
-                ("type",) if facts["type"] != others["type"] else facts.keys() | others.keys()
-            ):
+            if facts["type"] != others["type"]:
+                aspects = {"type"}
+            else:
+                aspects = facts.keys() | others.keys()
+            for what in aspects:
                 one, other = facts.get(what), others.get(what)
                 if one != other:
                     self._differs(name, name, f"its {what} was {one} and is {other}")
@@ -298,9 +302,8 @@ class Comparison:
                 f"what {effect.removeprefix(READS)} says later, which is no longer read "
                 "in each call"
             )
-        before, after = (
-            [effect for effect in effects if not _only_reads(effect)] for effects in (before, after)
-        )
+        before = [effect for effect in before if not _only_reads(effect)]
+        after = [effect for effect in after if not _only_reads(effect)]
         if before != after:
             gone, new = (
                 next(iter((one - other).elements()), "") for one, other in _both_ways(before, after)
@@ -327,17 +330,18 @@ class Comparison:
         before, after = map(self.varying.printed.masked, (before, after))
         self.compared["printed line"] += len(before)
         one, other = Counter(before), Counter(after)
-        lost, new = that_differ(
-            one,
-            other,
-            0.0 if self.is_uncompiled else RELATIVE_IF_BUILT if self.is_built else RELATIVE,
-        )
+        if self.is_uncompiled:
+            relative = 0.0
+        elif self.is_built:
+            relative = RELATIVE_IF_BUILT
+        else:
+            relative = RELATIVE
+        lost, new = that_differ(one, other, relative)
         self.lost += lost
         self.new += new
         if not self.moved and one == other:
-            self.moved = next(
-                (line for line, other in zip(after, before, strict=True) if line != other), ""
-            )
+            pairs = zip(after, before, strict=True)
+            self.moved = next((line for line, line_before in pairs if line != line_before), "")
 
     def _describe_values(self, before: Any, after: Any, place: str) -> str:
         """Return the difference of two values in words, or ``""``. ``place`` names the value and
@@ -391,6 +395,7 @@ class Comparison:
 
     def row(self, calls: Sequence[str]) -> Verification:
         """Return the row of what was compared, with the first differences of each kind."""
+        moved_line = self.moved if self.prints_equal else ""
         return Verification(
             0,
             is_equal=not self.differences,
@@ -402,7 +407,7 @@ class Comparison:
             differences=tuple(self.differences[:MAX_DIFFERENCES]),
             lost_lines=tuple(self.lost[:MAX_DIFFERENCES]),
             new_lines=tuple(self.new[:MAX_DIFFERENCES]),
-            moved_line=self.moved if self.prints_equal else "",
+            moved_line=moved_line,
             not_compared=tuple(self.not_compared),
             not_tried=tuple(self.not_tried),
             other_messages=tuple(self.other_messages[:MAX_DIFFERENCES]),
@@ -454,16 +459,10 @@ def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def describe_hidden(before: Mapping[str, Any]) -> list[str]:
     """Describe what the original does that no comparison shows, and what no call reached."""
-    varying = [
-        f"{what}, which is something else in each run"
-        for what in before["hidden"]
-        if what.endswith("()")
-    ]
-    return [
-        *varying,
-        *(what for what in before["hidden"] if not what.endswith("()")),
-        *before["not reached"],
-    ]
+    calls = [what for what in before["hidden"] if what.endswith("()")]
+    others = [what for what in before["hidden"] if not what.endswith("()")]
+    varying = [f"{call}, which is something else in each run" for call in calls]
+    return [*varying, *others, *before["not reached"]]
 
 
 _GLOBAL = re.compile(r"(?P<of_main>global \w+)(\.\w+)?")
@@ -496,9 +495,10 @@ def _by_name(values: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, An
     """Return name → (kind, value). The kind is not part of the key: an output may be a number in
     one program and a tensor in the other.
     """
-    return {
-        name: (kind, value) for kind, of_kind in values.items() for name, value in of_kind.items()
-    }
+    by_name: dict[str, tuple[str, Any]] = {}
+    for kind, of_kind in values.items():
+        by_name.update({name: (kind, value) for name, value in of_kind.items()})
+    return by_name
 
 
 def _ended(seen: Mapping[str, Any]) -> str:
@@ -521,7 +521,8 @@ def _message_of(seen: Mapping[str, Any]) -> str:
 def _short(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {_shape(value)}"
-    return _cut("nothing" if value is None else repr(value), _SHORT)
+    text = "nothing" if value is None else repr(value)
+    return _cut(text, _SHORT)
 
 
 _SHORT, _MESSAGE = 40, 80

@@ -82,9 +82,8 @@ def add_differences(
     ``built`` compares the changed program, built, with the original run by PyTorch's operators,
     ``of_original`` the original's own built code, and ``between`` both that are built.
     """
-    by_inductor, by_change = (
-        {other.place_of(text) for text in other.differences} for other in (of_original, between)
-    )
+    by_inductor = {of_original.place_of(text) for text in of_original.differences}
+    by_change = {between.place_of(text) for text in between.differences}
     by_inductor_alone = []
     for text in built.differences:
         place = built.place_of(text)
@@ -139,7 +138,8 @@ def _is_as_far(changed: Distance, original: Distance, between: Distance | None) 
     """Return whether the changed program's built code is no farther from anything than Inductor
     takes the original's.
     """
-    farthest = max(changed.largest, between.largest if between else 0.0)
+    largest_between = between.largest if between else 0.0
+    farthest = max(changed.largest, largest_between)
     return farthest <= MOST_FARTHER * original.largest
 
 

@@ -126,4 +126,5 @@ def have_same_zero_signs(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.to(dtype)

@@ -55,10 +55,8 @@ def parts_by_name(value: object) -> ObjectParts:
     name = (
         getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
     )
-    return ObjectParts(
-        {"type": type_name(value), "name": f"{module}.{name}" if module else str(name)},
-        has_identity=False,
-    )
+    whole_name = f"{module}.{name}" if module else str(name)
+    return ObjectParts({"type": type_name(value), "name": whole_name}, has_identity=False)
 
 
 def parts_by_repr(value: object) -> ObjectParts:
@@ -238,4 +236,5 @@ def attributes_beside_elements(value: object) -> Iterator[Child]:
         or type(value).__module__ != "collections"
     ):
         yield from attributes_in(namespace_of(value))
-        yield from slots_of(value) if not isinstance(value, functools.partial) else ()
+        if not isinstance(value, functools.partial):
+            yield from slots_of(value)

@@ -112,11 +112,11 @@ class Observer:
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return parameters and buffers by name, including those that a state_dict leaves out."""
-        return {
-            f"{prefix}{name}": tensor.detach()
-            for prefix, network in self._networks.items()
-            for name, tensor in [*network.named_parameters(), *network.named_buffers()]
-        }
+        state: dict[str, torch.Tensor] = {}
+        for prefix, network in self._networks.items():
+            for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+                state[f"{prefix}{name}"] = tensor.detach()
+        return state
 
     def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Use the values of ``state`` where it has them. What only one program has shows in the
@@ -186,19 +186,20 @@ class Observer:
             yield
             return
         networks = self._networks.values()
-        own = [(module, module.training) for network in networks for module in network.modules()]
+        modes = [(module, module.training) for network in networks for module in network.modules()]
         try:
             for network in networks:
                 network.train(training)
             yield
         finally:
-            for module, mode in own:
+            for module, mode in modes:
                 module.training = mode
 
     def _call(
         self, function: Callable[..., Any], arguments: Arguments, *, needs_gradients: bool = False
     ) -> object:
-        with self._watch(), nullcontext() if self._grad else torch.no_grad():
+        gradient_mode = nullcontext() if self._grad else torch.no_grad()
+        with self._watch(), gradient_mode:
             output = function(*arguments.args, **arguments.keywords)
         with torch.enable_grad():  # the call may have left it off
             if self._train or (needs_gradients and self._grad):
@@ -275,7 +276,8 @@ def raised(error: BaseException) -> tuple[str, str]:
     named = _NAMED_FIRST.match(message)
     if wrapped:
         return wrapped["type"], ""
-    return f"{named['type'] if named else type(error).__name__}{WHILE_COMPILING}", ""
+    kind = named["type"] if named else type(error).__name__
+    return f"{kind}{WHILE_COMPILING}", ""
 
 
 WHILE_COMPILING = " while compiling"
@@ -340,12 +342,10 @@ def globals_of(modules: list[ModuleType], first: str = "") -> Iterator[tuple[str
         else:
             prefix = f"{module.__name__.rpartition('.')[2]}."
         for name, value in list(vars(module).items()):
-            if not (name.startswith("__") and name.endswith("__")) and not _OF_DYNAMO.match(name):
-                yield (
-                    ("state" if isinstance(value, torch.nn.Module) else "global"),
-                    f"global {prefix}{name}",
-                    value,
-                )
+            is_pythons = name.startswith("__") and name.endswith("__")
+            if not is_pythons and not _OF_DYNAMO.match(name):
+                kind = "state" if isinstance(value, torch.nn.Module) else "global"
+                yield kind, f"global {prefix}{name}", value
 
 
 def names_of(modules: list[ModuleType], first: str = "") -> Iterator[str]:

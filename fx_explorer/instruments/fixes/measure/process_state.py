@@ -90,11 +90,9 @@ def _modules() -> list[types.ModuleType]:
 def _facts() -> Iterator[tuple[str, Any]]:
     yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
     yield from _of_logging()
-    yield from (
-        (f"handler of {Signal.name}", _name(signal.getsignal(Signal)))
-        for Signal in signal.Signals
-        if Signal not in _NOT_THEIRS
-    )
+    for number in signal.Signals:
+        if number not in _NOT_THEIRS:
+            yield f"handler of {number.name}", _name(signal.getsignal(number))
     yield from ((f"sys.path with {one!r}", True) for one in sys.path)
     yield "tracing of memory", tracemalloc.is_tracing()
     yield "fault handler", faulthandler.is_enabled()

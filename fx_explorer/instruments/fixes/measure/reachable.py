@@ -141,15 +141,13 @@ class ReachableWalk:
         """Yield the children of a dict, told by the name that their key has elsewhere: the state of
         an optimizer is that of ``model.weight``, and not that of ``key 0``.
         """
-        names = (
-            (position, self._names.get(id(key))) for position, key in enumerate(dict.keys(value))
-        )
-        told = {
-            f"[key {position}]": f"[{named[0].removeprefix('global ')}]"
-            for position, named in names
-            if named
-        }
-        yield from ((told.get(suffix, suffix), inner) for suffix, inner in children)
+        by_name: dict[str, str] = {}
+        for position, key in enumerate(dict.keys(value)):
+            names = self._names.get(id(key))
+            if names:
+                by_name[f"[key {position}]"] = f"[{names[0].removeprefix('global ')}]"
+        for suffix, inner in children:
+            yield by_name.get(suffix, suffix), inner
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor: its facts and its content, once for all of its names, and what cannot be
@@ -160,15 +158,10 @@ class ReachableWalk:
         self._objects.append(tensor)
         self._with_identity.add(id(tensor))
         if len(names) > 1:
-            self._found.facts[name] = self._found.facts[names[0]]
-            held = next(
-                (
-                    of_kind[names[0]]
-                    for of_kind in self._found.values.values()
-                    if names[0] in of_kind
-                ),
-                None,
-            )
+            first = names[0]
+            self._found.facts[name] = self._found.facts[first]
+            kinds = self._found.values.values()
+            held = next((of_kind[first] for of_kind in kinds if first in of_kind), None)
             if held is not None:
                 self._found.values.setdefault(kind, {})[name] = held
             return
@@ -318,4 +311,5 @@ def _pairs(pairs: Iterable[Sequence[str]], both: Set[str]) -> set[tuple[str, str
 def _describe_change(name: str, was: str, now: str) -> str:
     if was == name:
         return f"{name} was an object of its own and is {now}"
-    return f"{name} was {was} itself and is {'an object of its own' if now == name else now}"
+    what_now = "an object of its own" if now == name else now
+    return f"{name} was {was} itself and is {what_now}"

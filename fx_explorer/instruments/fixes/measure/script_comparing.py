@@ -24,12 +24,12 @@ def new_names(changes: Mapping[str, str]) -> frozenset[str]:
     """Return the globals, and the members of classes, that the change itself adds to the changed
     files.
     """
-    return frozenset(
-        f"global {name}"
-        for path, text in changes.items()
-        for bound in (loading.names_bound, loading.members_bound)
-        for name in bound(text) - bound(text_on_disk(path))
-    )
+    names: set[str] = set()
+    for path, text in changes.items():
+        before = text_on_disk(path)
+        names |= loading.names_bound(text) - loading.names_bound(before)
+        names |= loading.members_bound(text) - loading.members_bound(before)
+    return frozenset(f"global {name}" for name in names)
 
 
 class WithTheOriginal:
@@ -114,9 +114,8 @@ def compared(
     }
     both = {name for name in before["counts"] if name in after["counts"]} - of_varying_number
     one, other = (_with_outputs(run, both) for run in (before, after))
-    one["values"]["called"], other["values"]["called"] = (
-        {_number_of_calls(name): run["counts"][name] for name in both} for run in (before, after)
-    )
+    one["values"]["called"] = _numbers_of_calls(before, both)
+    other["values"]["called"] = _numbers_of_calls(after, both)
     for run, gradients in zip((one, other), _gradients(before, after), strict=True):
         run["values"]["gradient"] = {**run["values"].get("gradient", {}), **gradients}
     comparison.add(one, other)
@@ -132,23 +131,26 @@ def _number_of_calls(name: str) -> str:
     return f"the number of calls of {name}"
 
 
+def _numbers_of_calls(run: Run, functions: set[str]) -> dict[str, int]:
+    return {_number_of_calls(name): run["counts"][name] for name in functions}
+
+
 def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
     """Return ``run`` with what these functions returned among its values, so that it is compared as
     its globals are.
     """
     calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
+    facts, same, overlapping = {**run["facts"]}, [*run["same"]], [*run["overlapping"]]
+    for call in calls:
+        facts.update(call["facts"])
+        same += call["same"]
+        overlapping += call["overlapping"]
     return {
         **run,
         "values": {**run["values"], "output": dict(_outputs(run, functions))},
-        "facts": {
-            **run["facts"],
-            **{name: facts for call in calls for name, facts in call["facts"].items()},
-        },
-        "same": [*run["same"], *(names for call in calls for names in call["same"])],
-        "overlapping": [
-            *run["overlapping"],
-            *(pair for call in calls for pair in call["overlapping"]),
-        ],
+        "facts": facts,
+        "same": same,
+        "overlapping": overlapping,
     }
 
 
@@ -172,12 +174,9 @@ def _gradients(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]
 def _left_out(before: Run, after: Run, both: set[str]) -> Iterator[str]:
     if before["problem"] or after["problem"]:
         yield f"what compiled calls return ({before['problem'] or after['problem']})"
+    of_both = before["counts"].keys() & after["counts"].keys()
     for run, words in ((before, "the original"), (after, "the changed script")):
-        alone = ", ".join(
-            name
-            for name in run["counts"]
-            if name not in before["counts"] or name not in after["counts"]
-        )
+        alone = ", ".join(name for name in run["counts"] if name not in of_both)
         if alone:
             yield f"calls of {alone}, which only {words} has compiled"
     called = sum(before["counts"].values())

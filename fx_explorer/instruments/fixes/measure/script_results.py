@@ -226,20 +226,21 @@ class BackwardCalls:
         maps ids of tensors to their names. What has none any more, a model that was deleted or
         replaced, goes by its shape, and several of one shape by the size of their gradients.
         """
-        found: dict[str, torch.Tensor] = {}
+        by_name: dict[str, torch.Tensor] = {}
         nameless: dict[str, list[torch.Tensor]] = defaultdict(list)
         for call, leaf, gradient in self._gradients:
             at = f"at call {call} of backward()"
             if name := names.get(id(leaf)):
-                found[f"the gradient of {name} {at}"] = gradient
+                by_name[f"the gradient of {name} {at}"] = gradient
             else:
                 nameless[f"the gradient of a tensor {list(leaf.shape)} {at}"].append(gradient)
         for text, gradients in nameless.items():
+            if len(gradients) == 1:
+                by_name[text] = gradients[0]
+                continue
             for rank, gradient in enumerate(sorted(gradients, key=_size), 1):
-                found[text if len(gradients) == 1 else f"{text}, {rank} of {len(gradients)}"] = (
-                    gradient
-                )
-        return found
+                by_name[f"{text}, {rank} of {len(gradients)}"] = gradient
+        return by_name
 
     def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
@@ -274,9 +275,12 @@ def _leaves(outputs: Sequence[Any]) -> Iterator[torch.Tensor]:
     gradients in, each once.
     """
     yield from (output for output in outputs if isinstance(output, torch.Tensor) and output.is_leaf)
-    waiting = [
-        output.grad_fn if isinstance(output, torch.Tensor) else output.node for output in outputs
-    ]
+    waiting = []
+    for output in outputs:
+        if isinstance(output, torch.Tensor):
+            waiting.append(output.grad_fn)
+        else:
+            waiting.append(output.node)
     seen = set()
     while waiting:
         node = waiting.pop()

@@ -107,6 +107,7 @@ class ScriptRun:
 
     def plain(self) -> dict[str, Any]:
         """Return what was seen, as plain values that another process can read."""
+        lookups = self._lookups.count if self._lookups else 0
         return {
             "call": OWN_INPUTS,
             **self._left_behind(),
@@ -116,7 +117,7 @@ class ScriptRun:
             "raised": self._raised,
             "message": self._message,
             **self._of_calls(),
-            "lookups": self._lookups.count if self._lookups else 0,
+            "lookups": lookups,
         }
 
     def _left_behind(self) -> dict[str, Any]:
@@ -143,26 +144,39 @@ class ScriptRun:
 
     def _of_calls(self) -> dict[str, Any]:
         calls, backwards, saved = self._calls, self._backwards, self._saved
-        return {
-            "returned": calls.returned if calls else {},
-            "identities": calls.identities if calls else {},
-            "counts": dict(calls.counts) if calls else {},
-            "kept calls": calls.kept if calls else 0,
-            "problem": calls.problem if calls else "",
-            "backward calls": backwards.count if backwards else 0,
-            "kept backward calls": backwards.kept if backwards else 0,
-            "saved": saved.count if saved else 0,
-            "kept saved": saved.kept if saved else 0,
+        of_calls: dict[str, Any] = {
+            "returned": {},
+            "identities": {},
+            "counts": {},
+            "kept calls": 0,
+            "problem": "",
+            "backward calls": 0,
+            "kept backward calls": 0,
+            "saved": 0,
+            "kept saved": 0,
         }
+        if calls:
+            of_calls["returned"] = calls.returned
+            of_calls["identities"] = calls.identities
+            of_calls["counts"] = dict(calls.counts)
+            of_calls["kept calls"] = calls.kept
+            of_calls["problem"] = calls.problem
+        if backwards:
+            of_calls["backward calls"] = backwards.count
+            of_calls["kept backward calls"] = backwards.kept
+        if saved:
+            of_calls["saved"] = saved.count
+            of_calls["kept saved"] = saved.kept
+        return of_calls
 
 
 def _merged(*values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return kind → name → value of all of them."""
-    kinds = dict.fromkeys(kind for value in values for kind in value)
-    return {
-        kind: {name: value for one in values for name, value in one.get(kind, {}).items()}
-        for kind in kinds
-    }
+    merged: dict[str, dict[str, Any]] = {}
+    for value in values:
+        for kind, of_kind in value.items():
+            merged.setdefault(kind, {}).update(of_kind)
+    return merged
 
 
 _NOTHING_REACHED: dict[str, Any] = {
@@ -278,5 +292,6 @@ def _walk(
     for kind, name, value in globals_:
         walk.add(kind, name, value)
     for name, value in variables:
-        walk.add("state" if isinstance(value, torch.nn.Module) else "local", name, value)
+        kind = "state" if isinstance(value, torch.nn.Module) else "local"
+        walk.add(kind, name, value)
     return walk

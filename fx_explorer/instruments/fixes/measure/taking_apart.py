@@ -209,26 +209,22 @@ def _reference(value: Any) -> ObjectParts:
 
 
 def _mapping(value: Any) -> ObjectParts:
-    items = list(value.items() if isinstance(value, types.MappingProxyType) else dict.items(value))
+    if isinstance(value, types.MappingProxyType):
+        items = list(value.items())
+    else:
+        items = list(dict.items(value))
     if any(key in _OF_EVERY_CAPTURE for key, _ in items if isinstance(key, str | bytes)):
         items = [(key, inner) for key, inner in items if key not in SET_BY_COMPILING]
     keys = [key_name(key, position) for position, (key, _) in enumerate(items)]
     children = [(f"[{name}]", inner) for name, (_, inner) in zip(keys, items, strict=True)]
-    children += [
-        (f"{OF_KEY}{name}", key)
-        for name, (key, _) in zip(keys, items, strict=True)
-        if not _is_simple(key)
-    ]
+    named_keys = [(name, key) for name, (key, _) in zip(keys, items, strict=True)]
+    children += [(f"{OF_KEY}{name}", key) for name, key in named_keys if not _is_simple(key)]
+    children += attributes_beside_elements(value)
     factory = value.default_factory if isinstance(value, collections.defaultdict) else None
+    if factory:
+        children.append((".default_factory", factory))
     facts = {"type": type_name(value), "keys": ", ".join(keys)}
-    return ObjectParts(
-        facts,
-        (
-            *children,
-            *attributes_beside_elements(value),
-            *([(".default_factory", factory)] if factory else []),
-        ),
-    )
+    return ObjectParts(facts, tuple(children))
 
 
 _OF_EVERY_CAPTURE = ("FX_EXPLORER_CAPTURE", b"FX_EXPLORER_CAPTURE")
@@ -328,9 +324,8 @@ def _file(value: Any) -> ObjectParts:
         "is closed": value.closed,
         "position": position,
     }
-    return ObjectParts(
-        facts, unreadable=f"what is written to or read from {'it' if name is None else name}"
-    )
+    file = "it" if name is None else name
+    return ObjectParts(facts, unreadable=f"what is written to or read from {file}")
 
 
 def _lock(value: object) -> ObjectParts:

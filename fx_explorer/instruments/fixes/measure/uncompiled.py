@@ -158,12 +158,15 @@ def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, A
                 f"the original program raises when it runs without torch.compile: {one_line(error)}"
             )
         }
+    unsupported = [position for position, call in enumerate(seen) if _is_unsupported(call)]
+    for position in unsupported:
+        seen[position] = None
     return {
         "state": state,
         "names": observer.names_at_first,
         "ways": ways,
-        "seen": [None if _is_unsupported(one) else one for one in seen],
-        "unsupported": [position for position, one in enumerate(seen) if _is_unsupported(one)],
+        "seen": seen,
+        "unsupported": unsupported,
         "hidden": list(hidden.found),
         "not reached": coverage.not_taken(),
         "lookups": lookups.count,
@@ -240,7 +243,8 @@ def _called(
             seen.append(None)
         else:
             observation = _unless_endless(observer, target, call, limit_s)
-            seen.append(observation.plain() if observation else None)
+            plain = observation.plain() if observation else None
+            seen.append(plain)
     return seen
 
 

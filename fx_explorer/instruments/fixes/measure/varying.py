@@ -51,20 +51,19 @@ class VaryingLines:
         one, two = (list(map(_without_addresses, run)) for run in (lines, of_other_run))
         around = cls(around=_parts_around(one, two))
         first, second = by_shape(around.masked(one)), by_shape(around.masked(two))
-        sometimes = {
-            kind
-            for kind in first.keys() | second.keys()
-            if len(first.get(kind, ())) != len(second.get(kind, ()))
-        }
-        sometimes |= {
-            shape(f"{beginning}…{end}") for beginning, end in around.around if of_progress
-        }
-        varying = {
-            (kind, rank): differ
-            for kind in first.keys() - sometimes
-            for rank, pair in enumerate(zip(first[kind], second[kind], strict=True), 1)
-            if (differ := _numbers_that_differ(*pair))
-        }
+        sometimes = set()
+        for kind in first.keys() | second.keys():
+            if len(first.get(kind, ())) != len(second.get(kind, ())):
+                sometimes.add(kind)
+        if of_progress:
+            sometimes |= {shape(f"{beginning}…{end}") for beginning, end in around.around}
+        varying = {}
+        for kind in first.keys() - sometimes:
+            pairs = zip(first[kind], second[kind], strict=True)
+            for rank, (line, other) in enumerate(pairs, 1):
+                differing = _numbers_that_differ(line, other)
+                if differing:
+                    varying[kind, rank] = differing
         return cls(varying, frozenset(sometimes), around.around)
 
     def __or__(self, other: VaryingLines) -> VaryingLines:
@@ -166,7 +165,9 @@ class Varying:
     def describe(self) -> list[str]:
         """Say what is not compared for it."""
         kinds = (self.printed, self.errors, self.effects, self.messages)
-        lines = [text for of_kind in kinds for text in of_kind.describe()]
+        lines: list[str] = []
+        for of_kind in kinds:
+            lines += of_kind.describe()
         lines += [
             f"what the call {call} comes to, which does not end alike in each run"
             for call in sorted(self.calls)
@@ -175,13 +176,11 @@ class Varying:
             return lines
         first, *others = sorted(self.names)
         if others:
-            more = f" and {len(others)} more value{'s' * (len(others) > 1)}"
+            values = "value" if len(others) == 1 else "values"
+            what = f"{first} and {len(others)} more {values}, which are"
         else:
-            more = ""
-        return [
-            f"{first}{more}, which {'are' if others else 'is'} something else in each run",
-            *lines,
-        ]
+            what = f"{first}, which is"
+        return [f"{what} something else in each run", *lines]
 
 
 MOST_RUNS = 3
@@ -200,7 +199,7 @@ class VariesByItself:
         the first; None where it did not come to its end. ``is_of_chance`` says that the original
         asks for what varies.
         """
-        self._runs = list(runs[: None if is_of_chance else 1])
+        self._runs = list(runs) if is_of_chance else list(runs[:1])
         self._varying = Varying()
 
     def compared(self, compare: Callable[[Varying], ComparisonT]) -> ComparisonT:
@@ -242,17 +241,18 @@ def _without_addresses(line: str) -> str:
 
 
 def _without_numbers(line: str, ranks: frozenset[int]) -> str:
-    if ranks:
-        return with_numbers(line, lambda rank, number: "…" if rank in ranks else number)
-    return line
+    if not ranks:
+        return line
+
+    def masked(rank: int, number: str) -> str:
+        return "…" if rank in ranks else number
+
+    return with_numbers(line, masked)
 
 
 def _numbers_that_differ(line: str, other: str) -> frozenset[int]:
-    return frozenset(
-        rank
-        for rank, (a, b) in enumerate(zip(numbers(line), numbers(other), strict=True))
-        if a != b
-    )
+    pairs = zip(numbers(line), numbers(other), strict=True)
+    return frozenset(rank for rank, (one, two) in enumerate(pairs) if one != two)
 
 
 def _parts_around(texts: Sequence[str], of_other_run: Sequence[str]) -> frozenset[tuple[str, str]]:

@@ -103,7 +103,7 @@ def call_and_verify(
             seen.append(observer.again(compiled, call))
     words = [call.unlike_example or call.words for call in (first, *others)]
     kinds = [call.compiled_anew_for for call in (first, *others)]
-    observed = [observation.plain() if observation else None for observation in seen]
+    observed = [_plain(observation) for observation in seen]
     original = CallsOfTheOriginal(before, words, [again.result for again in programs.again])
     comparison = original.compared(observed, observer.names_at_first, is_built=request.build)
     # One difference decides the verdict: then the other programs need not be waited for.
@@ -214,13 +214,17 @@ class CallsOfTheOriginal:
         return varying
 
 
+def _plain(observation: Observation | None) -> dict[str, Any] | None:
+    return observation.plain() if observation else None
+
+
 def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters and buffers that calls begin with, by all their names."""
-    return {
-        f"{prefix}{name}": tensor
-        for name, tensor in before["state"].items()
-        for prefix in ("", "global ")
-    }
+    state: dict[str, Any] = {}
+    for name, tensor in before["state"].items():
+        state[name] = tensor
+        state[f"global {name}"] = tensor
+    return state
 
 
 def compared(
@@ -311,11 +315,8 @@ def add_built(
         )
     elif result:
         other = original.compared(result["seen"], result["names"], is_built=True)
-        not_called = [
-            kind
-            for kind, one, run in zip(kinds, original.before["seen"], result["seen"], strict=True)
-            if one and not run
-        ]
+        calls = zip(kinds, original.before["seen"], result["seen"], strict=True)
+        not_called = [kind for kind, call, run in calls if call and not run]
         if not_called:
             comparison.not_tried.append(
                 f"{' and '.join(dict.fromkeys(not_called))} with the code built"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,19 +63,35 @@ def call_target(
     before(target)
     job.describe(target, train)
     compiled = compile_target(target, job)
-    job.say(
-        f"calling {target.name} with {target.arguments.describe()} from {target.arguments.origin}"
-    )
+    announce_call(target, job)
     # Without an option, the grad mode is the program's own affair.
     with torch.no_grad() if request.train is False else contextlib.nullcontext():
         for stance in stances_of_calls(request.stance_wanted):
             if stance:
                 job.say(f"calling {target.name} in the stance {stance}")
-            with in_stance(stance):
+            with in_stance(stance), advising(target, job):
                 output = compiled(*target.arguments.args, **target.arguments.keywords)
                 forward_ended(find_loss(output) if train else None)
     if train:
         go_backward(target, output, job)
+
+
+def announce_call(target: Target, job: CallingJob, advice: str = "") -> None:
+    arguments = target.arguments
+    announced = f"calling {target.name} with {arguments.describe()} from {arguments.origin}"
+    job.say(f"{announced}: {advice}" if advice else announced)
+
+
+@contextlib.contextmanager
+def advising(target: Target, job: CallingJob) -> Iterator[None]:
+    """Say with a call that fails what may be wrong with the inputs that the user offers."""
+    try:
+        yield
+    except Exception:
+        advice = target.arguments.advice()
+        if advice:
+            announce_call(target, job, advice)
+        raise
 
 
 def prepared(target: Target, request: CaptureRequest) -> tuple[Target, bool]:

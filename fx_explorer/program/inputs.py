@@ -5,6 +5,7 @@ right device.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
@@ -38,6 +39,37 @@ class Arguments:
         shown += [f"{name}={_short(value)}" for name, value in self.keywords.items()]
         return f"({', '.join(shown)})"
 
+    def advice(self) -> str:
+        """Return what to do where a call with these arguments has failed and they may not be what
+        the user meant; empty where nothing speaks for that.
+        """
+        if self.origin not in OFFERED or self.keywords:
+            return ""
+        match self.args:
+            case (tuple() | list(), dict()):
+                return (
+                    "a tuple and a dict are two arguments; to pass the tuple's elements by position "
+                    "and the dict by name, let fx_explorer_target() return (callable, args, kwargs)"
+                )
+            case (None,):
+                return "None is the one argument; a function must return the inputs"
+            case (str(),):
+                return "a string is the one argument; write the inputs without quotes around them"
+            case (tuple() | list() as inner,):
+                kind = type(inner).__name__
+                return (
+                    f"the {kind} inside is the one argument; to pass its elements as arguments, "
+                    "leave out the brackets around it"
+                )
+            case (value,) if _holds_others(value):
+                return (
+                    f"the {type(value).__name__} itself is the one argument; write tuple(…) around "
+                    "it to pass its elements as arguments, next(iter(…)) to pass the first of them"
+                )
+        if self.args and all(type(value) is int for value in self.args):
+            return "numbers are passed as numbers; write torch.randn(…) for a tensor of that size"
+        return ""
+
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
         """Return the arguments with ``change`` applied to every tensor. A tensor that is passed
         twice stays one.
@@ -66,6 +98,10 @@ class Arguments:
         return None
 
 
+OFFERED = ("example_inputs", "get_inputs()", "--inputs")
+"""Where inputs come from that are read by the rules of ``as_arguments``."""
+
+
 def as_arguments(inputs: object, origin: str) -> Arguments:
     """Make arguments of what the user offers.
 
@@ -74,6 +110,12 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
     """
     # A module can be called, too, and is meant as the argument.
     if callable(inputs) and not isinstance(inputs, torch.nn.Module):
+        missing = required_parameters(inputs)
+        if missing:
+            raise TargetError(
+                f"{origin} is a function that takes {', '.join(missing)}, and it is called without "
+                "arguments: give what it returns, or a function that takes nothing."
+            )
         inputs = inputs()
     if isinstance(inputs, tuple | list):
         return Arguments(tuple(inputs), origin=origin)
@@ -85,6 +127,20 @@ def as_arguments(inputs: object, origin: str) -> Arguments:
             )
         return Arguments(kwargs=dict(inputs), origin=origin)
     return Arguments((inputs,), origin=origin)
+
+
+def required_parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters without a default; none when the signature is unknown."""
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        p.name
+        for p in parameters
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
 
 
 def tensors(value: object) -> Iterator[torch.Tensor]:
@@ -167,6 +223,15 @@ def _numbers(value: object) -> Iterator[bool | int | float]:
     elif type(value) in (tuple, list):
         for inner in value:  # type: ignore[attr-defined]
             yield from _numbers(inner)
+
+
+def _holds_others(value: object) -> bool:
+    """Return whether this is no argument by itself, most likely: a generator, a view of a dict, a
+    set, a data set or its loader.
+    """
+    if isinstance(value, torch.Tensor | torch.nn.Module | Mapping) or hasattr(value, "__array__"):
+        return False
+    return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
 def _short(value: object) -> str:

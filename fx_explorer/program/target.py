@@ -20,7 +20,7 @@ import torch
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest
 from fx_explorer.program import loading
-from fx_explorer.program.inputs import Arguments, as_arguments
+from fx_explorer.program.inputs import Arguments, as_arguments, required_parameters
 from fx_explorer.program.place import TargetPlace
 
 Say = Callable[[str], None]
@@ -304,20 +304,6 @@ def _may_make_a_model(function: Any) -> bool:
     parameters = inspect.signature(function).parameters.values()
     said = (parameter.annotation for parameter in parameters)
     return not any(kind is torch.Tensor or "Tensor" in str(kind) for kind in said)
-
-
-def required_parameters(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters without a default; none when the signature is unknown."""
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    try:
-        parameters = inspect.signature(called).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [
-        p.name
-        for p in parameters
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
 
 
 def _name_of(function: Callable[..., Any]) -> str:

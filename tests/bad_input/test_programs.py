@@ -139,6 +139,14 @@ async def test_sys_exit_in_the_model_is_told_as_such(tmp_path: Path) -> None:
     assert ended.printed("stderr")[-1] == "done here"
 
 
+async def test_inputs_by_position_and_by_name_in_one_tuple_end_with_advice(tmp_path: Path) -> None:
+    text = NET.partition("example_inputs")[0] + "example_inputs = ((torch.ones(4, 8),), {})\n"
+    ended = await capture(written(tmp_path, text))
+    assert ended.outcome.kind == "raised"
+    assert "while calling Net with (tuple, dict) from example_inputs: " in ended.outcome.message
+    assert "fx_explorer_target() return (callable, args, kwargs)" in ended.outcome.message
+
+
 async def test_a_segfault_leaves_the_session_and_the_stack(tmp_path: Path) -> None:
     crash = "print('before', flush=True); import ctypes; ctypes.string_at(0); return"
     ended = await capture(

@@ -15,7 +15,13 @@ import torch
 from fx_explorer.capture.recording.sources import CallSite
 from fx_explorer.errors import TargetError
 from fx_explorer.model import CaptureRequest, Outcome
-from fx_explorer.program.calling import check_device, prepare_training, use_backend
+from fx_explorer.program.calling import (
+    SilentJob,
+    advising,
+    check_device,
+    prepare_training,
+    use_backend,
+)
 from fx_explorer.program.place import TargetPlace, locate, nothing_compiled
 from fx_explorer.program.refusals import in_plain_words
 from fx_explorer.program.stances import given_and_not_called, result_never_called
@@ -468,3 +474,79 @@ def test_a_result_of_compile_that_the_source_never_calls_is_told(
     file = tmp_path / "lazy.py"
     file.write_text(text)
     assert result_never_called(CallSite(str(file), line)).removeprefix("whose result is ") == reason
+
+
+class Listening(SilentJob):
+    def __init__(self) -> None:
+        super().__init__(CaptureRequest("model.py", ""))
+        self.activities: list[str] = []
+
+    def say(self, activity: str) -> None:
+        self.activities.append(activity)
+
+
+def advice(target: Target) -> list[str]:
+    """What is said when the target raises; nothing is said before."""
+    job = Listening()
+    try:
+        with advising(target, job):
+            output(target)
+    except (TypeError, AttributeError, IndexError, RuntimeError):
+        return job.activities
+    return [*job.activities, "it did not raise"]
+
+
+PAIR = "fx_explorer_target() return (callable, args, kwargs)"
+ITSELF = "itself is the one argument; write tuple(…) around it"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "advised"),
+    [
+        ("((), {'x': ROWS})", PAIR),
+        ("((ROWS,), {})", PAIR),
+        ("[[ROWS], {'x': ROWS}]", PAIR),
+        ("lambda: ((), {'x': ROWS})", PAIR),
+        ("(row for row in [ROWS])", f"the generator {ITSELF}"),
+        ("lambda: iter([ROWS])", f"the list_iterator {ITSELF}"),
+        ("{'x': ROWS}.items()", f"the dict_items {ITSELF}"),
+        ("{ROWS}", f"the set {ITSELF}"),
+        ("torch.utils.data.DataLoader([ROWS])", f"the DataLoader {ITSELF}"),
+        ("torch.utils.data.TensorDataset(ROWS)", f"the TensorDataset {ITSELF}"),
+        ("'torch.ones(2, 8)'", "write the inputs without quotes"),
+        ("None", "a function must return the inputs"),
+        ("lambda: None", "a function must return the inputs"),
+        ("[[ROWS]]", "leave out the brackets around it"),
+        ("(2, 8)", "write torch.randn(…) for a tensor of that size"),
+        ("torch.ones(2, 9)", ""),
+        ("(ROWS, ROWS)", ""),
+        ("{'y': ROWS}", ""),
+        ("()", ""),
+    ],
+)
+def test_a_call_that_fails_says_what_may_be_wrong_with_the_inputs(
+    resolve: Resolve, inputs: str, advised: str
+) -> None:
+    source = NET + "ROWS = torch.ones(2, 8)\nmodel = Net()\n"
+    for origin, target in (
+        ("example_inputs", resolve(f"{source}example_inputs = {inputs}\n")),
+        ("--inputs", resolve(source, inputs=inputs)),
+    ):
+        said = advice(target)
+        assert len(said) == bool(advised), said
+        for sentence in said:
+            assert sentence.startswith(f"calling Net with {target.arguments.describe()}")
+            assert f" from {origin}: " in sentence
+            assert advised in sentence
+
+
+@pytest.mark.parametrize("inputs", ["ROWS", "[ROWS]", "(ROWS,)", "{'x': ROWS}", "lambda: ROWS"])
+def test_a_call_that_does_not_fail_says_nothing(resolve: Resolve, inputs: str) -> None:
+    source = NET + f"ROWS = torch.ones(2, 8)\nmodel = Net()\nexample_inputs = {inputs}\n"
+    assert advice(resolve(source)) == ["it did not raise"]
+
+
+def test_a_function_that_gives_inputs_takes_no_arguments(resolve: Resolve) -> None:
+    message = "example_inputs is a function that takes rows, and it is called without arguments"
+    with pytest.raises(TargetError, match=message):
+        resolve(NET + "model = Net()\ndef example_inputs(rows): return torch.ones(rows, 8)")

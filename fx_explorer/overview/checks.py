@@ -100,8 +100,10 @@ def checks(reader: SessionReader, wanted: Mapping[str, int]) -> list[Check]:
         if name not in wanted:
             continue
         check = _unknown(reader, name, wanted[name]) or judge(reader, wanted[name])
+        if not check.is_met:
+            check = placed(reader, check)
         judged.append(check)
-    return [check if check.is_met else placed(reader, check) for check in judged]
+    return judged
 
 
 _SUBJECTS: dict[str, Subject] = {
@@ -198,11 +200,11 @@ def _guards(reader: SessionReader, limit: int) -> Check:
         sizes.append((CheckFinding(guards.file, guards.line, function), guards.count))
     sizes.sort(key=lambda pair: -pair[1])
     most = sizes[0][1] if sizes else 0
-    over = [
-        replace(finding, text=f"{finding.text} has {counted(size, 'guard')}")
-        for finding, size in sizes
-        if size > limit
-    ]
+    over = []
+    for finding, size in sizes:
+        if size > limit:
+            text = f"{finding.text} has {counted(size, 'guard')}"
+            over.append(replace(finding, text=text))
     return _at_most(
         "max-guards", limit, most, f"{counted(most, 'guard')} in one compilation", iter(over)
     )
@@ -431,11 +433,8 @@ def _no_gaps(reader: SessionReader, name: str) -> Check | None:
     if damages:
         lines = [CheckFinding("", 0, sentence) for sentence in damages]
         return _unmet(name, "the log is not as torch wrote it", *lines)
-    gaps = [
-        failure
-        for failure in reader.rows(model.Failure, where="recorder")
-        if failure.kind != "unavailable"
-    ]
+    failures = reader.rows(model.Failure, where="recorder")
+    gaps = [failure for failure in failures if failure.kind != "unavailable"]
     if not gaps:
         return None
     findings = dict.fromkeys(CheckFinding("", 0, first_line(gap.message)) for gap in gaps)

@@ -260,11 +260,8 @@ def _decided(reader: SessionReader, graph: CudaGraph) -> Iterator[Fact]:
 
 def bucket_count(reader: SessionReader, compilation: int) -> int:
     """Return how many buckets the graph of a compilation was cut into; 0 for one that was not."""
-    labels = {
-        graph.label
-        for graph in reader.rows(model.Graph, compilation=compilation, parent=0)
-        if graph.stage != "dynamo"
-    }
+    graphs = reader.rows(model.Graph, compilation=compilation, parent=0)
+    labels = {graph.label for graph in graphs if graph.stage != "dynamo"}
     return sum(map(model.is_bucket_label, labels))
 
 

@@ -5,6 +5,7 @@ in each call, and which would stay on the CPU where there is a GPU.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from fx_explorer import model
 from fx_explorer.analysis.cuda_graphs import cuda_graphs
@@ -43,7 +44,7 @@ def _fact(reader: SessionReader, copies: Sequence[DeviceCopy]) -> Fact:
         where = "A line that torch does not name"
     tensors = f"{counted(len(copies), 'tensor')} ({listed(copy.tensor for copy in copies)})"
     text = f"{where} copies {tensors} from {_named(first.of)} to {_named(first.to)} in each call."
-    made_of = dict.fromkeys(taken for copy in copies for taken in copy.made_of)
+    made_of = dict.fromkeys(chain.from_iterable(copy.made_of for copy in copies))
     severity: Severity = "problem"
     details = [_code(reader, first)]
     if _is_on_the_cpu(first.of):

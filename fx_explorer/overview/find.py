@@ -121,11 +121,11 @@ def _breaks(reader: SessionReader, words: list[str]) -> Iterator[Match]:
 
 
 def _kernels(reader: SessionReader, words: list[str]) -> Iterator[Match]:
-    matching = [
-        kernel
-        for kernel in reader.rows(model.Kernel)
-        if _contains((kernel.name, kernel.language, kernel.direction), words)
-    ]
+    matching = []
+    for kernel in reader.rows(model.Kernel):
+        texts = (kernel.name, kernel.language, kernel.direction)
+        if _contains(texts, words):
+            matching.append(kernel)
     for kernel in sorted(matching, key=lambda kernel: _rank(kernel.name, words)):
         place = place_of_kernel(reader, kernel)
         if place:

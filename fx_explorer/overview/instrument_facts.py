@@ -114,11 +114,8 @@ def backend_facts(reader: SessionReader) -> Iterator[Fact]:
             place = Place(summary.stages[0].document) if summary.stages else None
             text = f"Backend {summary.backend}: {summary.in_words}."
             yield Fact("backend", "good", text, summary.called, place, "backend")
-    wrong = [
-        failure
-        for failure in reader.rows(model.Failure, where="backend")
-        if failure.kind != "remark"
-    ]
+    failures = reader.rows(model.Failure, where="backend")
+    wrong = [failure for failure in failures if failure.kind != "remark"]
     for failure in wrong[:SHOWN_AT_MOST]:
         text = f"{failure.message[:1].upper()}{failure.message[1:]}."
         yield Fact("backend", "notice", text, view="backend")

@@ -222,11 +222,8 @@ def package_facts(reader: SessionReader) -> Iterator[Fact]:
     )
     yield Fact("run", "good", text, UNTOUCHED, view="source")
     for compilation in models:
-        texts = [
-            row
-            for row in reader.rows(model.Artifact, compilation=compilation.id)
-            if row.stage != "kernel"
-        ]
+        artifacts = reader.rows(model.Artifact, compilation=compilation.id)
+        texts = [row for row in artifacts if row.stage != "kernel"]
         if not texts:
             continue
         document = artifact_document(texts[0], compilation.name)

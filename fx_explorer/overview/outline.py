@@ -238,7 +238,8 @@ def _document(document: Document, is_nested: bool, calls: int) -> OutlineEntry:
     it.
     """
     is_graph = document.kind == "graph"
-    detail = counted(document.line_count, "node" if is_graph else "line")
+    noun = "node" if is_graph else "line"
+    detail = counted(document.line_count, noun)
     if is_graph and calls > 1:
         detail += f", called {counted(calls, 'time')}"
     depth = 2 if is_nested else 1

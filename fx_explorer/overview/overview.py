@@ -145,10 +145,16 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     if look and broken and look[0].text == look_at(break_fact(broken[0])):
         # What to do about it is in the last fact. Twice, it would push the other breaks off the
         # screen.
-        worst = break_fact(broken[0])
-        without_advice = break_fact(broken[0], advises=False)
-        facts = [without_advice if fact == worst else fact for fact in facts]
+        _take_out_advice(facts, broken[0])
     return [*facts, *look]
+
+
+def _take_out_advice(facts: list[Fact], graph_break: DistinctBreak) -> None:
+    """Leave what to do about a graph break out of its fact."""
+    with_advice = break_fact(graph_break)
+    for at, fact in enumerate(facts):
+        if fact == with_advice:
+            facts[at] = break_fact(graph_break, advises=False)
 
 
 # graphs
@@ -242,7 +248,9 @@ def _frames_and_resets(compilations: Sequence[model.Compilation]) -> tuple[int, 
 
 def _lost_rests(broken: Sequence[DistinctBreak]) -> str:
     """Say how many functions are compiled in part alone; empty where none is."""
-    functions = {lost.function for graph_break in broken for lost in graph_break.eager_rests}
+    functions: set[str] = set()
+    for graph_break in broken:
+        functions.update(rest.function for rest in graph_break.eager_rests)
     if not functions:
         return ""
     if len(functions) == 1:

@@ -132,7 +132,9 @@ def _pointers(marked: Sequence[FlameBlock], steps: Sequence[int], width: int, le
     if len(marked) == 1:
         text = _pointed(cells.pop() - before, _names(marked[0], steps), room)
     else:
-        text = "".join(POINTER if cell + before in cells else " " for cell in range(room))
+        text = ""
+        for cell in range(before, before + room):
+            text += POINTER if cell in cells else " "
     text = set_cell_size(text, room)
     if not taken:
         return text
@@ -230,7 +232,7 @@ class FlameChart:
 
     def rows(self, width: int, height: int, row: int) -> list[list[ChartPiece]]:
         """Return the chart in pieces with their tones, with the steps of a row marked."""
-        chart = marked_chart(self._blocks(width), width, height, self._of(row))
+        chart = marked_chart(self._blocks(width), width, height, self._steps_of(row))
         return [self._pieces(line) for line in chart]
 
     def _pieces(self, line: FlameRow) -> list[ChartPiece]:
@@ -241,7 +243,7 @@ class FlameChart:
         none.
         """
         blocks = self._blocks(width)
-        levels = shown_levels(blocks, height, self._of(row))
+        levels = shown_levels(blocks, height, self._steps_of(row))
         if y >= len(levels):
             return None
         for block in blocks[levels[y]]:
@@ -249,7 +251,7 @@ class FlameChart:
                 return self._row_of(block)
         return None
 
-    def _of(self, row: int) -> Collection[int]:
+    def _steps_of(self, row: int) -> Collection[int]:
         if row >= len(self._steps):
             return ()
         return self._steps[row]
@@ -258,16 +260,13 @@ class FlameChart:
         """Return the row of exactly its steps, else the row of its first step."""
         steps = block.main.steps if block.main else block.steps
         for wanted in (frozenset(steps), frozenset(steps[:1])):
-            rows = [
-                row
-                for row, of_row in enumerate(self._steps)
-                if len(of_row) == len(wanted) and wanted.issuperset(of_row)
-            ]
-            if rows:
-                return rows[-1]
+            for row in reversed(range(len(self._steps))):
+                steps_of_row = self._steps[row]
+                if len(steps_of_row) == len(wanted) and wanted.issuperset(steps_of_row):
+                    return row
         if not steps:
             return None
-        for row, of_row in enumerate(self._steps):
-            if steps[0] in of_row and min(of_row) == steps[0]:
+        for row, steps_of_row in enumerate(self._steps):
+            if steps[0] in steps_of_row and min(steps_of_row) == steps[0]:
                 return row
         return None

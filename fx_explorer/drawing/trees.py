@@ -72,7 +72,8 @@ def _rows_around(tree: Tree) -> list[int]:
     for at, depth in enumerate(tree.depths):
         while open_rows and tree.depths[open_rows[-1]] >= depth:
             open_rows.pop()
-        around.append(open_rows[-1] if open_rows else -1)
+        outer_row = open_rows[-1] if open_rows else -1
+        around.append(outer_row)
         open_rows.append(at)
     return around
 

@@ -66,11 +66,8 @@ def gpu_of_properties(
     """Return a GPU with the numbers that torch read off the device. A number of 0 is not known, as
     its source says: bandwidth, where the driver tells no clock or bus.
     """
-    numbers = {
-        field: _number(properties, name)
-        for field, name in READ_OFF.items()
-        if field not in limits.numbers
-    }
+    fields = [field for field in READ_OFF if field not in limits.numbers]
+    numbers = {field: _number(properties, READ_OFF[field]) for field in fields}
     if not all(numbers.values()):
         return None
     bus, clock = (
@@ -83,6 +80,14 @@ def gpu_of_properties(
         "clock_hz": 1000 * _number(properties, "clock_rate"),
     }
     bandwidth = clock * limits.transfers_per_clock * bus // 8
+    sources = dict.fromkeys(numbers, OFF_THE_DEVICE)
+    for field, value in optional.items():
+        sources[field] = OFF_THE_DEVICE if value else NOT_TOLD
+    sources.update(limits.sources)
+    if bandwidth:
+        sources["memory_bandwidth"] = CLOCK_TIMES_BUS.format(transfers=limits.transfers_per_clock)
+    else:
+        sources["memory_bandwidth"] = NOT_TOLD
     return Gpu(
         name=device_name,
         title=device_name,
@@ -92,14 +97,7 @@ def gpu_of_properties(
         capability=limits.capability,
         memory_bandwidth=bandwidth,
         peak_flops={},
-        sources={
-            **dict.fromkeys(numbers, OFF_THE_DEVICE),
-            **{field: OFF_THE_DEVICE if value else NOT_TOLD for field, value in optional.items()},
-            **limits.sources,
-            "memory_bandwidth": CLOCK_TIMES_BUS.format(transfers=limits.transfers_per_clock)
-            if bandwidth
-            else NOT_TOLD,
-        },
+        sources=sources,
         **numbers,
         **optional,
         **limits.numbers,
@@ -154,14 +152,18 @@ def nvidia_limits(capability: tuple[int, int]) -> Limits | None:
     """Return the limits of a compute capability; None for one that is not listed above."""
     if capability not in BLOCKS_OF_CAPABILITY:
         return None
+    if capability >= (8, 0):
+        shared_reserved, shared_granularity = 1024, 128
+    else:
+        shared_reserved, shared_granularity = 0, 256
     by_guide = {
         "registers_per_thread": 255,
-        "shared_reserved_per_block": 1024 if capability >= (8, 0) else 0,
+        "shared_reserved_per_block": shared_reserved,
         "blocks_per_multiprocessor": BLOCKS_OF_CAPABILITY[capability],
     }
     by_calculator = {
         "register_granularity": 256,
-        "shared_granularity": 128 if capability >= (8, 0) else 256,
+        "shared_granularity": shared_granularity,
     }
     sources = {**dict.fromkeys(by_guide, GUIDE), **dict.fromkeys(by_calculator, OCCUPANCY)}
     arch = f"sm_{capability[0]}{capability[1]}"
@@ -193,22 +195,22 @@ def amd_limits(arch: str) -> Limits | None:
     """
     if arch not in CDNA:
         return None
-    of = CDNA[arch]
+    cdna = CDNA[arch]
     by_llvm = {
         "registers_per_multiprocessor": 131_072,
         "register_granularity": 512,
-        "shared_granularity": of.local_memory_granularity,
+        "shared_granularity": cdna.local_memory_granularity,
         "shared_reserved_per_block": 0,
         "threads_per_multiprocessor": 2_048,
         "blocks_per_multiprocessor": 16,
     }
     shared = ("shared_per_block", "shared_per_block_default", "shared_per_multiprocessor")
     by_isa = {"warp_size": 64, "registers_per_thread": 512, "threads_per_block": 1_024}
-    by_isa |= dict.fromkeys(shared, of.local_memory_bytes)
+    by_isa |= dict.fromkeys(shared, cdna.local_memory_bytes)
     sources = {
         **dict.fromkeys(by_llvm, LLVM.format(arch=arch)),
         **dict.fromkeys(by_isa, ISA.format(arch=arch)),
     }
     return Limits(
-        "amd", arch, of.capability, of.transfers_per_clock, {**by_llvm, **by_isa}, sources
+        "amd", arch, cdna.capability, cdna.transfers_per_clock, {**by_llvm, **by_isa}, sources
     )

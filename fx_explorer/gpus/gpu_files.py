@@ -48,12 +48,10 @@ def _did_you_mean(name: str) -> str:
     the name of another card.
     """
     words = _words(name)
-    near = [
-        known
-        for known in known_gpus()
-        if "".join(words) == known or words == _words(find_gpu(known).device_name)
-    ]
-    return f" (did you mean {near[0]}?)" if near else ""
+    for known_name in known_gpus():
+        if "".join(words) == known_name or words == _words(find_gpu(known_name).device_name):
+            return f" (did you mean {known_name}?)"
+    return ""
 
 
 @functools.cache
@@ -61,14 +59,10 @@ def gpu_of_device(device_name: str) -> Gpu | None:
     """Return the GPU that a real card is, by what ``torch.cuda.get_device_name()`` says of it; None
     when it is none of ours.
     """
-    return next(
-        (
-            gpu
-            for gpu in map(find_gpu, known_gpus())
-            if _words(gpu.device_name) == _words(device_name)
-        ),
-        None,
-    )
+    for gpu in map(find_gpu, known_gpus()):
+        if _words(gpu.device_name) == _words(device_name):
+            return gpu
+    return None
 
 
 def _words(device_name: str) -> tuple[str, ...]:
@@ -96,9 +90,8 @@ def read_gpu(path: Path) -> Gpu:
     try:
         return parse_gpu(path.stem, entries)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"{path} does not describe a GPU: {error.args[0] if error.args else error}"
-        ) from error
+        message = error.args[0] if error.args else error
+        raise UsageError(f"{path} does not describe a GPU: {message}") from error
 
 
 def parse_gpu(name: str, entries: dict[str, Any]) -> Gpu:

@@ -247,10 +247,10 @@ def _block(
     start: int, end: int, stop: int, before: str, opener: str, kind: str
 ) -> Iterator[_Enclosed]:
     called = EMBEDDED.search(before)
-    language = called and ("cpp" if called["call"].startswith("cpp") else "triton")
-    if not language:
+    if called is None:
         yield _Enclosed(start, stop, None, kind)  # type: ignore[arg-type]
         return
+    language = "cpp" if called["call"].startswith("cpp") else "triton"
     inside = start + len(opener)
     yield _Enclosed(start, inside, None, "string")
     yield _Enclosed(inside, end, rules_of(language), "text")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from fx_explorer.highlight import printable
-from fx_explorer.output.table import Cells, Table
+from fx_explorer.output.table import Cells, Column, Table
 
 
 def in_markdown(text: str) -> str:
@@ -23,8 +23,13 @@ def markdown_list(sentences: Iterable[str]) -> list[str]:
 
 def markdown_table(table: Table) -> list[str]:
     """Return the lines of a table, with all of its columns."""
-    marks = ["---:" if column.is_number else "---" for column in table.columns]
+    marks = [_markdown_mark(column) for column in table.columns]
     return [_markdown_row(row) for row in (table.titles, marks, *table.rows)]
+
+
+def _markdown_mark(column: Column) -> str:
+    """Return what stands below the title of a column: numbers are aligned at the right."""
+    return "---:" if column.is_number else "---"
 
 
 def _markdown_row(row: Cells) -> str:
@@ -54,7 +59,11 @@ def csv_of_objects(rows: Sequence[Mapping[str, object]]) -> str:
     there is none.
     """
     header = list(rows[0]) if rows else []
-    return csv_text(header, ([row.get(name, "") for name in header] for row in rows))
+
+    def cells(row: Mapping[str, object]) -> list[object]:
+        return [row.get(name, "") for name in header]
+
+    return csv_text(header, map(cells, rows))
 
 
 def json_text(whole: object) -> str:

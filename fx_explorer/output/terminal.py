@@ -85,7 +85,8 @@ def wrapped(line: Line, width: int | None) -> list[str]:
         return lines
     above = line.head.rstrip()
     indent = len(above) - len(above.lstrip())
-    below = " " * min(indent + INDENT if above else begins, furthest)
+    below_cells = indent + INDENT if above else begins
+    below = " " * min(below_cells, furthest)
     lines = [above] if above else []
     lines += [below + part for part in _split_at_spaces(line.sentence, width - len(below))]
     return lines

@@ -32,7 +32,7 @@ class TextTable:
 
     @property
     def lines(self) -> list[str]:
-        """The titles and the rows, without what stands below."""
+        """Return the titles and the rows, without what stands below."""
         lines = [*self.titles]
         for row in self.rows:
             lines += row
@@ -42,13 +42,12 @@ class TextTable:
 def text_table(table: Table, room: int | None) -> TextTable:
     """Lay out a table in ``room`` cells; None is for all there is, a line for each row."""
     titles = [printable(title) for title in table.titles]
-    rows = [[printable(cell) for cell in row] for row in table.rows]
+    rows = [list(map(printable, row)) for row in table.rows]
     measured = [titles, *rows] if table.has_titles else rows
-    filled = []
+    natural = {}
     for at, column in enumerate(table.columns):
         if column.is_always_shown or any(row[at] for row in rows):
-            filled.append(at)
-    natural = {at: max(cell_len(row[at]) for row in measured) for at in filled}
+            natural[at] = max(cell_len(row[at]) for row in measured)
     if room is not None:
         room -= table.indent
     widths = _fitting(natural, table.columns, room)
@@ -56,8 +55,7 @@ def text_table(table: Table, room: int | None) -> TextTable:
     if below_row is not None:
         del natural[below_row]
         widths = _fitting(natural, table.columns, room)
-        filled.remove(below_row)
-    left_out = [titles[at] for at in filled if at not in widths]
+    left_out = [titles[at] for at in natural if at not in widths]
     before = " " * table.indent
     below = [table.note] if table.note else []
     if left_out:
@@ -70,8 +68,9 @@ def text_table(table: Table, room: int | None) -> TextTable:
             lines += [" " * INDENT + part for part in sentence]
         return [(before + line).rstrip() for line in lines]
 
+    title_lines = lines_of(titles) if table.has_titles else []
     return TextTable(
-        titles=lines_of(titles) if table.has_titles else [],
+        titles=title_lines,
         rows=[lines_of(row) for row in rows],
         below=[before + printable(line) for line in below],
     )

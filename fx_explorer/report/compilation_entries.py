@@ -102,8 +102,9 @@ def intervention(reader: SessionReader, row: model.Intervention) -> Json:
     graphs = reader.by_ids(model.Graph, (row.before, row.after))
     sizes = {graph.id: graph.node_count for graph in graphs}
     owners = [owner.name for owner in reader.by_ids(model.Compilation, [row.compilation])]
+    compilation = owners[0] if owners else None
     return {
-        "compilation": owners[0] if owners else None,
+        "compilation": compilation,
         "gate": row.gate,
         "direction": row.direction or None,
         "kind": row.kind,
@@ -227,6 +228,8 @@ def kernel_launches(reader: SessionReader, kernel: model.Kernel) -> list[Json]:
 def _config(candidate: Candidate, is_pick_known: bool) -> Json:
     """Return one configuration; null stands for what is not known."""
     build = candidate.build
+    occupancy = _occupancy(candidate.occupancy) if candidate.occupancy else None
+    is_picked = build.is_picked if is_pick_known else None
     return {
         "config": build.position,
         "origin": build.origin,
@@ -238,8 +241,8 @@ def _config(candidate: Candidate, is_pick_known: bool) -> Json:
         "spills": _known(build.spill_bytes),
         "shared_bytes": _known(build.shared_bytes),
         "ptx_lines": candidate.ptx_lines or None,
-        "occupancy": _occupancy(candidate.occupancy) if candidate.occupancy else None,
-        "picked": build.is_picked if is_pick_known else None,
+        "occupancy": occupancy,
+        "picked": is_picked,
         "autotuner_s": build.timing_s or None,
         "error": build.error or None,
     }
@@ -272,14 +275,16 @@ def kernel_estimate(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None
     built = [row for row in rows if row.state == "built"]
     # The configuration that runs, where the autotuner has picked one.
     built.sort(key=lambda row: not row.is_picked)
-    roofline = estimate(reader, kernel, shown_gpu, built[0] if built else None)
+    build = built[0] if built else None
+    roofline = estimate(reader, kernel, shown_gpu, build)
     if not roofline.estimated_s:
         return None
+    bound = None if roofline.bound == "unknown" else roofline.bound
     return {
         "bytes": kernel.estimated_bytes,
         "flops": _known(kernel.estimated_flops),
         "kind": roofline.kind,
-        "bound": None if roofline.bound == "unknown" else roofline.bound,
+        "bound": bound,
         "memory_s": roofline.memory_s,
         "arithmetic_s": roofline.arithmetic_s,
         "seconds": roofline.estimated_s,

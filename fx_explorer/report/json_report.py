@@ -255,6 +255,7 @@ def symbol(explained_symbol: ExplainedSymbol) -> Json:
     symbol = explained_symbol.symbol
     fixed = explained_symbol.specialized
     file, line = explained_symbol.made_at
+    fixed_at = {"file": fixed.file, "line": fixed.line} if fixed and fixed.file else None
     return {
         "compilation": explained_symbol.compilation,
         "restarted": explained_symbol.is_of_given_up_attempt,
@@ -266,7 +267,7 @@ def symbol(explained_symbol: ExplainedSymbol) -> Json:
         "became": symbol.became or None,
         "file": file,
         "line": line,
-        "fixed_at": {"file": fixed.file, "line": fixed.line} if fixed and fixed.file else None,
+        "fixed_at": fixed_at,
         "guards": len(explained_symbol.guards),
     }
 

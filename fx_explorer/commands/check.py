@@ -85,24 +85,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default=[],
             help=what,
         )
-    told = parser.add_argument_group("what to write")
-    told.add_argument(
+    written = parser.add_argument_group("what to write")
+    written.add_argument(
         "--github", action="store_true", help="print annotations for GitHub Actions too"
     )
-    told.add_argument(
+    written.add_argument(
         "--junit",
         metavar="FILE",
         type=Path,
         help="write a JUnit XML file: one test case a condition",
     )
-    told.add_argument(
+    written.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
         help="keep the session of a target in this file",
     )
-    add_force_argument(told)
+    add_force_argument(written)
     add_capture_arguments(parser)
 
 
@@ -119,7 +119,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     def answer(reader: SessionReader) -> None:
         nonlocal is_met, recorded
-        allowed = {*arguments.allowed, *(["nothing"] if wanted.get("expect-graphs") == 0 else [])}
+        allowed = set(arguments.allowed)
+        if wanted.get("expect-graphs") == 0:
+            allowed.add("nothing")
         judged = [*unmet_requirements(reader, allowed), *checks(reader, wanted)]
         is_met, recorded = all(check.is_met for check in judged), _exit_code(reader)
         try:
@@ -132,19 +134,24 @@ def run(arguments: argparse.Namespace) -> int:
 
     ended = answer_from(arguments, answer, session_output(arguments))
     # How the capture ended wins over a condition that is not met: its numbers are of a part.
-    return (recorded if ended is None else ended) or int(not is_met)
+    exit_code = recorded if ended is None else ended
+    return exit_code or int(not is_met)
 
 
 def wanted_conditions(arguments: argparse.Namespace) -> dict[str, int]:
-    """Name → limit of those that are asked for. Raises UsageError without any."""
+    """Return those that are asked for, name → limit. Raises UsageError without any."""
     values = {name: getattr(arguments, name.replace("-", "_")) for name in CONDITIONS}
     wanted = {name: value for name, value in values.items() if value is not None}
     if not wanted:
-        options = ", ".join(
-            f"--{name}" + ("" if name.startswith("no-") else " N") for name in CONDITIONS
-        )
+        options = ", ".join(map(_option, CONDITIONS))
         raise UsageError(f"check needs a condition, one of: {options}")
     return wanted
+
+
+def _option(condition: str) -> str:
+    if condition.startswith("no-"):
+        return f"--{condition}"
+    return f"--{condition} N"
 
 
 def _exit_code(reader: SessionReader) -> int:

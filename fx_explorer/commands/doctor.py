@@ -482,12 +482,12 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     """
     try:
         ended = ask_python(python, str(CHECK), json.dumps(gpu.to_json()), timeout_s=TIMEOUT_S)
-        checks = [_check(told) for told in ended.objects()]
+        checks = [_check(answer) for answer in ended.objects()]
     except WorkerError as error:
         return [DoctorCheck("python", "problem", f"{python} {error}", "Choose another --python.")]
     except (LookupError, TypeError):
-        found = f"{python} answers as no Python does"
-        return [DoctorCheck("python", "problem", found, "Choose another --python.")]
+        message = f"{python} answers as no Python does"
+        return [DoctorCheck("python", "problem", message, "Choose another --python.")]
     if not checks or (checks[-1].state == "ok" and checks[-1].name != LAST):
         checks.append(
             DoctorCheck(
@@ -500,8 +500,10 @@ def gpu_checks(python: str, gpu: Gpu) -> list[DoctorCheck]:
     return checks
 
 
-def _check(told: dict[str, object]) -> DoctorCheck:
-    if not told["passed"]:
-        return DoctorCheck(str(told["name"]), "problem", str(told["found"]), ADVICE)
-    advice = str(told["advice"])
-    return DoctorCheck(str(told["name"]), "warning" if advice else "ok", str(told["found"]), advice)
+def _check(answer: dict[str, object]) -> DoctorCheck:
+    name, result, advice = str(answer["name"]), str(answer["found"]), str(answer["advice"])
+    if not answer["passed"]:
+        return DoctorCheck(name, "problem", result, ADVICE)
+    if advice:
+        return DoctorCheck(name, "warning", result, advice)
+    return DoctorCheck(name, "ok", result, "")

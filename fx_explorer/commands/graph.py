@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from fx_explorer import model
@@ -99,15 +100,13 @@ def _answer(
 
 
 def _no_graph(reader: SessionReader) -> str:
-    """Say that there is no graph. A package of AOTInductor never has one: what it has is told, and
-    what to do.
+    """Say that there is no graph. A package of AOTInductor never has one: its documents are listed,
+    with what to do.
     """
     if (reader.meta("target") or {}).get("kind") != "package":
         return "No graph was recorded."
-    texts = [
-        document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)
-    ]
-    listed = "\n".join(printable(f"      {document.title}") for document in texts)
+    titles = (document.title for document in _documents(reader))
+    listed = "\n".join(printable(f"      {title}") for title in titles)
     return (
         "A package of AOTInductor has no graph: it holds what was compiled. For its "
         "graph, give the ExportedProgram that it "
@@ -116,13 +115,14 @@ def _no_graph(reader: SessionReader) -> str:
 
 
 def _graphs(reader: SessionReader) -> list[Document]:
-    every = (
-        document for row in reader.rows(model.Compilation) for document in documents_of(reader, row)
-    )
-    return [
-        *(document for document in every if document.kind == "graph"),
-        *front_end_documents(reader),
-    ]
+    graphs = [document for document in _documents(reader) if document.kind == "graph"]
+    return [*graphs, *front_end_documents(reader)]
+
+
+def _documents(reader: SessionReader) -> Iterator[Document]:
+    """Yield the documents of all compilations."""
+    for compilation in reader.rows(model.Compilation):
+        yield from documents_of(reader, compilation)
 
 
 def _line(document: Document) -> Hanging:
@@ -139,31 +139,9 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
     """Return the graph of this number, title or stage, or the only one with these words in its
     title. Raises UsageError.
     """
-    wanted = name.lower()
-    words = wanted.split()
     if not graphs:
         raise UsageError(f"there is no graph {name!r}. {_no_graph(reader)}")
-    documents = (
-        [graph for graph in graphs if str(graph.id) == name]
-        or [
-            graph
-            for graph in graphs
-            if wanted in (graph.title.lower(), f"[{graph.owner}] {graph.title}".lower())
-        ]
-        or [
-            graph
-            for graph in graphs
-            if wanted == graph.stage and "·" not in graph.title.removesuffix("· post-grad")
-        ]
-        or [
-            graph
-            for graph in graphs
-            if not name.isdecimal()
-            and all(
-                word in f"[{graph.owner}] {graph.title} {graph.stage}".lower() for word in words
-            )
-        ]
-    )
+    documents = _graphs_called(graphs, name)
     if not documents:
         raise UsageError(f"no graph is called {name!r}; there are:\n{_listed(graphs)}")
     if len(documents) > 1:
@@ -171,6 +149,32 @@ def _requested_graph(reader: SessionReader, graphs: list[Document], name: str) -
             f"{name!r} fits {len(documents)} graphs; give the number of one:\n{_listed(documents)}"
         )
     return documents[0]
+
+
+def _graphs_called(graphs: list[Document], name: str) -> list[Document]:
+    """Return the graphs that a name fits: as a number, else as a title, as a stage, as words."""
+    wanted = name.lower()
+    by_number = [graph for graph in graphs if str(graph.id) == name]
+    by_title = [graph for graph in graphs if wanted in (graph.title.lower(), _whole_title(graph))]
+    by_stage = [graph for graph in graphs if graph.stage == wanted and not _is_part(graph)]
+    if name.isdecimal():
+        by_words = []
+    else:
+        by_words = [graph for graph in graphs if _has_words(graph, wanted.split())]
+    return by_number or by_title or by_stage or by_words
+
+
+def _whole_title(graph: Document) -> str:
+    return f"[{graph.owner}] {graph.title}".lower()
+
+
+def _is_part(graph: Document) -> bool:
+    return "·" in graph.title.removesuffix("· post-grad")
+
+
+def _has_words(graph: Document, words: list[str]) -> bool:
+    text = f"{_whole_title(graph)} {graph.stage}".lower()
+    return all(word in text for word in words)
 
 
 def graph_table_text(reader: SessionReader, graph: model.Graph, title: str, width: int) -> str:

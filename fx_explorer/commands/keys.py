@@ -64,17 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_text(commands: Sequence[AppCommand], keymap: Keymap) -> str:
     """Return the table by groups: keys, ids, and sentences, which are wrapped on a terminal."""
-    members = [
-        (group, command) for group in GROUPS for command in commands if command.group == group
-    ]
-    rows = [_row(command, keymap) for _, command in members]
+    in_groups: list[AppCommand] = []
+    for group in GROUPS:
+        in_groups += [command for command in commands if command.group == group]
+    rows = [_row(command, keymap) for command in in_groups]
     table = Table(COLUMNS, rows, indent=2, has_titles=False)
     laid_out = text_table(table, width_for(sys.stdout)).rows
     lines = []
     for group in GROUPS:
         lines += ["", heading(group, sys.stdout)]
-        for (of_group, _), row in zip(members, laid_out, strict=True):
-            lines += row if of_group == group else []
+        for command, row in zip(in_groups, laid_out, strict=True):
+            if command.group == group:
+                lines += row
     return "\n".join(lines[1:]) + "\n"
 
 
@@ -100,17 +101,18 @@ def _markdown_row(command: AppCommand, keymap: Keymap) -> str:
 
 
 def as_json(commands: Iterable[AppCommand], keymap: Keymap) -> str:
-    entries = [
-        {
-            "id": command.id,
-            "keys": list(keys_of(command, keymap)),
-            "title": command.title,
-            "help": command.help,
-            "group": command.group,
-        }
-        for command in commands
-    ]
+    entries = [_entry(command, keymap) for command in commands]
     return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+
+def _entry(command: AppCommand, keymap: Keymap) -> dict[str, object]:
+    return {
+        "id": command.id,
+        "keys": list(keys_of(command, keymap)),
+        "title": command.title,
+        "help": command.help,
+        "group": command.group,
+    }
 
 
 def _keys(command: AppCommand, keymap: Keymap) -> str:

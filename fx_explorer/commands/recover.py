@@ -49,31 +49,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = leftovers()
-    if arguments.number is not None and not 1 <= arguments.number <= len(found):
+    listed = leftovers()
+    if arguments.number is not None and not 1 <= arguments.number <= len(listed):
         raise UsageError(
-            f"there is no {arguments.number} in the list of what was left: it has {len(found)}"
+            f"there is no {arguments.number} in the list of what was left: it has {len(listed)}"
         )
     if arguments.number is None:
-        chosen = found
+        chosen = listed
     else:
-        chosen = [found[arguments.number - 1]]
+        chosen = [listed[arguments.number - 1]]
     if arguments.remove:
         for leftover in chosen:
             remove(leftover)
             print(f"removed {printable(str(leftover.session))}")
     elif arguments.number is None:
-        _list(found)
+        _list(listed)
     else:
         _recover(chosen[0], arguments.output or Path(default_output(chosen[0].target)))
     return 0
 
 
-def _list(found: list[Leftover]) -> None:
-    for number, leftover in enumerate(found, 1):
+def _list(listed: list[Leftover]) -> None:
+    for number, leftover in enumerate(listed, 1):
         note_reported(leftover.directory)
         print_fitted(Hanging(f"{number:>3}  ", printable(str(leftover))))
-    if found:
+    if listed:
         print_fitted(
             "\nget one: fx-explorer recover N [-o FILE]   remove one, or all: "
             "fx-explorer recover [N] --remove"

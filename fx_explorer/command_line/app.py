@@ -25,11 +25,12 @@ from fx_explorer.command_line.profile_files import session_with_profile
 from fx_explorer.command_line.ranks import is_of_ranks
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
-from fx_explorer.model import Pause
+from fx_explorer.model import CaptureRequest, Pause
 from fx_explorer.session import SessionReader
 from fx_explorer.tui.terminal.beginning import add_to_splash, splash
 
 if TYPE_CHECKING:
+    from fx_explorer.client.log_reading import LogReadingProcess
     from fx_explorer.instruments.ranks.screen import RanksApp, RanksState
     from fx_explorer.tui.app import ExplorerApp
     from fx_explorer.tui.config import Config
@@ -203,16 +204,7 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         )
     log = getattr(arguments, "reads_log", None)
     if log:
-        from fx_explorer.client.log_reading import LogReadingProcess
-
-        begun: list[LogReadingProcess] = [arguments.reading]
-        standard_input = getattr(arguments, "standard_input", -1)
-
-        def read_log() -> LogReadingProcess:
-            if begun:
-                return begun.pop()
-            return LogReadingProcess(log, standard_input, follows=arguments.follow)
-
+        read_log = partial(_read_log, arguments, log, [arguments.reading])
         return ExplorerApp(
             read_log=read_log, target=str(log), config=config, trial_worker=trial_worker
         )
@@ -229,30 +221,29 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
     )
     output = session_output(arguments)
 
-    def make_capture() -> Capture:
+    def capture_for(request: CaptureRequest) -> Capture:
         return Capture(
             request, arguments.python, arguments.timeout, output=output, force=arguments.force
         )
 
+    def make_capture() -> Capture:
+        return capture_for(request)
+
     def make_without_weights() -> Capture:
-        without = replace(request, no_weights=True)
-        return Capture(
-            without, arguments.python, arguments.timeout, output=output, force=arguments.force
-        )
+        return capture_for(replace(request, no_weights=True))
 
     def make_built(raised: str) -> Capture:
         # Without a pause: what is wanted is whether the compiled program raises.
-        built = replace(request, build=True, raised_inspecting=raised, pause="")
-        return Capture(
-            built, arguments.python, arguments.timeout, output=output, force=arguments.force
-        )
+        return capture_for(replace(request, build=True, raised_inspecting=raised, pause=""))
 
     can_be_built = not request.build and not request.gpu
+    offered_built = make_built if can_be_built else None
     can_be_without_weights = request.gpu and not request.no_weights
+    offered_without_weights = make_without_weights if can_be_without_weights else None
     return ExplorerApp(
         make_capture=make_capture,
-        make_built=make_built if can_be_built else None,
-        make_without_weights=make_without_weights if can_be_without_weights else None,
+        make_built=offered_built,
+        make_without_weights=offered_without_weights,
         target=arguments.target,
         watched=watched_files(arguments.target),
         config=config,
@@ -260,6 +251,18 @@ def app_for(arguments: argparse.Namespace, session: Path | None, config: Config)
         trusts_sessions=arguments.trust,
         asks_to_load=asks_to_load,
     )
+
+
+def _read_log(
+    arguments: argparse.Namespace, log: Path, begun: list[LogReadingProcess]
+) -> LogReadingProcess:
+    """Return what reads a log: at first the reading that has ``begun`` already, then new ones."""
+    from fx_explorer.client.log_reading import LogReadingProcess
+
+    if begun:
+        return begun.pop()
+    standard_input = getattr(arguments, "standard_input", -1)
+    return LogReadingProcess(log, standard_input, follows=arguments.follow)
 
 
 def pause_wanted(arguments: argparse.Namespace) -> Pause:
@@ -347,7 +350,8 @@ def themed_app(
         config = load_config(config_path())
         wish = theme or config.theme
         is_asked = wish in ("", "auto")
-        with asked(sys.__stdin__, sys.stdout) if is_asked else contextlib.nullcontext() as question:
+        asks = asked(sys.__stdin__, sys.stdout) if is_asked else contextlib.nullcontext()
+        with asks as question:
             from fx_explorer.tui.app import ExplorerApp  # noqa: F401 - while the terminal answers
 
             answers = question.wait() if question else None

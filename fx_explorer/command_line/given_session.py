@@ -208,7 +208,7 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
         if action.dest in ALSO_OF_SESSIONS and action.dest not in also:
             continue
         is_negative = getattr(arguments, action.dest) is False
-        option = action.option_strings[-1 if is_negative else 0]
+        option = action.option_strings[-1] if is_negative else action.option_strings[0]
         if is_of_package(arguments):
             what = "is compiled already"
         else:

@@ -62,7 +62,9 @@ class HelpParser(argparse.ArgumentParser):
             for line in reflowed(text).split("\n"):
                 lines += wrapped(_written(line), width)
             text = "\n".join(lines)
-        out.write(emphasised(text) if is_read_in_colour(out) else text)
+        if is_read_in_colour(out):
+            text = emphasised(text)
+        out.write(text)
 
 
 _BESIDE = re.compile(r"^(.*\S {2,})(?=\S)(.*)$")

@@ -52,7 +52,8 @@ def first_words(log: Path) -> list[str]:
         beginning_records = beginning_records[:-1]  # it may continue behind the block
     lines = [_about(beginning_records, beginning.size)]
     if beginning_records:
-        lines += _held(beginning_records, "It has" if is_whole else "Its first megabyte has")
+        subject = "It has" if is_whole else "Its first megabyte has"
+        lines += _held(beginning_records, subject)
     return lines
 
 

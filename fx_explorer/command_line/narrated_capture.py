@@ -167,12 +167,13 @@ class BeingCompiled:
         """Return which function it is, and why it is compiled again; torch's name where the session
         does not say.
         """
-        known = self._compilations.get(name) or self._looked_up(name)
-        if known:
-            self._compilations[name] = known
-        if known:
-            return known
-        return (f"[{name}]" if name else "kernels"), ""
+        function_and_cause = self._compilations.get(name) or self._looked_up(name)
+        if function_and_cause:
+            self._compilations[name] = function_and_cause
+            return function_and_cause
+        if name:
+            return f"[{name}]", ""
+        return "kernels", ""
 
     def _looked_up(self, name: str) -> tuple[str, str] | None:
         row = self._row(name)
@@ -419,8 +420,8 @@ def amounts(session: Path, elapsed_s: float) -> str:
     return f"in {seconds(elapsed_s)}: {', '.join(parts)}"
 
 
-def closing_words(outcome: Outcome, session: Path, found: str, *, is_complete: bool) -> str:
-    """Say in one or two lines how the capture ended, what was ``found``, and where the session
+def closing_words(outcome: Outcome, session: Path, figures: str, *, is_complete: bool) -> str:
+    """Say in one or two lines how the capture ended, with its ``figures``, and where the session
     is.
     """
     if is_complete:
@@ -428,7 +429,7 @@ def closing_words(outcome: Outcome, session: Path, found: str, *, is_complete: b
     else:
         where = f"session kept in: {session}"
     endings = {
-        "finished": f"done {found}",
+        "finished": f"done {figures}",
         "raised": "the program raised",
         "incomplete": "the session is not complete",
     }

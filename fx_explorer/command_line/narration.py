@@ -71,7 +71,8 @@ class CaptureNarration:
     def program_output(self, stream: str, chunk: bytes) -> None:
         self._clear()
         if self._pass_through:
-            self._pass(sys.stdout if stream == "stdout" else sys.stderr, chunk)
+            out = sys.stdout if stream == "stdout" else sys.stderr
+            self._pass(out, chunk)
             return
         for line in self._splitters.setdefault(stream, LineSplitter()).feed(chunk):
             self._out.write(f"  | {printable(line)}\n")

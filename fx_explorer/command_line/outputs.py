@@ -40,7 +40,8 @@ def session_output(arguments: argparse.Namespace, default: str = "") -> Path | N
     """Return the session file of ``-o``, or the one called ``default``; each rank of a distributed
     run has its own.
     """
-    path = arguments.output or (Path(default) if default else None)
+    default_path = Path(default) if default else None
+    path = arguments.output or default_path
     return path and of_this_rank(path)
 
 

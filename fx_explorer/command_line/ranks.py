@@ -29,30 +29,30 @@ class ReadingProgress(LiveLine):
         self._next_written_s = time.monotonic() + FIRST_LINE_S
         self._began_s: float | None = None
 
-    def tell(self, done: int, of: int) -> None:
+    def tell(self, done: int, total: int) -> None:
         """Say how many of how many are read."""
         now = time.monotonic()
-        is_first_of_many = self._began_s is None and of >= MANY
+        is_first_of_many = self._began_s is None and total >= MANY
         if self._began_s is None:
             self._began_s = now
-        left = _time_left(now - self._began_s, done, of)
+        left = _time_left(now - self._began_s, done, total)
         if self.is_live:
             if is_first_of_many or self.is_due:
-                width = 30 * done // max(1, of)
+                width = 30 * done // max(1, total)
                 bar = "=" * width + "." * (30 - width)
-                self.show(f"reading ranks [{bar}] {done:,} of {of:,}{left}")
+                self.show(f"reading ranks [{bar}] {done:,} of {total:,}{left}")
         elif is_first_of_many or now >= self._next_written_s:
             self._next_written_s = now + NEXT_LINE_S
-            print(f"reading ranks: {done:,} of {of:,}{left}", file=self._out, flush=True)
+            print(f"reading ranks: {done:,} of {total:,}{left}", file=self._out, flush=True)
 
 
-def _time_left(took_s: float, done: int, of: int) -> str:
+def _time_left(took_s: float, done: int, total: int) -> str:
     """Return how long the others take at the speed so far; empty for less than a minute, and while
     it is not known.
     """
     if took_s < FIRST_LINE_S or not done:
         return ""
-    minutes = took_s / done * (of - done) / 60
+    minutes = took_s / done * (total - done) / 60
     if minutes < 1:
         return ""
     return f" · about {round(minutes):,} min left"

@@ -46,9 +46,10 @@ def _open_if_closed(descriptor: int) -> None:
 
 def _writer(raw: _Output | _Narration, before: TextIO | None) -> io.TextIOWrapper:
     """Return a text stream like the one that Python made."""
+    encoding = before.encoding if before else None
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
-        encoding=before.encoding if before else None,
+        encoding=encoding,
         errors="backslashreplace",
         line_buffering=isinstance(raw, _Narration) or raw.isatty(),
     )

@@ -123,12 +123,9 @@ class ExplorerApp(TellsUnreadable, App[int]):
             self._write_past_screen,
         )
         session_name = session.name if session else ""
+        name = target or session_name
         self.controllers = Controllers(
-            self.services,
-            runners or TrialRunners(),
-            target or session_name,
-            tour,
-            self.config.after_fix,
+            self.services, runners or TrialRunners(), name, tour, self.config.after_fix
         )
         self.controllers.capturing.make_without_weights = make_without_weights
         self.controllers.capturing.make_built = make_built

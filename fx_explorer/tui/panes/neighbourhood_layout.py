@@ -113,7 +113,7 @@ class Box:
 
     @property
     def middle(self) -> int:
-        """The row where lines begin and end."""
+        """Return the row where lines begin and end."""
         return self.y + (self.height - 1) // 2
 
     def holds(self, x: int, y: int) -> bool:

@@ -227,9 +227,7 @@ def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
 
 
 def _matrix_count(modifiers: Sequence[str]) -> int:
-    """Return how many 8 × 8 matrices an instruction moves, of which each thread holds a register
-    each.
-    """
+    """Return how many 8 × 8 matrices an instruction moves: a thread has a register of each."""
     return next((int(modifier) for modifier in modifiers if modifier in ("1", "2", "4")), 1)
 
 
@@ -244,8 +242,8 @@ def _matrix(
     """Return the registers of an instruction of the tensor cores; None for any other."""
     widths: Sequence[int]
     if grouped := _GMMA.match(name):
-        values_a_register = 2 if grouped[2] == "F32" else 4
-        widths = _grouped_widths(int(grouped[1]) // values_a_register, operands)
+        columns_a_register = 2 if grouped[2] == "F32" else 4
+        widths = _grouped_widths(int(grouped[1]) // columns_a_register, operands)
     else:
         widths = _matrix_widths(opcode, modifiers)
     if not widths:

@@ -66,45 +66,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to call")
     add_call_arguments(what)
     add_compile_arguments(parser, build=True)
-    told = parser.add_argument_group("what to tell")
-    told.add_argument(
+    group = parser.add_argument_group("what to tell")
+    group.add_argument(
         "--format",
         choices=["text", "json", "csv", "markdown"],
         default="text",
         help="text (default), or another",
     )
-    told.add_argument(
+    group.add_argument(
         "--steps",
         action="store_true",
         help="with text and markdown: every step, in the order of the call",
     )
-    told.add_argument(
+    group.add_argument(
         "--flame", action="store_true", help="with text: draw the call as a flame chart, too"
     )
-    told.add_argument(
+    group.add_argument(
         "--svg", metavar="FILE", type=Path, help="write the flame chart as a picture, too"
     )
-    told.add_argument(
+    group.add_argument(
         "--try",
         dest="trying",
         action="store_true",
         help="measure the same call with what may help, as bench does",
     )
-    told.add_argument(
+    group.add_argument(
         "--budget",
         metavar="SECONDS",
         type=seconds,
         default=None,
         help="with --try: about how long the measuring may take",
     )
-    told.add_argument(
+    group.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
         help="keep the capture with its ledger as a session",
     )
-    add_force_argument(told)
+    add_force_argument(group)
     add_worker_arguments(parser)
     parser.set_defaults(ledger=True, gpu=None, no_weights=False)
 
@@ -136,20 +136,20 @@ def run(arguments: argparse.Namespace) -> int:
             "place of the session"
         )
     svg = text_output(arguments.svg, "picture", b"<svg", arguments, "--svg FILE")
-    found: list[list[Remedy] | None] = []
+    answers: list[list[Remedy] | None] = []
     code = (
         answer_from(
             arguments,
-            lambda reader: found.append(_print_ledger(reader, arguments, svg)),
+            lambda reader: answers.append(_print_ledger(reader, arguments, svg)),
             session_output(arguments),
         )
         or 0
     )
-    told = found[0] if found else None
-    if told is None:
+    remedies = answers[0] if answers else None
+    if remedies is None:
         return code or UsageError.exit_code
     if arguments.trying and not code:
-        return asyncio.run(_try(told, arguments))
+        return asyncio.run(_try(remedies, arguments))
     return code
 
 

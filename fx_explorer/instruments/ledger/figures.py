@@ -157,10 +157,10 @@ class LedgerFigures:
     @cached_property
     def by_kind(self) -> list[tuple[LedgerKind, float]]:
         """Return what the host spends on each kind of step, the longest first."""
-        found: dict[LedgerKind, float] = {}
+        sums: dict[LedgerKind, float] = {}
         for entry in self.entries:
-            found[entry.step.kind] = found.get(entry.step.kind, 0.0) + entry.step.host_s
-        return sorted(found.items(), key=lambda one: -one[1])
+            sums[entry.step.kind] = sums.get(entry.step.kind, 0.0) + entry.step.host_s
+        return sorted(sums.items(), key=lambda item: -item[1])
 
     @property
     def accounted_s(self) -> float:
@@ -262,10 +262,10 @@ class _Places:
         if code is None or step.kind not in ("kernel", "library", "launch"):
             return ()
         nodes = {row.node for row in line_nodes_at(self._reader, code.id, step.line)}
-        found = Counter(
+        counts = Counter(
             self._line(node) for node in self._reader.by_ids(Node, sorted(nodes)) if node.line
         )
-        return tuple((line, count / found.total()) for line, count in found.most_common())
+        return tuple((line, count / counts.total()) for line, count in counts.most_common())
 
     def _line(self, node: Node) -> SourceLine:
         return SourceLine(self._files.get(node.file, ""), node.line)
@@ -327,40 +327,36 @@ def line_times(figures: LedgerFigures) -> LineTimes:
     is_known = bool(figures.operators)
     untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS) + of_unknown_lines_s(figures)
     without = NOT_KNOWN if untimed_s > UNTIMED * figures.call.call_s else 0.0
-    found = [
-        LineTime(
-            line, compiled.get(line, without), uncompiled.get(line, 0.0) if is_known else NOT_KNOWN
-        )
-        for line in {**compiled, **uncompiled}
-        if line != UNKNOWN
-    ]
-    found.sort(key=lambda line_time: -max(line_time.compiled_s, line_time.uncompiled_s))
+    times = []
+    for line in {**compiled, **uncompiled}:
+        if line != UNKNOWN:
+            uncompiled_s = uncompiled.get(line, 0.0) if is_known else NOT_KNOWN
+            times.append(LineTime(line, compiled.get(line, without), uncompiled_s))
+    times.sort(key=lambda line_time: -max(line_time.compiled_s, line_time.uncompiled_s))
     whole = figures.call.call_s
-    rest = whole - sum(max(0.0, line_time.compiled_s) for line_time in found)
+    rest = whole - sum(max(0.0, line_time.compiled_s) for line_time in times)
     if is_known:
         rest_uncompiled = figures.call.uncompiled_s - sum(
-            line_time.uncompiled_s for line_time in found
+            line_time.uncompiled_s for line_time in times
         )
     else:
         rest_uncompiled = NOT_KNOWN
-    return LineTimes(found, rest, rest_uncompiled)
+    return LineTimes(times, rest, rest_uncompiled)
 
 
 def of_unknown_lines_s(figures: LedgerFigures) -> float:
     """Return the seconds of kernels and library calls whose lines are not known."""
-    return sum(
-        entry.seconds
-        for entry in figures.entries
-        if entry.step.kind in ("kernel", "library") and not entry.lines
-    )
+    without_line = [entry for entry in figures.entries if not entry.lines]
+    return sum(entry.seconds for entry in without_line if entry.step.kind in ("kernel", "library"))
 
 
 def _compiled(figures: LedgerFigures) -> dict[SourceLine, float]:
-    found: dict[SourceLine, float] = {}
+    """Return line → seconds of what was compiled from it."""
+    times: dict[SourceLine, float] = {}
     for entry in figures.entries:
         for line, part in _parts(entry, figures.is_on_gpu):
-            found[line] = found.get(line, 0.0) + part * entry.seconds
-    return found
+            times[line] = times.get(line, 0.0) + part * entry.seconds
+    return times
 
 
 def _parts(entry: LedgerEntry, is_on_gpu: bool) -> tuple[tuple[SourceLine, float], ...]:
@@ -369,12 +365,13 @@ def _parts(entry: LedgerEntry, is_on_gpu: bool) -> tuple[tuple[SourceLine, float
 
 
 def _uncompiled(figures: LedgerFigures) -> dict[SourceLine, float]:
-    found: dict[SourceLine, float] = {}
+    """Return line → seconds of its operators, uncompiled."""
+    times: dict[SourceLine, float] = {}
     for operator in figures.operators:
         line = SourceLine(operator.file, operator.line) if operator.line else UNKNOWN
         took_s = operator.device_s if figures.is_on_gpu else operator.host_s
-        found[line] = found.get(line, 0.0) + took_s
-    return found
+        times[line] = times.get(line, 0.0) + took_s
+    return times
 
 
 # How much of what the machine can do a kernel reaches.
@@ -402,21 +399,20 @@ class Rate:
     @property
     def in_words(self) -> str:
         """Return ``12.3 GB/s (48 % of a copy), 0.9 TFLOP/s (85 % of a matrix product)``."""
+        parts = []
         if self.bytes_per_s:
-            parts = [f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}"]
-        else:
-            parts = []
+            parts.append(f"{_three(self.bytes_per_s / GIGA)} GB/s{_of(self.of_memory, 'a copy')}")
         if self.flops_per_s:
             rate = self.flops_per_s
             if rate >= TERA:
                 shown = f"{_three(rate / TERA)} TFLOP/s"
             else:
                 shown = f"{_three(rate / GIGA)} GFLOP/s"
-            beyond = " (more than a float32 product reached when it was measured)"
-            parts.append(
-                shown
-                + (beyond if self.of_products > 1 else _of(self.of_products, "a float32 product"))
-            )
+            if self.of_products > 1:
+                part = " (more than a float32 product reached when it was measured)"
+            else:
+                part = _of(self.of_products, "a float32 product")
+            parts.append(shown + part)
         return ", ".join(parts)
 
 

@@ -23,7 +23,7 @@ from fx_explorer.analysis.flame import FlameFrame, flame_rows
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.naming import plain_function
 from fx_explorer.analysis.words import counted, share
-from fx_explorer.drawing.flame_rows import EDGE, TICK_CELLS, row_of_blocks
+from fx_explorer.drawing.flame_rows import EDGE, TICK_CELLS, FlameRow, row_of_blocks
 from fx_explorer.drawing.flame_svg import INK, FlamePicture, flame_picture_svg
 from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures
 from fx_explorer.instruments.ledger.ledger_rows import LEAST_S, NOT_ACCOUNTED, graph_of, step_name
@@ -104,18 +104,19 @@ def _open(stack: list[_Open], path: Sequence[_Key], position: int, times: Sequen
 def _close(stack: list[_Open], depth: int, times: Sequence[float]) -> None:
     """Close the frames from ``depth`` on, the innermost first."""
     while len(stack) > depth:
-        one = stack.pop()
-        steps = range(one.first, one.children[-1].steps.stop)
+        innermost = stack.pop()
+        key, children = innermost.key, innermost.children
+        steps = range(innermost.first, children[-1].steps.stop)
         began_s, ended_s = times[steps.start], times[steps.stop]
         frame = FlameFrame(
-            one.key.name,
-            one.key.kind,
+            key.name,
+            key.kind,
             len(stack),
             began_s,
             ended_s,
             steps,
-            one.key.line,
-            tuple(one.children),
+            key.line,
+            tuple(children),
         )
         stack[-1].children.append(frame)
 
@@ -140,18 +141,16 @@ def _step(
 
 
 def _name_of_call(figures: LedgerFigures) -> str:
-    return f"a {'training step' if figures.call.trains else 'call'} of {figures.call.target}"
+    what = "training step" if figures.call.trains else "call"
+    return f"a {what} of {figures.call.target}"
 
 
 def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
     """Yield what each step lies in, the outermost first and without the call."""
     parts = _parts(figures)
     # A part that is one step, such as the loss, is that step.
-    keys = {
-        part: [_Key("part", _name_of_part(figures, part))]
-        for part, steps in Counter(parts).items()
-        if steps > 1
-    }
+    of_several = [part for part, steps in Counter(parts).items() if steps > 1]
+    keys = {part: [_Key("part", _name_of_part(figures, part))] for part in of_several}
     calls, before = _Functions(), ""
     for entry, part in zip(figures.entries, parts, strict=True):
         if part != before:
@@ -176,13 +175,13 @@ def _parts(figures: LedgerFigures) -> list[Part]:
     """Return the part of the call that each step is in. Its parts stand in a fixed order (``MARKS``
     in instruments/ledger/measure/timeline.py), and each but the forward begins with a step of its own.
     """
-    found: list[Part] = []
+    parts: list[Part] = []
     part: Part = "forward"
     last = len(figures.entries) - 1
     for position, entry in enumerate(figures.entries):
         part = _part(part, entry.step, is_last=position == last)
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
@@ -229,12 +228,11 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
     known = figures.functions.get(compilation)
     if known is None:
         return _Key("function", f"[{compilation}]")
-    own = known.name.rpartition(".")[2]
-    text = plain_function(own)
-    where = in_file(known.line.file, known.line.line)
-    return _Key(
-        "function", f"{own} {where}" if text == own else text, (known.line.file, known.line.line)
-    )
+    name = known.name.rpartition(".")[2]
+    text = plain_function(name)
+    if text == name:
+        text = f"{name} {in_file(known.line.file, known.line.line)}"
+    return _Key("function", text, (known.line.file, known.line.line))
 
 
 # The chart as SVG.
@@ -256,20 +254,23 @@ def flame_svg(figures: LedgerFigures) -> str:
 
 def _about(figures: LedgerFigures, frame: FlameFrame) -> list[str]:
     part = share(frame.duration_s, figures.call.call_s)
+    kind = describe_kind(figures, frame.kind)
+    if frame.children:
+        kind += f", {counted(len(frame.steps), 'step')}"
     parts = [
         frame.name,
         (
             f"{frame.duration_s * 1e6:,.3f} µs, {part} of a call; it begins after "
             f"{run_time(frame.began_s)}"
         ),
-        describe_kind(figures, frame.kind)
-        + (f", {counted(len(frame.steps), 'step')}" if frame.children else ""),
+        kind,
     ]
     if frame.line:
         parts.append(in_file(*frame.line))
     if not frame.children and frame.steps:
         device_s = figures.entries[frame.steps[0]].step.device_s
-        parts += [f"the GPU computes for {run_time(device_s)}"] if device_s > 0 else []
+        if device_s > 0:
+            parts.append(f"the GPU computes for {run_time(device_s)}")
     return parts
 
 
@@ -284,11 +285,9 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
     a legend; without them lines fill the blocks.
     """
     root = flame(figures)
-    rows = [
-        row_of_blocks(blocks, fill="" if has_colours else FILL)
-        for blocks in flame_rows(root, width)
-    ]
-    lines = [Text.assemble(*((text, _style(kind)) for text, kind, _ in row)) for row in rows]
+    fill = "" if has_colours else FILL
+    rows = [row_of_blocks(blocks, fill=fill) for blocks in flame_rows(root, width)]
+    lines = [_in_colours(row) for row in rows]
     lines.append(Text(_axis(root.duration_s, width)))
     if has_colours:
         lines += _legend(figures, root, width)
@@ -313,8 +312,16 @@ def in_ascii(chart: Text) -> Text:
     return Text(plain)
 
 
+def _in_colours(row: FlameRow) -> Text:
+    return Text.assemble(*((text, _style(kind)) for text, kind, _ in row))
+
+
 def _ascii(sign: str) -> str:
-    return ASCII.get(sign, sign if sign.isascii() else "?" * max(0, cell_len(sign)))
+    if sign in ASCII:
+        return ASCII[sign]
+    if sign.isascii():
+        return sign
+    return "?" * max(0, cell_len(sign))
 
 
 def _style(kind: str) -> Style | str:
@@ -342,7 +349,8 @@ def _legend(figures: LedgerFigures, root: FlameFrame, width: int) -> Iterator[Te
         if line and line.cell_len + 3 + len(words) > width:
             yield line
             line = Text()
-        line += Text.assemble("  " if line else "", (SAMPLE, COLOURS[kind]), words)
+        gap = "  " if line else ""
+        line += Text.assemble(gap, (SAMPLE, COLOURS[kind]), words)
     yield line
 
 
@@ -389,8 +397,8 @@ _HOLDS_STEPS: dict[str, str] = {
 
 def kinds_in(root: FlameFrame) -> list[str]:
     """Return the kinds that the chart has, for its legend."""
-    found = {frame.kind for frame in root.frames()}
-    return [kind for kind in COLOURS if kind in found]
+    kinds = {frame.kind for frame in root.frames()}
+    return [kind for kind in COLOURS if kind in kinds]
 
 
 def describe_kind(figures: LedgerFigures, kind: str) -> str:

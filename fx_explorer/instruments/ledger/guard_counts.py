@@ -80,9 +80,13 @@ class GuardCounts:
 def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardCounts:
     """Return the guards of the compilations of these names."""
     owners = {row.id: row.name for row in reader.rows(Compilation) if row.name in compilations}
-    explained = [check for owner in owners for check in explained_checks(reader, owner)]
+    explained: list[ExplainedCheck] = []
+    for owner in owners:
+        explained += explained_checks(reader, owner)
     in_python = _in_python(explained)
     guards = [row for row in reader.rows(Guard) if row.compilation in owners]
+    rows = reader.rows(OptionInForce)
+    options = {row.name: json.loads(row.value) for row in rows if row.name.startswith("dynamo.")}
     return GuardCounts(
         len(explained) - in_python,
         in_python,
@@ -90,11 +94,7 @@ def guard_counts(reader: SessionReader, compilations: Collection[str]) -> GuardC
         tuple(_filters(reader, explained, guards, owners)),
         tuple(filtered(reader)),
         [check.check for check in explained],
-        {
-            row.name: json.loads(row.value)
-            for row in reader.rows(OptionInForce)
-            if row.name.startswith("dynamo.")
-        },
+        options,
     )
 
 
@@ -111,36 +111,44 @@ def _filters(
     """Return the filters with what they drop. Those that drop no check are left out: a guard need
     not have one.
     """
-    ids = {(owners[row.compilation], row.position): row.id for row in guards}
-    dropped: dict[str, set[int]] = {}
-    for answer in reader.rows(FilterAnswer):
-        of_compilation = {
-            ids[key]
-            for position in answer.dropped
-            if (key := (answer.compilation, position)) in ids
-        }
-        dropped.setdefault(answer.filter, set()).update(of_compilation)
     of_guard: dict[int, list[ExplainedCheck]] = {}
     for check in checks:
         of_guard.setdefault(check.check.guard, []).append(check)
     alike: dict[frozenset[int], list[str]] = {}
-    for name, of_filter in dropped.items():
-        if any(number in of_guard for number in of_filter):
-            alike.setdefault(frozenset(of_filter), []).append(name)
+    for name, dropped in _dropped(reader, guards, owners).items():
+        if any(guard in of_guard for guard in dropped):
+            alike.setdefault(frozenset(dropped), []).append(name)
     effects = []
-    for both, (name, *like) in alike.items():
+    for dropped_alike, (name, *like) in alike.items():
         # Without any guard, what torch checks for itself goes too, such as the keys of dicts.
-        if len(both) == len(guards):
+        if len(dropped_alike) == len(guards):
             gone = list(checks)
         else:
-            gone = [check for number in both for check in of_guard.get(number, ())]
-        python = _in_python(gone)
+            gone = []
+            for guard in dropped_alike:
+                gone += of_guard.get(guard, [])
+        count, python = len(dropped_alike), _in_python(gone)
         effects.append(
             FilterEffect(
-                name, tuple(like), len(guards), len(both), len(gone) - python, python, _risk(gone)
+                name, tuple(like), len(guards), count, len(gone) - python, python, _risk(gone)
             )
         )
     return sorted(effects, key=lambda effect: effect.dropped)
+
+
+def _dropped(
+    reader: SessionReader, guards: Sequence[Guard], owners: dict[int, str]
+) -> dict[str, set[int]]:
+    """Return name of a filter → ids of the guards that it drops."""
+    ids = {(owners[row.compilation], row.position): row.id for row in guards}
+    dropped: dict[str, set[int]] = {}
+    for answer in reader.rows(FilterAnswer):
+        of_filter = dropped.setdefault(answer.filter, set())
+        for position in answer.dropped:
+            key = (answer.compilation, position)
+            if key in ids:
+                of_filter.add(ids[key])
+    return dropped
 
 
 def _risk(gone: Sequence[ExplainedCheck]) -> str:

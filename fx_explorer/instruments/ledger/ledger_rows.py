@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.words import counted, listed, share, short_kernel_name
-from fx_explorer.instruments.ledger.figures import LedgerEntry, LedgerFigures, line_times, rate
+from fx_explorer.instruments.ledger.figures import (
+    LedgerEntry,
+    LedgerFigures,
+    LineTime,
+    line_times,
+    rate,
+)
 from fx_explorer.model import LedgerGap, LedgerKind, LedgerStep
 from fx_explorer.output.table import Column, Table
 from fx_explorer.session.file_names import in_file
@@ -61,36 +67,42 @@ def shown_kinds(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
 
 def line_rows(figures: LedgerFigures) -> list[Cells]:
     """Return a row for each line of the user's, the longest first, and what is of no line."""
-    found = line_times(figures)
-    rows = [
-        (
-            in_file(line.line.file, line.line.line),
-            _known(line.compiled_s),
-            _known(line.uncompiled_s),
-            _known_gain(line.gained_s),
-        )
-        for line in found.lines
-    ]
-    gained_s = found.uncompiled_of_none_s - found.compiled_of_none_s
-    is_known = found.uncompiled_of_none_s >= 0 or bool(figures.operators)
+    times = line_times(figures)
+    rows = [_line_row(line_time) for line_time in times.lines]
+    gained_s = times.uncompiled_of_none_s - times.compiled_of_none_s
+    is_known = times.uncompiled_of_none_s >= 0 or bool(figures.operators)
     if is_known:
-        of_none = (_time(found.uncompiled_of_none_s), _known_gain(gained_s))
+        of_none = (_time(times.uncompiled_of_none_s), _known_gain(gained_s))
     else:
         of_none = ("", "")
-    return [*rows, ("of no line", _time(found.compiled_of_none_s), *of_none)]
+    return [*rows, ("of no line", _time(times.compiled_of_none_s), *of_none)]
+
+
+def _line_row(line_time: LineTime) -> Cells:
+    return (
+        in_file(line_time.line.file, line_time.line.line),
+        _known(line_time.compiled_s),
+        _known(line_time.uncompiled_s),
+        _known_gain(line_time.gained_s),
+    )
 
 
 def step_row(figures: LedgerFigures, entry: LedgerEntry) -> Cells:
     """Return the cells of a step, in the order of STEP_COLUMNS."""
     step, call_s = entry.step, figures.call.call_s
+    graph: str = step.direction
+    if step.compilation:
+        graph = f"[{step.compilation}] {step.direction}".strip()
+    device = _time(step.device_s) if step.device_s > 0 else ""
     reached = rate(figures, entry)
+    rates = reached.in_words if reached else ""
     return (
         step_name(figures, entry),
-        f"[{step.compilation}] {step.direction}".strip() if step.compilation else step.direction,
+        graph,
         _time(step.host_s),
-        _time(step.device_s) if step.device_s > 0 else "",
+        device,
         _share(step.host_s, call_s),
-        reached.in_words if reached else "",
+        rates,
         describe_lines(entry),
     )
 
@@ -100,8 +112,9 @@ def step_table(figures: LedgerFigures) -> Table:
     rows = [step_row(figures, entry) for entry in figures.entries]
     if figures.is_on_gpu:
         return Table(STEP_COLUMNS, rows)
-    shown = [at for at, column in enumerate(STEP_COLUMNS) if column.title != "GPU"]
-    return Table([STEP_COLUMNS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+    gpu = next(at for at, column in enumerate(STEP_COLUMNS) if column.title == "GPU")
+    columns = [*STEP_COLUMNS[:gpu], *STEP_COLUMNS[gpu + 1 :]]
+    return Table(columns, [[*row[:gpu], *row[gpu + 1 :]] for row in rows])
 
 
 def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
@@ -142,8 +155,9 @@ def describe_lines(entry: LedgerEntry) -> str:
     if not entry.lines:
         return ""
     first, _ = entry.lines[0]
+    line = in_file(first.file, first.line)
     more = len(entry.lines) - 1
-    return in_file(first.file, first.line) + (f" and {counted(more, 'other')}" if more else "")
+    return f"{line} and {counted(more, 'other')}" if more else line
 
 
 def _time(took_s: float) -> str:
@@ -204,7 +218,7 @@ def _shown_gap(figures: LedgerFigures, gap: LedgerGap) -> ToldGap:
         for at, took_s in zip(gap.steps, gap.steps_s, strict=False)
         if 0 <= at < len(entries)
     ]
-    return ToldGap(gap, tuple(sorted(steps, key=lambda one: -one[1])))
+    return ToldGap(gap, tuple(sorted(steps, key=lambda step: -step[1])))
 
 
 def gap_rows(figures: LedgerFigures) -> list[Cells]:

@@ -55,13 +55,13 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
     """Return what may help, that which may help most first; nothing where steps are not known."""
     if not figures.are_steps_known:
         return []
-    found = [*_less_around(figures), *_faster_kernels(figures)]
+    candidates = [*_less_around(figures), *_faster_kernels(figures)]
     # Where guards could not be asked outside of a call, they are somewhere in entering
     # torch.compile.
     guards_s = figures.of_kind("guards") or figures.of_kind("entry")
     if guards_s >= LEAST * figures.call.call_s:
-        found.extend(_less_of_guards(figures))
-    return [remedy for remedy in found if not _is_in_force(remedy, figures)]
+        candidates += _less_of_guards(figures)
+    return [remedy for remedy in candidates if not _is_in_force(remedy, figures)]
 
 
 def remedies_to_try(figures: LedgerFigures) -> list[Remedy]:
@@ -272,10 +272,9 @@ def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
     """Return the settings that may change how these guards are evaluated: those that this torch
     has, whose value is another one, and whose kind of check is there.
     """
+    options = guards.options
     others = [
-        setting
-        for setting in SETTINGS
-        if guards.options.get(setting.name, setting.value) != setting.value
+        setting for setting in SETTINGS if options.get(setting.name, setting.value) != setting.value
     ]
     return [setting for setting in others if any(map(setting.concerns, guards.checks))]
 

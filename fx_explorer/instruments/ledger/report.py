@@ -93,14 +93,14 @@ def ledger_json(figures: LedgerFigures, steps: bool) -> str:
 def ledger_object(figures: LedgerFigures) -> dict[str, object]:
     """Return everything as the report has it under ``ledger``."""
     call = {name: _or_null(value) for name, value in asdict(figures.call).items() if name != "id"}
-    found = line_times(figures)
+    times = line_times(figures)
     return {
         "verdict": verdict(figures),
         **call,
         "accounted_s": figures.accounted_s,
         "unaccounted_s": figures.unaccounted_s,
         "by_kind": [{"kind": kind, "seconds": took_s} for kind, took_s in figures.by_kind],
-        "by_line": [_line(line) for line in found.lines],
+        "by_line": [_line(line) for line in times.lines],
         "steps": [_step(figures, entry) for entry in figures.entries],
         "gaps": [_gap(figures, gap) for gap in shown_gaps(figures)],
         "uncompiled_operators": [_operator(row) for row in figures.operators],
@@ -136,7 +136,7 @@ TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdow
 
 
 def _or_null(value: object) -> object:
-    """Return null for a time that was not measured."""
+    """Return null for a time or an amount that is not known."""
     if isinstance(value, float | int) and value < 0:
         return None
     return value
@@ -152,6 +152,9 @@ def _line(line_time: LineTime) -> dict[str, object]:
 
 def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
     step, reached = entry.step, rate(figures, entry)
+    rates: dict[str, float | None] = {"bytes_per_s": None, "flops_per_s": None}
+    if reached:
+        rates = {"bytes_per_s": reached.bytes_per_s, "flops_per_s": reached.flops_per_s}
     return {
         "kind": step.kind,
         "name": step.name,
@@ -161,11 +164,10 @@ def _step(figures: LedgerFigures, entry: LedgerEntry) -> dict[str, object]:
         "began_s": entry.began_s,
         "host_s": step.host_s,
         "iqr_s": step.iqr_s,
-        "device_s": step.device_s if step.device_s >= 0 else None,
-        "bytes": step.moved_bytes if step.moved_bytes >= 0 else None,
-        "flops": step.flops if step.flops >= 0 else None,
-        "bytes_per_s": reached.bytes_per_s if reached else None,
-        "flops_per_s": reached.flops_per_s if reached else None,
+        "device_s": _or_null(step.device_s),
+        "bytes": _or_null(step.moved_bytes),
+        "flops": _or_null(step.flops),
+        **rates,
         "lines": [{**asdict(line), "part": part} for line, part in entry.lines],
     }
 

@@ -49,11 +49,7 @@ def verdict(figures: LedgerFigures) -> list[str]:
         *_guards(figures),
         *_breaks(figures),
         *_slower_lines(figures),
-        *(
-            f"It may help to compile {remedy.how}: {remedy.why}; {remedy.risk}."
-            for remedy in remedies(figures)
-            if not remedy.is_for_guards
-        ),
+        *_remedies(figures),
         *_doubts(figures),
     ]
 
@@ -87,6 +83,13 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
     yield f"{took}, {run_time(call.uncompiled_s)} uncompiled: {beside}."
 
 
+def _remedies(figures: LedgerFigures) -> Iterator[str]:
+    """Yield what may help, but for guards, which have sentences of their own."""
+    for remedy in remedies(figures):
+        if not remedy.is_for_guards:
+            yield f"It may help to compile {remedy.how}: {remedy.why}; {remedy.risk}."
+
+
 def _dominates(figures: LedgerFigures) -> Iterator[str]:
     call_s, work_s = figures.call.call_s, figures.work_s
     if figures.is_on_gpu:
@@ -109,8 +112,8 @@ def _dominates(figures: LedgerFigures) -> Iterator[str]:
             "graphs, make compiling pay."
         )
     if around:
-        told = (f"{run_time(took_s)} {_short(figures, kind)}" for kind, took_s in around)
-        yield f"Around them: {listed(told, limit=4)}."
+        parts = (f"{run_time(took_s)} {_short(figures, kind)}" for kind, took_s in around)
+        yield f"Around them: {listed(parts, limit=4)}."
 
 
 def _short(figures: LedgerFigures, kind: LedgerKind) -> str:

@@ -5,6 +5,8 @@ user's, and step by step: the bar of each step stands where in the call it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 from fx_explorer.analysis.documents import Document, Place
@@ -70,21 +72,26 @@ NONE_YET = (
 
 
 def ledger_table(reader: SessionReader) -> ViewTable:
-    figures = ledger_figures(reader)
-    rows = _Rows(reader, figures) if figures else None
-    if rows:
-        found = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()]
-    else:
-        found = []
-    return ViewTable(
+    empty = f"No call was accounted for. {NO_PROGRAM}" if is_log(reader) else NONE_YET
+    table = ViewTable(
         shows="Where the time of one call goes: by kind, by your line, and step by step.",
-        notice=verdict(figures)[0] if figures else "",
+        notice="",
         origin="a clock between the steps of many calls; what the clock takes is taken off",
         columns=COLUMNS,
-        rows=[row for row, _ in found],
-        empty=f"No call was accounted for. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
-        chart=FlameChart(flame(figures), [steps for _, steps in found], TONES) if figures else None,
-        svg=(lambda: _svg(figures)) if figures else None,
+        rows=[],
+        empty=empty,
+    )
+    figures = ledger_figures(reader)
+    if not figures:
+        return table
+    rows = _Rows(reader, figures)
+    rows_of_steps = [*rows.of_kinds(), *rows.of_lines(), *rows.of_steps()]
+    return replace(
+        table,
+        notice=verdict(figures)[0],
+        rows=[row for row, _ in rows_of_steps],
+        chart=FlameChart(flame(figures), [steps for _, steps in rows_of_steps], TONES),
+        svg=partial(_svg, figures),
     )
 
 
@@ -112,7 +119,7 @@ class _Rows:
             (took_s, self._positions(lambda entry: entry.step.kind == kind))  # noqa: B023
             for kind, took_s in shown_kinds(self._figures)
         ]
-        sums += [(0.0, []), (self._call_s, self._positions(lambda one: True))]
+        sums += [(0.0, []), (self._call_s, self._positions(lambda entry: True))]
         for (name, time, part), (took_s, steps) in zip(kind_rows(self._figures), sums, strict=True):
             cells = ("sum", name, time, "", part, _bar(0, took_s, self._call_s), "", "", "")
             yield TableRow(cells, None, lambda: Detail(text), values={"in the call": took_s}), steps
@@ -121,36 +128,38 @@ class _Rows:
         return [position for position, entry in enumerate(self._figures.entries) if is_one(entry)]
 
     def of_lines(self) -> Iterator[RowOfSteps]:
-        for one in line_times(self._figures).lines:
-            uncompiled = run_time(one.uncompiled_s) if one.uncompiled_s >= 0 else ""
-            where = in_file(one.line.file, one.line.line)
-            compiled_s = max(0.0, one.compiled_s)
-            known = run_time(compiled_s) if one.compiled_s >= 0 else "not known"
-            cells = ("line", where, known, uncompiled, self._share(compiled_s))
-            bar = _bar(0, compiled_s, self._call_s)
-            place, values = self._source(one.line), {"in the call": compiled_s}
-            row = TableRow(
-                (*cells, bar, "", "", where),
-                place,
-                lambda one=one: self._about_line(one),  # type: ignore[misc]
-                values=values,
-                part=1,
-            )
-            yield (
-                row,
-                self._positions(lambda entry: any(line == one.line for line, _ in entry.lines)),  # noqa: B023
-            )
+        for line_time in line_times(self._figures).lines:
+            yield self._line(line_time), self._steps_of_line(line_time.line)
+
+    def _line(self, line_time: LineTime) -> TableRow:
+        uncompiled = run_time(line_time.uncompiled_s) if line_time.uncompiled_s >= 0 else ""
+        where = in_file(line_time.line.file, line_time.line.line)
+        compiled_s = max(0.0, line_time.compiled_s)
+        known = run_time(compiled_s) if line_time.compiled_s >= 0 else "not known"
+        bar = _bar(0, compiled_s, self._call_s)
+        return TableRow(
+            ("line", where, known, uncompiled, self._share(compiled_s), bar, "", "", where),
+            self._source(line_time.line),
+            lambda: self._about_line(line_time),
+            values={"in the call": compiled_s},
+            part=1,
+        )
+
+    def _steps_of_line(self, line: SourceLine) -> list[int]:
+        return self._positions(lambda entry: any(line == other for other, _ in entry.lines))
 
     def of_steps(self) -> Iterator[RowOfSteps]:
         """Yield the steps in order, those of one graph below a row for the graph."""
         number = 0
         for graph, group in groupby(self._figures.entries, key=lambda entry: graph_of(entry.step)):
             entries = list(group)
+            indent = ""
             if graph:
+                indent = "  "
                 yield self._graph(graph, entries), range(number, number + len(entries))
             for entry in entries:
                 number += 1
-                yield self._step(entry, number, "  " if graph else ""), (number - 1,)
+                yield self._step(entry, number, indent), (number - 1,)
 
     def _graph(self, name: str, entries: list[LedgerEntry]) -> TableRow:
         took_s = sum(entry.step.host_s for entry in entries)
@@ -169,6 +178,8 @@ class _Rows:
 
     def _step(self, entry: LedgerEntry, number: int, indent: str) -> TableRow:
         step, reached = entry.step, rate(self._figures, entry)
+        device = run_time(step.device_s) if step.device_s > 0 else ""
+        rates = reached.in_words if reached else ""
         cells = (
             str(number),
             indent + step_name(self._figures, entry),
@@ -176,17 +187,17 @@ class _Rows:
             "",
             self._share(step.host_s),
             _bar(entry.began_s, step.host_s, self._call_s),
-            run_time(step.device_s) if step.device_s > 0 else "",
-            reached.in_words if reached else "",
+            device,
+            rates,
             describe_lines(entry),
         )
-        place = entry.place or (self._source(entry.lines[0][0]) if entry.lines else None)
+        place = entry.place
+        if place is None and entry.lines:
+            place = self._source(entry.lines[0][0])
         # Only the steps are added up: kinds and lines are the same time once more.
-        values = {
-            "time": step.host_s,
-            "in the call": entry.began_s,
-            **({"GPU": step.device_s} if step.device_s > 0 else {}),
-        }
+        values = {"time": step.host_s, "in the call": entry.began_s}
+        if step.device_s > 0:
+            values["GPU"] = step.device_s
         return TableRow(cells, place, lambda: self._about_step(entry), values=values, part=2)
 
     def _share(self, took_s: float) -> str:
@@ -200,15 +211,20 @@ class _Rows:
 
     def _about_step(self, entry: LedgerEntry) -> Detail:
         step, reached = entry.step, rate(self._figures, entry)
+        spread = ""
+        if step.iqr_s:
+            spread = f" (middle half of the calls within {run_time(step.iqr_s)})"
         parts = [
             f"{step_name(self._figures, entry)}: {KIND_EXPLAINED[step.kind]}",
-            f"It begins {run_time(entry.began_s)} after the call and takes {run_time(step.host_s)}"
-            + (
-                f" (middle half of the calls within {run_time(step.iqr_s)})." if step.iqr_s else "."
+            (
+                f"It begins {run_time(entry.began_s)} after the call and takes "
+                f"{run_time(step.host_s)}{spread}."
             ),
         ]
-        parts += [f"The GPU computes for {run_time(step.device_s)}."] if step.device_s > 0 else []
-        parts += [f"It moves {size(step.moved_bytes)}: {reached.in_words}."] if reached else []
+        if step.device_s > 0:
+            parts.append(f"The GPU computes for {run_time(step.device_s)}.")
+        if reached:
+            parts.append(f"It moves {size(step.moved_bytes)}: {reached.in_words}.")
         parts += [
             f"{part:>4.0%} of its operators are of {in_file(line.file, line.line)}"
             for line, part in entry.lines
@@ -217,26 +233,18 @@ class _Rows:
 
     def _about_line(self, line_time: LineTime) -> Detail:
         """Say what computes a line, compiled and uncompiled."""
-        parts = [
-            (entry, part)
-            for entry in self._figures.entries
-            for line, part in entry.lines
-            if line == line_time.line
-        ]
-        compiled = [
-            f"  {run_time(part * entry.seconds):>9}  {step_name(self._figures, entry)}"
-            for entry, part in parts
-        ]
-        own = [
-            row
-            for row in self._figures.operators
-            if (row.file, row.line) == (line_time.line.file, line_time.line.line)
-        ]
-        uncompiled = [
-            f"  {run_time(self._took_s(row)):>9}  {row.name} {row.direction}" for row in own
-        ]
-        where = in_file(line_time.line.file, line_time.line.line)
-        return Detail("\n".join([f"{where}, compiled:", *compiled, "uncompiled:", *uncompiled]))
+        text = [f"{in_file(line_time.line.file, line_time.line.line)}, compiled:"]
+        for entry in self._figures.entries:
+            for line, part in entry.lines:
+                if line == line_time.line:
+                    name = step_name(self._figures, entry)
+                    text.append(f"  {run_time(part * entry.seconds):>9}  {name}")
+        text.append("uncompiled:")
+        for row in self._figures.operators:
+            if SourceLine(row.file, row.line) == line_time.line:
+                took = run_time(self._took_s(row))
+                text.append(f"  {took:>9}  {row.name} {row.direction}")
+        return Detail("\n".join(text))
 
     def _took_s(self, row: LedgerOperator) -> float:
         if self._figures.is_on_gpu:

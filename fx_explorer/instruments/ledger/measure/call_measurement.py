@@ -150,8 +150,8 @@ class _Ledger:
             lambda: machine_ceilings(self._is_gpu, self._job.say), nothing, unknown
         )
         self._notes += [
-            f"CUDA graphs are skipped: {' '.join(one.split())}".rstrip(".")
-            for one in dict.fromkeys(skips)
+            f"CUDA graphs are skipped: {' '.join(reason.split())}".rstrip(".")
+            for reason in dict.fromkeys(skips)
         ]
         steps_of_call = list(step_rows(measured, session, 0))
         self._notes += self._cuda_graphs(
@@ -201,30 +201,36 @@ class _Ledger:
 
     def _row(self, rounds: Rounds, measured: Measured, costs: ClockCosts) -> LedgerCall:
         target, whole = self._caller.target, measured.whole
-        plain_s, uncompiled_s, unguarded_s = map(
+        network = target.network
+        parameters = len(list(network.parameters())) if network is not None else 0
+        device = torch.cuda.get_device_name() if self._is_gpu else CPU
+        plain, uncompiled, unguarded = map(
             calls_of, (rounds.plain_s, rounds.uncompiled_s, rounds.unguarded_s)
         )
         standing_s = _standing_s(whole.ticks, costs)
+        uncompiled_s = middle_mean(uncompiled) if uncompiled else NOT_KNOWN
+        unguarded_s = middle_mean(unguarded) - standing_s if unguarded else NOT_KNOWN
+        busy_s = measured.device.busy_s if measured.device else NOT_KNOWN
         return LedgerCall(
             id=0,
             target=_name(self._plain),
             inputs=target.arguments.describe(),
             trains=self._caller.trains,
-            parameters=len(list(target.network.parameters())) if target.network is not None else 0,
-            device=torch.cuda.get_device_name() if self._is_gpu else CPU,
+            parameters=parameters,
+            device=device,
             torch=torch.__version__,
             threads=torch.get_num_threads(),
-            call_s=middle_mean(plain_s) - standing_s,
-            iqr_s=interquartile_range(plain_s),
+            call_s=middle_mean(plain) - standing_s,
+            iqr_s=interquartile_range(plain),
             rounds_s=medians(rounds.plain_s),
             calls=whole.calls,
             other_calls=whole.other_calls,
             clock_s=whole.clock_s,
-            uncompiled_s=middle_mean(uncompiled_s) if uncompiled_s else NOT_KNOWN,
+            uncompiled_s=uncompiled_s,
             uncompiled_rounds_s=medians(rounds.uncompiled_s),
-            unguarded_s=middle_mean(unguarded_s) - standing_s if unguarded_s else NOT_KNOWN,
+            unguarded_s=unguarded_s,
             unguarded_rounds_s=medians(rounds.unguarded_s),
-            busy_s=measured.device.busy_s if measured.device else NOT_KNOWN,
+            busy_s=busy_s,
             notes=tuple(filter(None, [*self._notes, without_guards(measured)])),
         )
 

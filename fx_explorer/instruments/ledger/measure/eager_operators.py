@@ -10,7 +10,7 @@ sequence numbers tell.
 from __future__ import annotations
 
 import timeit
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -71,11 +71,10 @@ def eager_operators(call: Call, call_s: float, is_gpu: bool) -> list[EagerOperat
     before = times_of(call, CALLS)
     roots, took_s = _profiled(call, CALLS, is_gpu)
     plain_s = median([*before, *times_of(call, CALLS)])
-    events = sum(1 for root in roots for _ in _subtree(root)) / CALLS
+    events = sum(map(_event_count, roots)) / CALLS
     cost_s = min(MOST_TIMES * _cost_of_an_event(), max(0.0, took_s - plain_s) / max(events, 1))
-    return _at_most(
-        call_s, _middle([_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)])
-    )
+    calls = [_operators(of_call, lines.called, cost_s) for of_call in _by_call(roots)]
+    return _at_most(call_s, _middle(calls))
 
 
 def _cost_of_an_event(runs: int = 1000) -> float:
@@ -98,12 +97,13 @@ def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperato
 
 def _profiled(call: Call, calls: int, is_gpu: bool) -> tuple[list[Any], float]:
     """Return the outermost operators of some calls, and the median seconds of a call."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
+    activities = [ProfilerActivity.CPU]
+    if is_gpu:
+        activities.append(ProfilerActivity.CUDA)
     with profile(activities=activities) as seen:
         took_s = median(times_of(call, calls))
-    return [
-        event for event in seen.events() if event.cpu_parent is None and _is_operator(event)
-    ], took_s
+    outermost = [event for event in seen.events() if event.cpu_parent is None]
+    return [event for event in outermost if _is_operator(event)], took_s
 
 
 class _LinesOfOperators(TorchDispatchMode):
@@ -141,6 +141,10 @@ def _subtree(event: Any) -> Iterator[Any]:
         yield from _subtree(child)
 
 
+def _event_count(root: Any) -> int:
+    return sum(1 for _ in _subtree(root))
+
+
 def _by_call(roots: list[Any]) -> list[list[Any]]:
     """Return the operators of each profiled call. Where they are not equally many, the calls are
     not alike, and the first part of them stands for all.
@@ -151,8 +155,11 @@ def _by_call(roots: list[Any]) -> list[list[Any]]:
         calls = [roots[i * each : (i + 1) * each] for i in range(CALLS)]
     else:
         calls = []
-    names = [[event.name for event in call] for call in calls]
-    return [one for one, own in zip(calls, names, strict=True) if own == names[0]]
+    return [call for call in calls if _names(call) == _names(calls[0])]
+
+
+def _names(events: Iterable[Any]) -> list[str]:
+    return [event.name for event in events]
 
 
 def _operators(roots: list[Any], called: list[_CalledFrom], cost_s: float) -> list[EagerOperator]:
@@ -168,7 +175,7 @@ def _operators(roots: list[Any], called: list[_CalledFrom], cost_s: float) -> li
                 (of_forward[number] for number in numbers if number in of_forward), ("", 0)
             )
         profiled_s = root.cpu_time_total / 1e6
-        host_s = max(LEAST_PART * profiled_s, profiled_s - cost_s * sum(1 for _ in _subtree(root)))
+        host_s = max(LEAST_PART * profiled_s, profiled_s - cost_s * _event_count(root))
         direction: Direction = "backward" if is_backward else "forward"
         operators.append(
             EagerOperator(
@@ -214,10 +221,9 @@ class _Lines:
 
 def _middle(calls: list[list[EagerOperator]]) -> list[EagerOperator]:
     """Return the operators of a call with the medians of all calls."""
-    found = []
+    operators = []
     for same in zip(*calls, strict=True):
-        host_s, device_s = (
-            median(getattr(each, name) for each in same) for name in ("host_s", "device_s")
-        )
-        found.append(replace(same[0], host_s=host_s, device_s=device_s))
-    return found
+        host_s = median(operator.host_s for operator in same)
+        device_s = median(operator.device_s for operator in same)
+        operators.append(replace(same[0], host_s=host_s, device_s=device_s))
+    return operators

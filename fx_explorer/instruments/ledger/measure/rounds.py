@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -57,12 +58,12 @@ class Rounds:
 
 def calls_of(rounds: list[list[float]]) -> list[float]:
     """Return the seconds of all calls."""
-    return [took_s for one in rounds for took_s in one]
+    return list(chain.from_iterable(rounds))
 
 
 def medians(rounds: list[list[float]]) -> tuple[float, ...]:
     """Return the median of each round."""
-    return tuple(median(one) for one in rounds)
+    return tuple(median(calls) for calls in rounds)
 
 
 @dataclass(frozen=True)
@@ -118,34 +119,34 @@ class TurnTaker:
 
     def rounds(self, *, uncompiled: bool, unguarded: bool) -> Rounds:
         """Make the rounds, with calls of these kinds too."""
-        found, calls = Rounds(), self._calls_of_a_round()
+        rounds, calls = Rounds(), self._calls_of_a_round()
         until = time.perf_counter() + MAX_S
         for number in range(MAX_ROUNDS):
             if number >= MIN_ROUNDS and time.perf_counter() > until:
                 break
             if number in (0, MIN_ROUNDS):
                 self._say("measuring calls with and without clocks, and uncompiled ones")
-            found.plain_s.append(times_of(self._call, calls))
-            found.clocked += self._clocked(calls)
+            rounds.plain_s.append(times_of(self._call, calls))
+            rounds.clocked += self._clocked(calls)
             if uncompiled:
                 with torch.compiler.set_stance("force_eager"):
-                    found.uncompiled_s.append(times_of(self._uncompiled, calls))
+                    rounds.uncompiled_s.append(times_of(self._uncompiled, calls))
             if unguarded:
                 with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-                    found.unguarded_s.append(times_of(self._call, calls))
-        return found
+                    rounds.unguarded_s.append(times_of(self._call, calls))
+        return rounds
 
     def _calls_of_a_round(self) -> int:
         last_s = min(times_of(self._call, TRIED))
         return max(1, min(MAX_CALLS, int(ROUND_S / max(last_s, 1e-7))))
 
     def _clocked(self, calls: int) -> list[list[RawTick]]:
-        found, frames = [], self._clocks.frames
+        ticks, frames = [], self._clocks.frames
         with self._clocks.running(), without_collections():
             for _ in range(calls):
                 marked_call(self._caller, frames.add, self._is_gpu)
-                found.append(frames.take_raw())
-        return found
+                ticks.append(frames.take_raw())
+        return ticks
 
 
 def call_once(call: Call, clocks: Clocks) -> None:
@@ -202,13 +203,13 @@ def times_of(call: Call, calls: int) -> list[float]:
     about 0.05 µs.
     """
     now = time.perf_counter
-    found = []
+    times_s = []
     with without_collections():
         for _ in range(calls):
             began = now()
             call()
-            found.append(now() - began)
-    return found
+            times_s.append(now() - began)
+    return times_s
 
 
 @contextmanager
@@ -265,7 +266,7 @@ def assigned(calls: list[list[RawTick]], work: list[DeviceWork]) -> list[DeviceC
         at = bisect_right(begins, device_work.begin_s) - 1
         if at >= 0 and device_work.begin_s < calls[at][-1][0]:
             of_call[at].append(device_work)
-    return [DeviceCall(ticks, own) for ticks, own in zip(calls, of_call, strict=True)]
+    return [DeviceCall(*pair) for pair in zip(calls, of_call, strict=True)]
 
 
 def _unix_of_zero_ns() -> int:

@@ -21,7 +21,6 @@ from fx_explorer.model import (
     Compilation,
     Direction,
     LedgerGap,
-    LedgerKind,
     LedgerOperator,
     LedgerStep,
 )
@@ -87,8 +86,8 @@ def without_guards(measured: Measured) -> str:
     } - set(measured.guards)
     if not unknown:
         return ""
-    what = f"{len(unknown)} compiled function{'s' if len(unknown) > 1 else ''}"
-    return f"What the guards of {what} take is counted as entering torch.compile"
+    noun = "compiled functions" if len(unknown) > 1 else "compiled function"
+    return f"What the guards of {len(unknown)} {noun} take is counted as entering torch.compile"
 
 
 def _entered_next(measured: Measured, step: int) -> int:
@@ -174,33 +173,24 @@ class _Rows:
         """Return the row with what is known of a part of a wrapper."""
         part, work = self._part(step), self._measured.work.get(step.part)
         known = self._codes.get(part.file, [])
-        code = next(
-            (code for code in known if code.compilation == row.compilation),
-            known[0] if known else None,
-        )
+        of_compilation = [code for code in known if code.compilation == row.compilation]
+        code = next(iter([*of_compilation, *known]), None)
         if code:
             row = replace(row, compilation=code.compilation, direction=code.direction)
         name = part.name.removesuffix(".run") if part.kind == "call" else ""
         row = replace(row, name=name, line=part.line)
-        if (
-            row.kind == "wrapper"
-        ):  # of a branch: what it moves and computes is in the branch's steps
+        if row.kind == "wrapper":
+            # Of a branch: what it moves and computes is in the branch's steps.
             return row
-        kind: LedgerKind = (
-            "kernel" if row.kind == "library" and part.name.startswith(GENERATED) else row.kind
-        )
-        row = replace(row, kind=kind)
+        if row.kind == "library" and part.name.startswith(GENERATED):
+            row = replace(row, kind="kernel")
         if work:
-            row = replace(
-                row,
-                moved_bytes=self._each(work.moved_bytes, step),
-                flops=self._each(work.flops, step),
-            )
+            moved_bytes = self._each(work.moved_bytes, step)
+            row = replace(row, moved_bytes=moved_bytes, flops=self._each(work.flops, step))
         device = self._measured.device
         if device:
-            return replace(
-                row, device_s=device.of_parts.get(step.part, 0.0) / self._passes[step.part]
-            )
+            device_s = device.of_parts.get(step.part, 0.0) / self._passes[step.part]
+            row = replace(row, device_s=device_s)
         return row
 
     def _each(self, number: int, step: CallStep) -> int:

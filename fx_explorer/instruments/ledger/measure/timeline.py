@@ -97,13 +97,13 @@ def steps(
     ticks: Sequence[RawTick], frames: Sequence[FrameCode], parts: Sequence[WrapperStatements]
 ) -> list[CallStep]:
     """Return the step behind each tick but the last, which ends the call."""
-    now, found = _Now(), []
+    now, of_call = _Now(), []
     for (_, kind, number), (_, following, _) in pairwise(ticks):
         _advance(now, kind, number, frames)
-        found.append(_step(now, kind, following, frames, parts))
-    if any(step.part >= 0 for step in found if step.is_backward):
-        return found
-    return list(map(_uncompiled_backward, found))
+        of_call.append(_step(now, kind, following, frames, parts))
+    if any(step.part >= 0 for step in of_call if step.is_backward):
+        return of_call
+    return list(map(_uncompiled_backward, of_call))
 
 
 def _uncompiled_backward(step: CallStep) -> CallStep:
@@ -165,39 +165,34 @@ def _step(
     frames: Sequence[FrameCode],
     parts: Sequence[WrapperStatements],
 ) -> CallStep:
-    frame, backward = now.frames[-1] if now.frames else -1, now.mark == BACKWARD
+    frame = now.frames[-1] if now.frames else -1
+    backward = now.mark == BACKWARD
     looks_up = following == "enter"
     if kind in ("wrapper", "part", "wrapper_end") and now.wrappers:
         part = now.wrappers[-1]
         # Into the wrapper of a branch (torch.cond), and back from it: the branch's own steps are
         # its work.
-        is_around_another = kind == "wrapper_end" or (kind == "part" and following == "wrapper")
-        return CallStep(
-            "wrapper" if is_around_another else _of_part(parts[part]), frame, part, backward
-        )
+        if kind == "wrapper_end" or (kind == "part" and following == "wrapper"):
+            return CallStep("wrapper", frame, part, backward)
+        return CallStep(_of_part(parts[part]), frame, part, backward)
     if now.in_graph:
-        return CallStep(
-            "graph" if following == "end" and kind == "begin" else "wrapper", frame, -1, backward
-        )
+        if following == "end" and kind == "begin":
+            return CallStep("graph", frame, -1, backward)
+        return CallStep("wrapper", frame, -1, backward)
     if kind == "end" and (following in MARKS or (looks_up and _was_left(now, frames))):
         return CallStep("python", -1, -1, backward, looks_up)  # an exception has ended the frame
     if frame >= 0:
-        return CallStep(
-            _in_frame(kind, frames[frame], frame in now.resumed, looks_up),
-            frame,
-            -1,
-            backward,
-            looks_up,
-        )
+        in_frame = _in_frame(kind, frames[frame], frame in now.resumed, looks_up)
+        return CallStep(in_frame, frame, -1, backward, looks_up)
     if now.mark in _OF_MARK:
         return CallStep(_OF_MARK[now.mark], is_backward=backward, has_lookup=looks_up)
     if backward:
         return CallStep("autograd", is_backward=True, has_lookup=looks_up)
     # Before the first compiled frame and behind the last one; between two of them the program runs.
     is_edge = kind in MARKS or following in MARKS
-    return CallStep(
-        "entry" if is_edge and (looks_up or kind == "leave") else "python", has_lookup=looks_up
-    )
+    if is_edge and (looks_up or kind == "leave"):
+        return CallStep("entry", has_lookup=looks_up)
+    return CallStep("python", has_lookup=looks_up)
 
 
 def _of_part(part: WrapperStatements) -> LedgerKind:
@@ -266,15 +261,19 @@ def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> lis
     alike = _alike([call for call in calls if call.work and signature(call.ticks) == usual])
     if not alike:
         return []
-    found = map(_mean, zip(*map(_between, alike), strict=True))
-    return [gap for gap in found if gap.seconds >= LEAST_S]
+    means = map(_mean, zip(*map(_between, alike), strict=True))
+    return [gap for gap in means if gap.seconds >= LEAST_S]
 
 
 def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
     """Return the calls that ran what most of them ran."""
-    paths = Counter(tuple(work.name for work in call.work) for call in calls)
+    paths = Counter(map(_work_names, calls))
     usual = paths.most_common(1)[0][0] if paths else ()
-    return [call for call in calls if tuple(work.name for work in call.work) == usual]
+    return [call for call in calls if _work_names(call) == usual]
+
+
+def _work_names(call: DeviceCall) -> tuple[str, ...]:
+    return tuple(work.name for work in call.work)
 
 
 def _between(call: DeviceCall) -> Iterator[IdleGap]:
@@ -302,8 +301,10 @@ def _gap(
 
 def _mean(of_calls: Sequence[IdleGap]) -> IdleGap:
     """Return the mean of the same gap in several calls."""
-    steps = sorted({at for gap in of_calls for at in gap.of_steps})
-    of_steps = {at: middle_mean([gap.of_steps.get(at, 0.0) for gap in of_calls]) for at in steps}
+    steps = set[int]().union(*(gap.of_steps for gap in of_calls))
+    of_steps = {}
+    for at in sorted(steps):
+        of_steps[at] = middle_mean([gap.of_steps.get(at, 0.0) for gap in of_calls])
     return IdleGap(
         of_calls[0].before,
         of_calls[0].after,
@@ -351,8 +352,8 @@ def account(
     middle = _middle_half(alike)
     means = [sum(column) / len(column) for column in zip(*map(_intervals, middle), strict=True)]
     in_loop = [
-        (cost_s.get(one, 0.0) + cost_s.get(other, 0.0)) / 2
-        for (one, _), (other, _) in pairwise(usual)
+        (cost_s.get(kind, 0.0) + cost_s.get(following, 0.0)) / 2
+        for (kind, _), (following, _) in pairwise(usual)
     ]
     multiple = max(
         LEAST_OF_COST, min(MOST_OF_COST, (sum(means) - plain_s) / max(sum(in_loop), 1e-12))

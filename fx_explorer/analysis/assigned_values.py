@@ -149,7 +149,9 @@ class _Program:
         if name.startswith("__import_"):
             return name.removeprefix("__import_").replace("_dot_", ".")
         tree = self.trees.get(file)
-        for node in ast.walk(tree) if tree else ():
+        if tree is None:
+            return ""
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
@@ -278,12 +280,9 @@ class _Program:
         if position is not None and positional[0] == "self":
             position -= 1
         own_name = getattr(function, "name", "")
-        others = {
-            other.name
-            for tree in self.trees.values()
-            for other in _functions(tree)
-            if not isinstance(other, ast.Lambda) and other.name != own_name
-        }
+        functions = [other for tree in self.trees.values() for other in _functions(tree)]
+        names = {other.name for other in functions if not isinstance(other, ast.Lambda)}
+        others = names - {own_name}
         for tree in self.trees.values():
             known = {*dir(builtins), *(_imported_names(tree) - self._imported_of_users(tree))}
             for node in ast.walk(tree):
@@ -330,11 +329,11 @@ class _Program:
     def _item(self, container: ast.expr, key: object) -> Assigned:
         assigned = self.assigned(container)
         name = _last_name(container)
-        values = [
-            Value(value.file, _element(value.expression, key))
-            for value in assigned.values
-            if not isinstance(value.expression, ast.Constant)
-        ]
+        values = []
+        for value in assigned.values:
+            if not isinstance(value.expression, ast.Constant):
+                element = _element(value.expression, key)
+                values.append(Value(value.file, element))
         for file, tree in self.trees.items():
             for node in ast.walk(tree):
                 match node:
@@ -361,7 +360,8 @@ def _bindings(scope: ast.AST, name: str) -> Iterator[ast.AST | None]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name.partition(".")[0]) == name:
-                    yield node if isinstance(node, ast.ImportFrom) else None
+                    from_import = node if isinstance(node, ast.ImportFrom) else None
+                    yield from_import
         elif getattr(node, "name", None) == name:
             yield None  # a function, a class, an exception, a pattern
         else:

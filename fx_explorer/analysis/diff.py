@@ -132,7 +132,8 @@ def _signatures(nodes: Sequence[model.Node]) -> list[_Signature]:
     for node in nodes:
         is_input = node.op == "placeholder"
         arguments = _NAME.sub(lambda match: known.get(match[0], match[0]), node.arguments)
-        does = f"{node.op} {node.name if is_input else node.target}"
+        called = node.name if is_input else node.target
+        does = f"{node.op} {called}"
         what = f"{does}({_NUMBER.sub('N', arguments)})"
         signatures.append(_Signature(what, f"{does}({arguments}) {node.shape} {node.dtype}"))
         if is_input:
@@ -242,11 +243,8 @@ def _operations(nodes: Sequence[model.Node]) -> list[model.Node]:
     """Return the nodes without shapes and dtypes, and without inputs that are sizes: which
     operation is applied to what.
     """
-    return [
-        replace(node, shape=None, dtype="")
-        for node in nodes
-        if node.op != "placeholder" or node.shape is not None
-    ]
+    kept = [node for node in nodes if node.op != "placeholder" or node.shape is not None]
+    return [replace(node, shape=None, dtype="") for node in kept]
 
 
 def _numbers(nodes: Sequence[model.Node]) -> set[str]:
@@ -312,7 +310,8 @@ def _counted_differences(old: Counter[str], new: Counter[str]) -> str:
 def _named(differing: Counter[str]) -> str:
     names = []
     for name, number in differing.most_common():
-        names.append(name if number == 1 else f"{number}× {name}")
+        times = f"{number}× " if number > 1 else ""
+        names.append(f"{times}{name}")
     return listed(names, 5)
 
 

@@ -132,18 +132,12 @@ def first_of_kernels(reader: SessionReader, compilation: model.Compilation) -> l
 
 def texts_of(reader: SessionReader, compilation: int, ids: Iterable[int]) -> list[Document]:
     """Return those of these texts that are of a compilation, in the order of the stages."""
-    artifacts = [
-        artifact
-        for artifact in reader.by_ids(model.Artifact, ids)
-        if artifact.compilation == compilation
-    ]
+    rows = reader.by_ids(model.Artifact, ids)
+    artifacts = [artifact for artifact in rows if artifact.compilation == compilation]
     owner = _owner(reader, compilation) if artifacts else ""
-    shown = [
-        artifact_document(artifact, owner)
-        for artifact in artifacts
-        if artifact.kind not in _OF_CONFIGURATIONS
-    ]
-    return sorted(shown, key=_stage_order)
+    shown = [artifact for artifact in artifacts if artifact.kind not in _OF_CONFIGURATIONS]
+    documents = [artifact_document(artifact, owner) for artifact in shown]
+    return sorted(documents, key=_stage_order)
 
 
 def _in_order(

@@ -136,7 +136,8 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
     """Return the rows of the chart of a frame, itself first, as wide as all of it. The blocks below
     a block begin where it begins.
     """
-    scale = _Scale(root.began_s, width / root.duration_s if root.duration_s > 0 else 0.0)
+    cells_per_s = width / root.duration_s if root.duration_s > 0 else 0.0
+    scale = _Scale(root.began_s, cells_per_s)
     rows = [[FlameBlock(0, width, (root,), root, noun)]]
     below = [root] if scale.cells_per_s else []
     while below:

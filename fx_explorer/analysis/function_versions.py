@@ -70,11 +70,8 @@ def functions_of_versions(reader: SessionReader) -> dict[str, str]:
     """Return the name of each compilation whose function has several versions, and what the user
     calls the function.
     """
-    return {
-        version.name: plain_function(version.function)
-        for version in versions(reader).values()
-        if version.count > 1
-    }
+    of_several = [version for version in versions(reader).values() if version.count > 1]
+    return {version.name: plain_function(version.function) for version in of_several}
 
 
 def over_versions(reader: SessionReader, compilations: Iterable[int]) -> str:

@@ -182,11 +182,8 @@ def _of_regions(
     """
     if not regions:
         return set()
-    codes = {
-        kernel.artifact
-        for kernel in kernels_of_variant(reader, variant)
-        if _region_of(kernel) in regions
-    }
+    kernels = kernels_of_variant(reader, variant)
+    codes = {kernel.artifact for kernel in kernels if _region_of(kernel) in regions}
     of_regions = set()
     for document in documents:
         region = document.title.rpartition(" · ")[2].partition(".")[0]
@@ -283,14 +280,12 @@ def variants_in_use(reader: SessionReader) -> list[model.Compilation]:
     """Return one variant per compilation; for a compilation that was given up, the first."""
     every = reader.rows(model.Compilation)
     roots = {variant.name: variant for variant in every if not variant.variant_of}
-    used = {
-        root_name(variant.name): variant
-        for variant in every
-        if variant.in_use and variant.variant_of
-    }
+    others_in_use = [variant for variant in every if variant.in_use and variant.variant_of]
+    used = {root_name(variant.name): variant for variant in others_in_use}
     variants = []
     for name, first in roots.items():
-        variants.append(first if first.in_use else used.get(name, first))
+        variant = first if first.in_use else used.get(name, first)
+        variants.append(variant)
     return variants
 
 

@@ -65,7 +65,10 @@ def made_on_the_cpu(reader: SessionReader) -> list[MadeOnTheCpu]:
             continue
         if assigned.name:
             taken = replace(taken, name=assigned.name)
-        taken = replace(taken, kind="attribute" if assigned.is_attribute else "global")
+        if assigned.is_attribute:
+            taken = replace(taken, kind="attribute")
+        else:
+            taken = replace(taken, kind="global")
         first = assigned.values[0]
         if first not in tensors:
             line = first.expression.lineno

@@ -52,7 +52,8 @@ def called_function(function: str) -> str:
     brackets.
     """
     decorated = _DECORATED.match(function)
-    text = plain_function(decorated["inner"] if decorated else function)
+    inner = decorated["inner"] if decorated else function
+    text = plain_function(inner)
     return text if " " in text else f"{text}()"
 
 

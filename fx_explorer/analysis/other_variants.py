@@ -84,11 +84,8 @@ def describe_variant(reader: SessionReader, variant: model.Compilation) -> list[
     """Say what makes a variant differ from the one it set out from: its changes, and the region
     that alone was lowered again.
     """
-    lowered = [
-        lowering
-        for lowering in reader.rows(model.RegionLowering, compilation=variant.id)
-        if lowering.subgraph
-    ]
+    lowerings = reader.rows(model.RegionLowering, compilation=variant.id)
+    lowered = [lowering for lowering in lowerings if lowering.subgraph]
     words = []
     if any(lowering.is_reused for lowering in lowered):
         alone = dict.fromkeys(lowering.name for lowering in lowered if not lowering.is_reused)

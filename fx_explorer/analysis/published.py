@@ -120,7 +120,8 @@ def _published_run(reader: SessionReader, run: model.BackendRun, compilation: st
         key=lambda instruction: instruction.position,
     )
     program = None
-    programs = reader.by_ids(model.Artifact, [run.program] if run.program else [])
+    ids = [run.program] if run.program else []
+    programs = reader.by_ids(model.Artifact, ids)
     if programs:
         program = artifact_document(programs[0], compilation)
     return PublishedRun(run, compilation, instructions, program)
@@ -132,7 +133,8 @@ def place_of_instruction(
     """Return its line of the program, else its node."""
     if run.program is not None and 0 < instruction.line <= run.program.line_count:
         return Place(run.program, instruction.line - 1)
-    nodes = reader.by_ids(model.Node, [instruction.node] if instruction.node else [])
+    ids = [instruction.node] if instruction.node else []
+    nodes = reader.by_ids(model.Node, ids)
     return place_of_node(reader, nodes[0]) if nodes else None
 
 
@@ -152,11 +154,8 @@ class BackendSummary:
         """
         names = stage_names(self.stages)
         parts = [f"{counted(len(names), 'stage')} published"] if names else []
-        programs = [
-            stage.document
-            for stage in self.stages
-            if stage.stage.name == PROGRAM and stage.document.kind == "artifact"
-        ]
+        documents = [stage.document for stage in self.stages if stage.stage.name == PROGRAM]
+        programs = [document for document in documents if document.kind == "artifact"]
         instructions = sum(len(run.instructions) for run in self.runs)
         fell_back = sum(run.fell_back for run in self.runs)
         if instructions:
@@ -190,12 +189,10 @@ def backend_summaries(reader: SessionReader) -> list[BackendSummary]:
     compilations += [entry.compilation for entry in entries]
     compilations += [run.run.compilation for run in runs]
     backends = dict.fromkeys(owners.get(number, "") for number in sorted(compilations))
-    return [
-        BackendSummary(
-            backend,
-            [stage for stage in stages if stage.backend == backend],
-            [entry for entry in entries if entry.backend == backend],
-            [run for run in runs if owners.get(run.run.compilation, "") == backend],
-        )
-        for backend in backends
-    ]
+    summaries = []
+    for backend in backends:
+        its_stages = [stage for stage in stages if stage.backend == backend]
+        its_entries = [entry for entry in entries if entry.backend == backend]
+        its_runs = [run for run in runs if owners.get(run.run.compilation, "") == backend]
+        summaries.append(BackendSummary(backend, its_stages, its_entries, its_runs))
+    return summaries

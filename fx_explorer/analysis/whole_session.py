@@ -206,13 +206,15 @@ class SessionFigures(Totals):
 def totals(reader: SessionReader) -> Totals:
     """Count the figures. Kernels are those of the variants in use."""
     used = in_use(reader)
+    graphs = used.graphs if used else None
+    kernels = used.kernels if used else None
     return Totals(
         compilations=compilation_count(reader),
-        graphs=captured_graph_count(reader, used.graphs if used else None),
+        graphs=captured_graph_count(reader, graphs),
         graph_breaks=break_count(reader),
         graph_break_hits=reader.count(model.GraphBreak),
         recompiles=recompile_count(reader),
-        kernels=kernel_count(reader, used.kernels if used else None),
+        kernels=kernel_count(reader, kernels),
         compile_s=compile_seconds(reader),
         skipped_records=_skipped_records(reader),
     )

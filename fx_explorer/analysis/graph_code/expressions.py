@@ -234,7 +234,8 @@ class _Arguments:
         positional = [self.of(expression) for expression in node.args]
         named = {_name(argument): self.of(argument.value) for argument in node.keywords}
         if function == "device":
-            kind = ast.literal_eval(positional[0] if positional else named.get("type", "'cpu'"))
+            kind_text = positional[0] if positional else named.get("type", "'cpu'")
+            kind = ast.literal_eval(kind_text)
             device = f"{kind}:{named['index']}" if "index" in named else str(kind)
             return self._names.written_device(device)
         arguments = [*positional, *(f"{name}={value}" for name, value in named.items())]

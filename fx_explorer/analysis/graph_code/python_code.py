@@ -280,7 +280,9 @@ class _Classes:
 
     def _source_of(self, node: model.Node) -> str:
         """Return the source line of a node as the end of a comment; empty where it is not known."""
-        for stack in self.reader.by_ids(model.Stack, [node.stack]) if node.stack else ():
+        if not node.stack:
+            return ""
+        for stack in self.reader.by_ids(model.Stack, [node.stack]):
             for frame in reversed(stack.frames):
                 if frame.line == node.line:
                     code = frame.code.strip()

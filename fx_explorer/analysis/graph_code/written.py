@@ -288,7 +288,10 @@ def _contiguous(size: list[str]) -> list[str]:
     """Return the strides of a contiguous tensor: of each dimension, the product of those after
     it.
     """
-    strides = [" * ".join(f"({length})" for length in size[at + 1 :]) for at in range(len(size))]
+    strides = []
+    for at in range(len(size)):
+        lengths_after = [f"({length})" for length in size[at + 1 :]]
+        strides.append(" * ".join(lengths_after))
     if strides:
         strides[-1] = "1"
     return strides

@@ -129,7 +129,8 @@ def _copied(relation: Relation, place: Place, name: str) -> Explanation:
 def _to_nodes(
     reader: SessionReader, relation: Relation, links: list[tuple[int, How]]
 ) -> list[Explanation]:
-    names = {node.id: node.name for node in reader.by_ids(model.Node, [node for node, _ in links])}
+    rows = reader.by_ids(model.Node, [node for node, _ in links])
+    names = {row.id: row.name for row in rows}
     known = [(node, how) for node, how in links if node in names]
     places = places_of_nodes(reader, [node for node, _ in known])
     explanations = []

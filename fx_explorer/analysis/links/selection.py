@@ -187,7 +187,8 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
             return source_document(source_files[0])
         return None
     is_of_graph = document.kind in OF_GRAPHS
-    shown = document_of(old, "graph" if is_of_graph else document.kind, document.id)
+    kind = "graph" if is_of_graph else document.kind
+    shown = document_of(old, kind, document.id)
     compilations = new.rows(model.Compilation, name=shown.owner, limit=1)
     if not compilations:
         return None
@@ -201,16 +202,15 @@ def same_document(old: SessionReader, document: Document, new: SessionReader) ->
     return alike
 
 
+def _stands_for(document: Document) -> tuple[str, str | None, str, str]:
+    return document.kind, document.stage, document.direction, document.language
+
+
 def _alike(wanted: Document, documents: Iterable[Document]) -> Document | None:
     """Return the document of the same stage, direction and kind; where there are several (kernels),
     the one with the same title.
     """
-    kind = (wanted.kind, wanted.stage, wanted.direction, wanted.language)
-    peers = [
-        document
-        for document in documents
-        if (document.kind, document.stage, document.direction, document.language) == kind
-    ]
+    peers = [document for document in documents if _stands_for(document) == _stands_for(wanted)]
     for peer in peers:
         if peer.title == wanted.title:
             return peer

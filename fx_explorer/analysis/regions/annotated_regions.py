@@ -96,10 +96,11 @@ def regions(reader: SessionReader) -> list[Region]:
         of_this = []
         if key == REGIONAL_KEY:
             of_this = [row for row in lowered if _stands_for(row.row, value, lowered_names)]
+        name = f"{key}: {value}" if values[value] > 1 else value
         region = Region(
             key,
             value,
-            f"{key}: {value}" if values[value] > 1 else value,
+            name,
             dict(nodes),
             tuple(dict.fromkeys(name for name, _ in of_region)),
             tuple(name for name, is_backward in of_region if not is_backward),

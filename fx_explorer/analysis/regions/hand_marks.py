@@ -186,11 +186,7 @@ def _nodes(reader: SessionReader, mark: model.Mark) -> list[model.Node]:
     for graph in reader.rows(model.Graph, stage="dynamo", parent=0):
         nodes = [node for node in reader.nodes(graph) if node.op.startswith("call_") and node.stack]
         wanted = set(mark.nodes) & {node.name for node in nodes}
-        in_graph = [
-            node
-            for node in nodes
-            if node.name in mark.nodes or _is_within(node.module, mark.module)
-        ]
+        in_graph = [node for node in nodes if _names(mark, node)]
         if in_graph and {node.name for node in in_graph} >= wanted:
             marked += in_graph
     if not marked:
@@ -202,11 +198,16 @@ def _is_within(module: str, outer: str) -> bool:
     return bool(outer) and (module == outer or module.startswith(f"{outer}."))
 
 
+def _names(mark: model.Mark, node: model.Node) -> bool:
+    return node.name in mark.nodes or _is_within(node.module, mark.module)
+
+
 def _common_lines(reader: SessionReader, nodes: Sequence[model.Node]) -> tuple[str, int, int]:
     """Return the innermost function that computes all the nodes, and which of its lines they come
     from.
     """
-    stacks = [stack.frames for stack in reader.by_ids(model.Stack, (node.stack for node in nodes))]
+    rows = reader.by_ids(model.Stack, (node.stack for node in nodes))
+    stacks = [row.frames for row in rows]
     shared = len(list(takewhile(_is_one, zip(*stacks, strict=False))))
     frames = [stack[shared] for stack in stacks if len(stack) > shared]
     # They are computed in different functions: what all of them share is the line that calls these.

@@ -84,8 +84,5 @@ def _nodes_of(reader: SessionReader, place: Place) -> list[model.Node]:
 
 def _annotations_with(reader: SessionReader, region: RegionKey) -> list[str]:
     """Return every distinct set of annotations (JSON, as it is stored) that names the region."""
-    return [
-        annotated
-        for annotated in every_annotation(reader)
-        if region in named_annotations(annotated)
-    ]
+    annotations = every_annotation(reader)
+    return [text for text in annotations if region in named_annotations(text)]

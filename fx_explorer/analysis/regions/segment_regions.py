@@ -35,4 +35,5 @@ def regions_of_nodes(reader: SessionReader, nodes: Iterable[model.Node]) -> dict
 def nodes_in(reader: SessionReader, value: str) -> list[int]:
     """Return the ids of all nodes in the region, ascending."""
     number = value.removeprefix("segment ")
-    return nodes_in_segment(reader, int(number) if number.isdecimal() else 0)
+    segment = int(number) if number.isdecimal() else 0
+    return nodes_in_segment(reader, segment)

@@ -181,7 +181,8 @@ def _without_successor(was: Mapping[Fate, int], before: int) -> str:
     for fate, (of_one, of_several) in _LEFT_OUT.items():
         number = was[fate]
         if number:
-            texts.append(f"{number:,} {of_one if number == 1 else of_several}")
+            what = of_one if number == 1 else of_several
+            texts.append(f"{number:,} {what}")
     if not texts:
         return ""
     return f"of the {before:,}, {listed(texts, len(texts))}"

@@ -88,11 +88,8 @@ def describe_kind(kind: str) -> str:
 def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
     """Tell which kernel computes which operations."""
     variant = reader.get(model.Compilation, point.compilation)
-    kernels = [
-        kernel
-        for kernel in kernels_of_variant(reader, variant)
-        if kernel.direction == point.direction and not kernel.runs
-    ]
+    written = [kernel for kernel in kernels_of_variant(reader, variant) if not kernel.runs]
+    kernels = [kernel for kernel in written if kernel.direction == point.direction]
     computed: dict[int, list[int]] = {}
     for owner in {kernel.compilation for kernel in kernels}:
         computed |= kernel_nodes(reader, owner)

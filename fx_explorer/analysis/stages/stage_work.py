@@ -133,11 +133,10 @@ def _shared_parts(reader: SessionReader, graphs: Sequence[Document]) -> set[int]
 def _of(
     documents: Sequence[Document], stage: model.Stage, direction: model.Direction | None
 ) -> Docs:
-    return tuple(
-        document
-        for document in documents
-        if document.stage == stage and direction in (None, document.direction)
-    )
+    of_stage = [document for document in documents if document.stage == stage]
+    if direction is None:
+        return tuple(of_stage)
+    return tuple(document for document in of_stage if document.direction == direction)
 
 
 def _before_lowering(documents: _Documents) -> Iterator[Stage]:

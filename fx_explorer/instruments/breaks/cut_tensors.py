@@ -213,11 +213,8 @@ class CutTensors:
         self, hit: model.GraphBreak, compilations: Collection[int]
     ) -> list[model.ResumeFunction]:
         line = self.root_line(hit)
-        return [
-            row
-            for row in self._resumes
-            if row.root_line == line and row.compilation in compilations
-        ]
+        of_line = [row for row in self._resumes if row.root_line == line]
+        return [row for row in of_line if row.compilation in compilations]
 
     def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
         """Return local → node of the graph before. One compilation of the function stands for

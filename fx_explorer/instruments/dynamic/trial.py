@@ -313,9 +313,9 @@ def verdict(trials: Sequence[DynamicTrial]) -> str:
 
 
 def _best(trials: Sequence[DynamicTrial]) -> str:
-    found = {trial.way: trial for trial in trials}
+    by_way = {trial.way: trial for trial in trials}
     default, marked, always = (
-        found.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
+        by_way.get(way) for way in ("dynamic=None", "mark_dynamic", "dynamic=True")
     )
     if _fits(default):
         return "The compiled code takes the other inputs as it is: nothing has to be marked."

@@ -128,20 +128,12 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
     given = _given(function, parts.inner)
     indent, unit = code.indent(function), code.indent(lines[0])
     header = [compiled.decorator] if compiled.decorator else []
-    helper = [
-        *(indent + one for one in (*header, f"def {name}({', '.join(given)}):")),
-        *indented(unit, parts.inner),
-    ]
+    header.append(f"def {name}({', '.join(given)}):")
+    helper = [*(indent + line for line in header), *indented(unit, parts.inner)]
     # One empty line between methods, two between functions of a module, as is usual.
     space = "\n" if _is_method(code, function) else "\n\n"
-    before = code.line_start(
-        min(
-            [
-                code.lines(function)[0],
-                *(code.lines(decorator)[0] for decorator in function.decorators),
-            ]
-        )
-    )
+    beginnings = [code.lines(node)[0] for node in (function, *function.decorators)]
+    before = code.line_start(min(beginnings))
     call = _call(code, function, name, given, parts.results)
     body = "\n".join(indented(unit, [call, *parts.outer])) + "\n"
     begin, end = (

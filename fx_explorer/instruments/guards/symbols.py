@@ -108,11 +108,11 @@ def _explained(
     place = place_of_path(reader, file, line)
     fixed = next((event.stack for event in events_of_symbol if event.kind == "specialized"), 0)
     stack = _frames(reader, fixed or row.stack)
-    of = sizes.compilation(row.compilation)
+    compilation = sizes.compilation(row.compilation)
     return ExplainedSymbol(
         row,
         name,
-        plain_code(row.source, of),
+        plain_code(row.source, compilation),
         sizes.of(row.compilation, row.name),
         (file, line),
         place,
@@ -122,7 +122,7 @@ def _explained(
         ),
         tuple(guards),
         sizes.in_text(row.compilation, row.became),
-        of,
+        compilation,
         stack,
     )
 

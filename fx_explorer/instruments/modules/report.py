@@ -240,8 +240,9 @@ def modules_csv(listed: ModuleList) -> str:
 
 def _csv_row(row: ModuleRow, names: Sequence[str]) -> list[object]:
     figures = [getattr(row.figures, name) for name in names]
-    own = [getattr(row.own, name) for name in names]
-    return [whole_name(row), row.type, row.depth, row.count, *figures, *own, row.difference]
+    own_figures = [getattr(row.own, name) for name in names]
+    whole = [whole_name(row), row.type, row.depth, row.count]
+    return [*whole, *figures, *own_figures, row.difference]
 
 
 def modules_json(listed: ModuleList) -> str:

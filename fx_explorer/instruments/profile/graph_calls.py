@@ -193,16 +193,16 @@ def _by_counts(
 
 
 def _by_place(
-    ran: Sequence[Named], calls: Sequence[Named], part: _Part, found: dict[int, Matched]
+    ran: Sequence[Named], calls: Sequence[Named], part: _Part, matches: dict[int, Matched]
 ) -> None:
     """Match library kernels that have no operator's name to the library calls at their place."""
     libraries = tuple(at for at in part.calls if calls[at].is_library)
     if not libraries:
         return
-    matched = Matched(libraries, "order") if len(libraries) == 1 else Matched(libraries, "shared")
+    how: ProfileJoin = "order" if len(libraries) == 1 else "shared"
     for at in part.ran:
         if ran[at].is_nameless:
-            found[at] = matched
+            matches[at] = Matched(libraries, how)
 
 
 US = 1e-6

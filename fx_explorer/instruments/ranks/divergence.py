@@ -58,10 +58,10 @@ def first_divergence(found: Sequence[RankFinding]) -> RankFinding | None:
     return next((finding for finding in found if finding.is_divergence), None)
 
 
-def differing_ranks(found: Sequence[RankFinding]) -> tuple[int, ...]:
+def differing_ranks(rank_findings: Sequence[RankFinding]) -> tuple[int, ...]:
     """Return the ranks that diverge from those they are compared with."""
     ranks: set[int] = set()
-    for finding in found:
+    for finding in rank_findings:
         if finding.is_divergence:
             ranks.update(finding.ranks)
     return tuple(sorted(ranks))

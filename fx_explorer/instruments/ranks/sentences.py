@@ -194,14 +194,14 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
     agree with which.
     """
     same, other = [], []
-    found = {finding.aspect for finding in ranks.findings}
+    differing = {finding.aspect for finding in ranks.findings}
     known = known_aspects(ranks.summaries)
     for aspect, groups in agreement(ranks.summaries).items():
         if aspect not in known:
             continue
         if len(groups) == 1:
             same.append(ASPECTS[aspect])
-        elif aspect in found:
+        elif aspect in differing:
             parties = [rank_numbers(group) for group in groups[:MOST_PARTIES]]
             if len(groups) > MOST_PARTIES:
                 parties.append("…")

@@ -339,9 +339,6 @@ def _explained(
     is_shared = _is_shared(compilation, before)
     if is_shared and compilation and before:
         change = replace(change, words=_shared_words(before))
-    graphs = ""
-    if before and compilation:
-        graphs = describe_graphs(reader, before.id, compilation.id)
     if is_shared:
         what_to_do = SHARED
     else:
@@ -364,10 +361,18 @@ def _explained(
         place=place_of_path(reader, file, line) or place_of_path(reader, *at_function),
         change=change,
         called_from=_caller(reader, compilation),
-        graphs=graphs,
+        graphs=_graphs(reader, before, compilation),
         remedy=what_to_do,
         times=row.times,
     )
+
+
+def _graphs(
+    reader: SessionReader, before: model.Compilation | None, after: model.Compilation | None
+) -> str:
+    if before is None or after is None:
+        return ""
+    return describe_graphs(reader, before.id, after.id)
 
 
 SHARED = (

@@ -275,12 +275,13 @@ class Constancy:
 
     def _methods(self, code: Code, name: str) -> list[tuple[Code, cst.FunctionDef]]:
         """Return the methods of the user's classes that are called so."""
-        return [
-            (file, function)
-            for file in (code, *self.files)
-            for function in file.functions_named(name)
-            if not isinstance(file.parent(function), cst.Module)
-        ]
+        methods: list[tuple[Code, cst.FunctionDef]] = []
+        for file in (code, *self.files):
+            for function in file.functions_named(name):
+                is_method = not isinstance(file.parent(function), cst.Module)
+                if is_method:
+                    methods.append((file, function))
+        return methods
 
     def _of_attribute(self, code: Code, node: cst.Attribute, bound: set[str]) -> str:
         name = code.name_of(node)

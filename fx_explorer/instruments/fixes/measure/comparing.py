@@ -227,14 +227,14 @@ class Comparison:
         elif _form(value) != _form(others[name][1]):
             self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
 
-    def _differs(self, name: str, what: str, said: str = "") -> None:
-        """Add a difference of the value that has the name: ``what`` it is about, and what is said
-        of it.
+    def _differs(self, name: str, what: str, detail: str = "") -> None:
+        """Add a difference of the value that has the name: ``what`` it is about, and in which way
+        that differs.
         """
         place = self._place(what)
         text = f"{place}{self._how}"
-        if said:
-            text += f": {said}"
+        if detail:
+            text += f": {detail}"
         self.different.add(name)
         self.differences.append(text)
         self._places[text] = place

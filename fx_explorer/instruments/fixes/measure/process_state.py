@@ -88,12 +88,12 @@ def _modules() -> list[types.ModuleType]:
 
 
 def _facts() -> Iterator[tuple[str, Any]]:
-    yield from ((f"filter of warnings {one!r}", True) for one in warnings.filters)
+    yield from ((f"filter of warnings {row!r}", True) for row in warnings.filters)
     yield from _of_logging()
     for number in signal.Signals:
         if number not in _NOT_THEIRS:
             yield f"handler of {number.name}", _name(signal.getsignal(number))
-    yield from ((f"sys.path with {one!r}", True) for one in sys.path)
+    yield from ((f"sys.path with {path!r}", True) for path in sys.path)
     yield "tracing of memory", tracemalloc.is_tracing()
     yield "fault handler", faulthandler.is_enabled()
     yield from _of_libraries()

@@ -169,7 +169,7 @@ class ReachableWalk:
         if hasattr(tensor, "__tensor_flatten__"):
             inner, _ = tensor.__tensor_flatten__()
             self._waiting.extend(
-                (kind, f"{name}.{one}".lstrip("."), getattr(tensor, one)) for one in inner
+                (kind, f"{name}.{part}".lstrip("."), getattr(tensor, part)) for part in inner
             )
         elif tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
             self._found.unreadable[name] = f"its content ({type_name(tensor)} on {tensor.device})"

@@ -313,7 +313,7 @@ def _closed(value: Any) -> ObjectParts | None:
 def _file(value: Any) -> ObjectParts:
     name = getattr(value, "name", None)
     standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
-    if any(value is one for one in standard):
+    if any(value is stream for stream in standard):
         return ObjectParts({"type": type_name(value), "name": str(name)})
     position: object = None
     with contextlib.suppress(OSError, ValueError, AttributeError):

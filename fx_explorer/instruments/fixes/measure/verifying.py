@@ -94,8 +94,8 @@ def call_and_verify(
     takes_long = time.monotonic() - began > COMPILES_LONG_S
     stop_recording()
     with _as_captured(request):
-        for call, one in zip(others, before["seen"][1:], strict=True):
-            if one is None or (takes_long and call.compiled_anew_for):
+        for call, of_original in zip(others, before["seen"][1:], strict=True):
+            if of_original is None or (takes_long and call.compiled_anew_for):
                 observer.leave_out()
                 seen.append(None)
                 continue

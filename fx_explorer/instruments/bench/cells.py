@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -105,44 +106,40 @@ def bench_figures(reader: SessionReader) -> BenchFigures | None:
     """Return the figures of the session's bench; None when it has none."""
     with reader.snapshot():
         cells, rounds = reader.rows(BenchCell), reader.rows(BenchRound)
-        told, target = reader.meta("bench") or {}, reader.meta("target") or {}
+        whole, target = reader.meta("bench") or {}, reader.meta("target") or {}
     if not cells:
         return None
     last = max(cell.bench for cell in cells)
     cells = [cell for cell in cells if cell.bench == last]
-    known, by_cell = {cell.id for cell in cells}, defaultdict[int, list[BenchRound]](list)
+    ids = {cell.id for cell in cells}
+    by_cell = defaultdict[int, list[BenchRound]](list)
     for row in rounds:
-        if row.call_s > 0 and row.cell in known:  # no other time is one: the session is damaged
+        if row.call_s > 0 and row.cell in ids:  # no other time is one: the session is damaged
             by_cell[row.cell].append(row)
-    every_round = [row for of_cell in by_cell.values() for row in of_cell]
-    paces = Paces(every_round, _seconds(told, "least_sharing_s"))
+    every_round = list(chain.from_iterable(by_cell.values()))
+    paces = Paces(every_round, _seconds(whole, "least_sharing_s"))
     uncompiled = {cell.size: cell for cell in cells if not cell.is_compiled}
     figures = []
     for cell in cells:
         reference = uncompiled.get(cell.size, cell)
-        figures.append(
-            _figures(
-                cell,
-                _Rounds(by_cell[cell.id], paces),
-                reference,
-                _Rounds(by_cell[reference.id], paces),
-            )
-        )
+        of_cell = _Rounds(by_cell[cell.id], paces)
+        of_reference = _Rounds(by_cell[reference.id], paces)
+        figures.append(_figures(cell, of_cell, reference, of_reference))
     return BenchFigures(
         figures,
-        told.get("machine", {}),
-        told.get("budget_s"),
+        whole.get("machine", {}),
+        whole.get("budget_s"),
         target.get("name", ""),
-        told.get("state", "finished"),
-        told.get("doing", ""),
-        _seconds(told, "preparing_s"),
-        _seconds(told, "measuring_s"),
+        whole.get("state", "finished"),
+        whole.get("doing", ""),
+        _seconds(whole, "preparing_s"),
+        _seconds(whole, "measuring_s"),
     )
 
 
-def _seconds(told: Mapping[str, Any], name: str) -> float:
+def _seconds(whole: Mapping[str, Any], name: str) -> float:
     """Return a figure of the bench as a whole; 0 where it was stopped before that was known."""
-    known = told.get(name, 0.0)
+    known = whole.get(name, 0.0)
     if isinstance(known, int | float):
         return float(known)
     return 0.0
@@ -173,18 +170,24 @@ def _figures(
     interval = median_interval(times)
     speed_up = _speed_up(of_cell, uncompiled) if cell.is_compiled else None
     speed_up = speed_up and speed_up.measured_again(cell.clock, processes=2)
+    rough_speed_up = None if speed_up else _rough_speed_up(cell, of_cell, uncompiled)
     pays = speed_up is not None and speed_up.low > 1 and cell.agreement != "differs"
+    pays_after = _pays_after(cell, times, reference, uncompiled_s) if pays else None
+    call_s = median(times) if times else None
+    disturbed = 0
+    if not of_cell.has_enough_quiet:
+        disturbed = len(of_cell.every_s) - len(of_cell.quiet_s)
     return CellFigures(
         cell=cell,
-        call_s=median(times) if times else None,
+        call_s=call_s,
         iqr_s=interquartile_range(times),
         rounds=len(times),
         interval=interval and interval.reaching_down(part).measured_again(cell.clock),
         speed_up=speed_up,
-        rough_speed_up=None if speed_up else _rough_speed_up(cell, of_cell, uncompiled),
-        pays_after=_pays_after(cell, times, reference, uncompiled_s) if pays else None,
+        rough_speed_up=rough_speed_up,
+        pays_after=pays_after,
         left_out=len(of_cell.every_s) - len(times),
-        disturbed=0 if of_cell.has_enough_quiet else len(of_cell.every_s) - len(of_cell.quiet_s),
+        disturbed=disturbed,
         undisturbed_part=part,
     )
 
@@ -212,10 +215,11 @@ def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> I
     """Return what few rounds show: their range, as much wider as two processes differ, and as
     rounds that were disturbed may be off. One round shows nothing.
     """
-    found = ratios_by_round(uncompiled.every_s, of_cell.every_s)
-    if len(found) < 2 or not cell.is_compiled:
+    ratios = ratios_by_round(uncompiled.every_s, of_cell.every_s)
+    if len(ratios) < 2 or not cell.is_compiled:
         return None
-    seen = Interval(median(found), min(found), max(found)).measured_again(cell.clock, processes=2)
+    seen = Interval(median(ratios), min(ratios), max(ratios))
+    seen = seen.measured_again(cell.clock, processes=2)
     return seen.reaching(_undisturbed_part(of_cell, uncompiled))
 
 

@@ -83,28 +83,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_setting_argument(what)
     add_bench_arguments(parser)
-    told = parser.add_argument_group("what to write")
-    told.add_argument(
+    group = parser.add_argument_group("what to write")
+    group.add_argument(
         "--format",
         choices=["text", "json", "csv", "markdown"],
         default="text",
         help="text (default), or another",
     )
-    told.add_argument(
+    group.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="keep the bench as a session in this file"
     )
-    told.add_argument(
+    group.add_argument(
         "--svg",
         metavar="FILE",
         type=Path,
         help="write the picture too: speed-up over size (needs the extra plots)",
     )
-    told.add_argument(
+    group.add_argument(
         "--plot",
         action="store_true",
         help="with text: draw the picture in the terminal (needs the extra plots)",
     )
-    add_force_argument(told)
+    add_force_argument(group)
     add_worker_arguments(parser)
 
 
@@ -192,7 +192,8 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
             narration.tell(
                 f"session: {place.path} (tell it again with: fx-explorer bench {place.path})"
             )
-        with SessionReader(place.path if place else session) as reader:
+        path = place.path if place else session
+        with SessionReader(path) as reader:
             failed = _print_bench(reader, arguments, svg)
             ended, raised = _of_uncompiled(reader)
         if raised and not stopped_by:
@@ -250,13 +251,13 @@ class _Narration:
 
     def __init__(self) -> None:
         self._out = CaptureNarration(sys.stderr, pass_through=False)
-        self._told = ""
+        self._printed = ""
         self.tell, self.end = self._out.tell, self._out.end
 
     def show(self, progress: BenchProgress) -> None:
-        if not self._out.show_live(lambda: progress.in_words) and progress.doing != self._told:
+        if not self._out.show_live(lambda: progress.in_words) and progress.doing != self._printed:
             self.tell(progress.without_figures)
-        self._told = progress.doing
+        self._printed = progress.doing
 
 
 def _plan(arguments: argparse.Namespace) -> BenchPlan:

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,7 +76,7 @@ class Bench:
         self._python = python
         self._tell = tell
         self._number = writer.count(BenchCell) + 1
-        self._told: dict[str, object] = {}
+        self._whole: dict[str, object] = {}
         """What is known of the bench as a whole."""
         self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
 
@@ -85,15 +86,12 @@ class Bench:
         cancelled ends all processes; what was measured by then is in the session.
         """
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
-        found = await asyncio.to_thread(machine)
-        self._told = {"machine": found, "budget_s": self._plan.budget_s}
-        sharing = LeastSharing(str(found["processor"]))
+        this_machine = await asyncio.to_thread(machine)
+        self._whole = {"machine": this_machine, "budget_s": self._plan.budget_s}
+        sharing = LeastSharing(str(this_machine["processor"]))
         with self._writer.transaction():
             self._write(state="running")
-            cells = [
-                [self._added(contender.cell(sizes, self._number)) for contender in contenders]
-                for sizes in combinations
-            ]
+            cells = [self._cells(sizes, contenders) for sizes in combinations]
         folder, lock = leftovers.new_directory()
         state = "stopped"
         try:
@@ -117,16 +115,21 @@ class Bench:
             state = "finished"
         finally:
             sharing.keep()
-            self._told["least_sharing_s"] = sharing.least_s
-            self._told["preparing_s"] = self._time.preparing_s
-            self._told["measuring_s"] = self._time.measuring_s
+            self._whole["least_sharing_s"] = sharing.least_s
+            self._whole["preparing_s"] = self._time.preparing_s
+            self._whole["measuring_s"] = self._time.measuring_s
             self._write(state=state)
             shutil.rmtree(folder, ignore_errors=True)
             lock.release()
 
     def _write(self, *, state: str, doing: str = "") -> None:
         """Write how the bench stands, and what it is doing."""
-        self._writer.set_meta("bench", {**self._told, "state": state, "doing": doing})
+        self._writer.set_meta("bench", {**self._whole, "state": state, "doing": doing})
+
+    def _cells(
+        self, sizes: tuple[InputSize, ...], contenders: Sequence[Contender]
+    ) -> list[BenchCell]:
+        return [self._added(contender.cell(sizes, self._number)) for contender in contenders]
 
     def _added(self, cell: BenchCell) -> BenchCell:
         return replace(cell, id=self._writer.add(cell))
@@ -392,10 +395,8 @@ class _SizeOfBench:
         with self._writer.transaction():
             self._writer.update(ended)
             if failed.traceback:
-                kind, where = (
-                    failed.message.partition(":")[0],
-                    "compiler" if cell.is_compiled else "program",
-                )
+                kind = failed.message.partition(":")[0]
+                where = "compiler" if cell.is_compiled else "program"
                 text = self._writer.text(failed.traceback)
                 self._writer.add(
                     Failure(0, 0, where, None, kind, f"{cell.contender}: {failed.message}", text)
@@ -418,22 +419,28 @@ def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> boo
     """Return whether every speed-up is known well enough, from rounds that were not disturbed;
     without one, whether every time is.
     """
-    paces = Paces([row for cell in running for row in cell.rounds], least_sharing_s)
-    quiet = {
-        cell.cell.id: {row.number: row.call_s for row in cell.rounds if not paces.is_disturbed(row)}
-        for cell in running
-    }
+    every_round = list(chain.from_iterable(cell.rounds for cell in running))
+    paces = Paces(every_round, least_sharing_s)
+    quiet = {cell.cell.id: _quiet_s(cell.rounds, paces) for cell in running}
     uncompiled = next((quiet[cell.cell.id] for cell in running if not cell.cell.is_compiled), None)
-    rows = [
-        ratios_by_round(uncompiled, times) if uncompiled else list(times.values())
-        for times in quiet.values()
-    ]
-    intervals = [median_interval(values) for values in rows]
+    intervals = []
+    for times in quiet.values():
+        if uncompiled:
+            values = ratios_by_round(uncompiled, times)
+        else:
+            values = list(times.values())
+        intervals.append(median_interval(values))
     return all(interval is not None and interval.spread <= STEADY for interval in intervals)
+
+
+def _quiet_s(rounds: Sequence[BenchRound], paces: Paces) -> dict[int, float]:
+    """Return number of a round → seconds of a call, of rounds that were not disturbed."""
+    return {row.number: row.call_s for row in rounds if not paces.is_disturbed(row)}
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a cell as they came from its process, with tuples."""
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+    known = {}
+    for name, value in fields.items():
+        known[name] = tuple(value) if isinstance(value, list) else value
+    return known

@@ -80,7 +80,7 @@ def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
     """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same
     time.
     """
-    return [one / other for one, other in zip(of, to, strict=False) if other]
+    return [value / base for value, base in zip(of, to, strict=False) if base]
 
 
 def ratios_by_round(of: Mapping[int, float], to: Mapping[int, float]) -> list[float]:

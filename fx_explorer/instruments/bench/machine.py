@@ -33,7 +33,7 @@ def machine() -> dict[str, object]:
     the part of all processors' time that other programs took just now. What a system does not tell
     is not among them. Takes ``LOOK_S`` seconds.
     """
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "processor": _processor(),
         "processors": _processors(),
         "system": platform.platform(),
@@ -43,11 +43,11 @@ def machine() -> dict[str, object]:
     after = _times()
     if before and sum(after) > sum(before):
         idle = sum(after[3:5]) - sum(before[3:5])
-        found["busy"] = round(1 - idle / (sum(after) - sum(before)), 2)
+        facts["busy"] = round(1 - idle / (sum(after) - sum(before)), 2)
     mhz = _numbers("cpu MHz")
     if mhz:
-        found["mhz"] = round(sum(mhz) / len(mhz))
-    return found
+        facts["mhz"] = round(sum(mhz) / len(mhz))
+    return facts
 
 
 def _times() -> list[int]:

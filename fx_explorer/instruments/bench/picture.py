@@ -77,14 +77,12 @@ def curves(figures: BenchFigures) -> list[Curve]:
     """Return a curve for each contender that was measured, without the sizes at which it gives
     wrong results. Raises UsageError when there is none.
     """
-    found = [
-        Curve(
-            name,
-            [cell for cell in figures.of_contender(name) if cell.speed_up and not cell.is_wrong],
-        )
-        for name in figures.contenders
-    ]
-    drawn = [curve for curve in found if curve.points]
+    drawn = []
+    for name in figures.contenders:
+        measured = [cell for cell in figures.of_contender(name) if cell.speed_up]
+        points = [cell for cell in measured if not cell.is_wrong]
+        if points:
+            drawn.append(Curve(name, points))
     if not drawn:
         raise UsageError(NOTHING)
     return drawn
@@ -155,8 +153,8 @@ def bench_plot(figures: BenchFigures, width: int, height: int, *, colours: bool)
 
 def shown_range(drawn: Sequence[Curve]) -> tuple[float, float]:
     """Return the least and the greatest speed-up that the picture shows: all intervals, and 1."""
-    low = min(1.0, *(low for curve in drawn for low in curve.lows))
-    high = max(1.0, *(high for curve in drawn for high in curve.highs))
+    low = min(1.0, *itertools.chain.from_iterable(curve.lows for curve in drawn))
+    high = max(1.0, *itertools.chain.from_iterable(curve.highs for curve in drawn))
     return max(0.0, low - (high - low) * MARGIN), high + (high - low) * MARGIN
 
 

@@ -60,13 +60,12 @@ class BenchPlan:
 
     def _contender(self, backend: str, mode: str, dynamic: bool | None, stance: str) -> Contender:
         mode = mode if backend in MODE_BACKENDS else ""
-        words = (backend, mode, "" if dynamic is None else f"dynamic={dynamic}", stance)
+        sizes = "" if dynamic is None else f"dynamic={dynamic}"
+        words = (backend, mode, sizes, stance)
+        options = dict(self.request.options)
         takes_all = backend in MODE_BACKENDS and not mode
-        options = {
-            name: value
-            for name, value in self.request.options.items()
-            if takes_all or name == GUARD_FILTER
-        }
+        if not takes_all:
+            options = {name: options[name] for name in options if name == GUARD_FILTER}
         request = replace(
             self.request,
             backend=backend,
@@ -126,8 +125,10 @@ def begin_session(writer: SessionWriter, plan: BenchPlan) -> None:
 
 def end_session(writer: SessionWriter, *, was_stopped: bool) -> None:
     """Write how it ended."""
-    stopped = Outcome("cancelled", "the bench was stopped; what was measured before is kept")
-    writer.set_meta("outcome", asdict(stopped if was_stopped else Outcome("finished")))
+    outcome = Outcome("finished")
+    if was_stopped:
+        outcome = Outcome("cancelled", "the bench was stopped; what was measured before is kept")
+    writer.set_meta("outcome", asdict(outcome))
 
 
 # The options that say what a bench compares.
@@ -247,15 +248,20 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _modes(text: str) -> tuple[str, ...]:
-    return tuple("" if word == "default" else word for word in words(text))
+    return tuple(map(_mode, words(text)))
+
+
+def _mode(word: str) -> str:
+    """Return a mode as torch.compile takes it; empty for its default."""
+    return "" if word == "default" else word
 
 
 def _dynamics(text: str) -> tuple[bool | None, ...]:
-    found = words(text.lower())
-    wrong = [word for word in found if word not in DYNAMIC]
+    given = words(text.lower())
+    wrong = [word for word in given if word not in DYNAMIC]
     if wrong:
         raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(DYNAMIC)}")
-    return tuple(DYNAMIC[word] for word in found)
+    return tuple(DYNAMIC[word] for word in given)
 
 
 def _batches(text: str) -> tuple[InputSize, ...]:

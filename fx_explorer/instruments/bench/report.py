@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import chain
 
 from fx_explorer.analysis.measured_times import run_time, with_spread
 from fx_explorer.analysis.words import counted, seconds, size
@@ -57,16 +58,23 @@ def row_of(cell_figures: CellFigures) -> CellRow:
     cell = cell_figures.cell
     if cell.state != "measured":
         return (cell.size, cell.contender, STATES[cell.state], *[""] * (len(COLUMNS) - 3))
+    if cell.first_call_s >= MS:
+        first_call = seconds(cell.first_call_s)
+    else:
+        first_call = run_time(cell.first_call_s)
+    pays_after = "" if cell_figures.pays_after is None else f"{cell_figures.pays_after:,}"
+    peak = "" if cell.peak_bytes < 0 else size(cell.peak_bytes)
+    results = RESULTS[cell.agreement] if cell.is_compiled else ""
     return (
         cell.size,
         cell.contender,
         _call(cell_figures),
         _speed_up(cell_figures),
-        seconds(cell.first_call_s) if cell.first_call_s >= MS else run_time(cell.first_call_s),
-        "" if cell_figures.pays_after is None else f"{cell_figures.pays_after:,}",
-        "" if cell.peak_bytes < 0 else size(cell.peak_bytes),
+        first_call,
+        pays_after,
+        peak,
         _graphs(cell_figures),
-        RESULTS[cell.agreement] if cell.is_compiled else "",
+        results,
     )
 
 
@@ -159,7 +167,8 @@ FORMATS: dict[str, Callable[[BenchFigures], str]] = {
 
 def _notes(figures: BenchFigures) -> list[str]:
     """Say what the figures are: of what, on what, and what is said of the sizes."""
-    parts = list(dict.fromkeys(note for cell in figures.cells for note in cell.cell.notes))
+    notes = chain.from_iterable(cell.cell.notes for cell in figures.cells)
+    parts = list(dict.fromkeys(notes))
     cell = next((cell.cell for cell in figures.cells if cell.cell.state == "measured"), None)
     if cell:
         if cell.device != "cpu":
@@ -232,21 +241,32 @@ _OF_CELL = (
 )
 
 
+def _or_empty(value: float | None) -> float | str:
+    return "" if value is None else value
+
+
 def _plain(cell_figures: CellFigures) -> dict[str, object]:
-    cell, speed_up = cell_figures.cell, cell_figures.speed_up
+    cell = cell_figures.cell
+    speed_up: dict[str, object] = {"speed_up": "", "speed_up_low": "", "speed_up_high": ""}
+    if cell_figures.speed_up:
+        interval = cell_figures.speed_up
+        speed_up = {
+            "speed_up": interval.middle,
+            "speed_up_low": interval.low,
+            "speed_up_high": interval.high,
+        }
+    peak_bytes = cell.peak_bytes if cell.peak_bytes >= 0 else None
     return {
         "contender": cell.contender,
         **cell.sizes,
         "state": cell.state,
-        "call_s": "" if cell_figures.call_s is None else cell_figures.call_s,
+        "call_s": _or_empty(cell_figures.call_s),
         "iqr_s": cell_figures.iqr_s,
         "rounds": cell_figures.rounds,
-        "speed_up": speed_up.middle if speed_up else "",
-        "speed_up_low": speed_up.low if speed_up else "",
-        "speed_up_high": speed_up.high if speed_up else "",
+        **speed_up,
         "first_call_s": cell.first_call_s,
-        "pays_after_calls": "" if cell_figures.pays_after is None else cell_figures.pays_after,
-        "peak_bytes": cell.peak_bytes if cell.peak_bytes >= 0 else "",
+        "pays_after_calls": _or_empty(cell_figures.pays_after),
+        "peak_bytes": _or_empty(peak_bytes),
         "graphs": cell.graphs,
         "graph_breaks": cell.graph_breaks,
         "recompiles": cell.recompiles,

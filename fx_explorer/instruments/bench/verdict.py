@@ -5,6 +5,7 @@ is to be known beside it. Where intervals overlap there is no winner.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import ceil, inf
 
 from fx_explorer.analysis.measured_times import run_time
@@ -30,25 +31,25 @@ BUSY = 0.3
 
 def verdict(figures: BenchFigures) -> list[str]:
     """Return the sentences: wrong results first, then the one that answers "is it worth it?"."""
-    compiled = [
-        name
-        for name in figures.contenders
-        if any(cell.cell.is_compiled for cell in figures.of_contender(name))
-    ]
-    wrong = list(
-        filter(None, (_wrong_results(name, figures.of_contender(name)) for name in compiled))
-    )
+    compiled = [name for name in figures.contenders if _is_compiled(figures, name)]
+    sentences = (_wrong_results(name, figures.of_contender(name)) for name in compiled)
+    wrong = [sentence for sentence in sentences if sentence]
     beside = _other_sentences(figures, compiled)
     rough = list(_rough(figures))
     budget = list(_spent(figures))
     if not any(cell.speed_up for cell in figures.cells):
         nothing = () if rough else _nothing_timed(figures)
         return [*wrong, *rough, *budget, *_unfinished(figures), *nothing, *beside]
+    answer: Iterator[str]
     if len(figures.sizes) == 1:
         answer = _at_one_size(figures.of_size(figures.sizes[0]))
     else:
-        answer = (sentence for name in compiled for sentence in _over_sizes(name, figures))
+        answer = chain.from_iterable(_over_sizes(name, figures) for name in compiled)
     return [*wrong, *answer, *rough, *budget, *_unfinished(figures), *beside]
+
+
+def _is_compiled(figures: BenchFigures, name: str) -> bool:
+    return any(cell.cell.is_compiled for cell in figures.of_contender(name))
 
 
 FAILED = ("failed", "out_of_memory", "timed_out")
@@ -70,11 +71,11 @@ def without_figures(figures: BenchFigures) -> list[str]:
     """
     if figures.state != "finished":
         return []
-    return [
-        name
-        for name in figures.contenders
-        if not any(cell.rounds for cell in figures.of_contender(name))
-    ]
+    return [name for name in figures.contenders if not _was_measured(figures, name)]
+
+
+def _was_measured(figures: BenchFigures, name: str) -> bool:
+    return any(cell.rounds for cell in figures.of_contender(name))
 
 
 def times(interval: Interval) -> str:
@@ -85,7 +86,8 @@ def times(interval: Interval) -> str:
 def _unfinished(figures: BenchFigures) -> Iterator[str]:
     """Say that more may come, or would have."""
     if figures.state == "running":
-        yield f"Still measuring{': ' + figures.doing if figures.doing else ''}."
+        doing = f": {figures.doing}" if figures.doing else ""
+        yield f"Still measuring{doing}."
     elif figures.state == "stopped":
         yield "The bench was stopped: this is what was measured before."
 
@@ -389,11 +391,8 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
 
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
     """Say what a call costs beside its kernels, where it is not faster and that is why."""
-    slow = [
-        cell
-        for cell in cells
-        if cell.speed_up and not cell.is_wrong and not cell.is_faster and cell.cell.work_s >= 0
-    ]
+    known = [cell for cell in cells if cell.speed_up and cell.cell.work_s >= 0]
+    slow = [cell for cell in known if not cell.is_wrong and not cell.is_faster]
     most = max(slow, key=lambda cell: _around_s(cell), default=None)
     if most is not None and most.call_s and _around_s(most) > MUCH_AROUND * most.call_s:
         yield (
@@ -414,7 +413,8 @@ def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
             by_reason.setdefault((cell.cell.state in FAILED, cell.cell.message), []).append(cell)
     for (has_failed, reason), of_reason in by_reason.items():
         places = listed((f"{cell.cell.contender}{_at(cell)}" for cell in of_reason), 4)
-        yield f"{places} {'failed' if has_failed else 'not measured'}: {reason.rstrip('.')}."
+        state = "failed" if has_failed else "not measured"
+        yield f"{places} {state}: {reason.rstrip('.')}."
 
 
 def _machine(figures: BenchFigures) -> Iterator[str]:

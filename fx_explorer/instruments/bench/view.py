@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from fx_explorer.analysis.measured_times import run_time
 from fx_explorer.analysis.whole_session import NO_PROGRAM, is_log
 from fx_explorer.analysis.words import counted, seconds
@@ -33,16 +36,24 @@ PLOT_WIDTH, PLOT_HEIGHT = 72, 14
 
 
 def bench_table(reader: SessionReader) -> ViewTable:
-    figures = bench_figures(reader)
-    return ViewTable(
+    empty = f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET
+    table = ViewTable(
         shows="Whether compiling pays: each contender beside the uncompiled program.",
-        notice=_notice(figures) if figures else "",
+        notice="",
         origin="calls in processes of their own, which take turns; the range in brackets holds "
         "the speed-up with 95 %",
         columns=COLUMNS,
-        rows=[_row(figures, cell) for cell in figures.cells] if figures else (),
-        empty=f"Nothing was measured. {NO_PROGRAM}" if is_log(reader) else NONE_YET,
-        svg=(lambda: _svg(figures)) if figures else None,
+        rows=(),
+        empty=empty,
+    )
+    figures = bench_figures(reader)
+    if not figures:
+        return table
+    return replace(
+        table,
+        notice=_notice(figures),
+        rows=[_row(figures, cell) for cell in figures.cells],
+        svg=partial(_svg, figures),
     )
 
 
@@ -63,12 +74,8 @@ def _notice(figures: BenchFigures) -> str:
 
 def _row(figures: BenchFigures, cell: CellFigures) -> TableRow:
     row: CellRow = row_of(cell)
-    return TableRow(
-        row,
-        None,
-        lambda: Detail(_detail(figures, cell)),
-        "problem" if cell.is_wrong else "",
-    )
+    kind = "problem" if cell.is_wrong else ""
+    return TableRow(row, None, lambda: Detail(_detail(figures, cell)), kind)
 
 
 def _detail(figures: BenchFigures, cell: CellFigures) -> str:

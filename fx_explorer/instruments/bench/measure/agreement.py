@@ -141,15 +141,18 @@ def reference_of(caller: Caller, state: NetworkState) -> Reference:
             without_tf32 = [observed(call, state) for call in calls]
     exact, about_exact = _more_exact(caller)
     tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    rounding = rounding_of([*tensors, *results[0].values()])
+    rounding_without_tf32 = rounding_of([*tensors, *results[0].values()])
+    rounding = rounding_without_tf32
+    if without_tf32:
+        rounding = max(rounding, ROUNDING_OF_TF32)
     return Reference(
         results=results,
         exact=exact,
         about_exact=about_exact,
         varies=varies,
         content=content(caller),
-        rounding=max(rounding, ROUNDING_OF_TF32) if without_tf32 else rounding,
-        rounding_without_tf32=rounding,
+        rounding=rounding,
+        rounding_without_tf32=rounding_without_tf32,
         is_on_gpu=is_on_gpu(caller),
         without_tf32=without_tf32,
     )
@@ -190,12 +193,13 @@ def agreement(
         return {"agreement": "not_compared", "agreement_words": f"not compared: {one_line(error)}"}
     worst = max(compared, key=lambda result: result.severity)
     difference = worst.difference
+    place = str(list(difference.place)) if difference.place else ""
     return {
         "agreement": worst.kind,
         "agreement_words": _in_words(worst, compared, reference),
         "largest_difference": difference.largest,
         "where": worst.full_name,
-        "place": str(list(difference.place)) if difference.place else "",
+        "place": place,
         "error": difference.error,
         "reference_error": difference.eager_error,
     }
@@ -209,23 +213,23 @@ def path_while_compiling(
     uncompiled.
     """
     compared = _compare(reference, reference.results, reference.exact, results)
-    differing = [one for one in compared if one.kind == "differs"]
+    differing = [result for result in compared if result.kind == "differs"]
     try:
         with answering_as_compiled() as lines:
-            told = [observed(call, state) for call in (plain, plain.with_other_values())]
+            as_compiled = [observed(call, state) for call in (plain, plain.with_other_values())]
     except Exception:  # noqa: BLE001 - the program was not written to be told so in eager mode
         return ""
     is_explained = all(
-        _is_same(results[compared.call].get(compared.name), told[compared.call].get(compared.name))
-        for compared in differing
+        _is_same(results[row.call].get(row.name), as_compiled[row.call].get(row.name))
+        for row in differing
     )
     return in_words(lines) if lines and is_explained else ""
 
 
-def _is_same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.shape == other.shape and is_within_tolerance(one, other)
+def _is_same(tensor: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if tensor is None or other is None:
+        return tensor is other
+    return tensor.shape == other.shape and is_within_tolerance(tensor, other)
 
 
 def next_comparison(reference: Reference, agreed: dict[str, Any]) -> str:
@@ -383,7 +387,8 @@ def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference)
         return f"not compared: {worst.full_name}, since {reference.varies[worst.name]}"
     if difference.is_another_kind and worst.name.startswith("parameter "):
         is_left = difference.note == "is missing"
-        return f"{worst.full_name} is {'not ' if is_left else ''}written to, unlike in eager mode"
+        verb = "is not written to" if is_left else "is written to"
+        return f"{worst.full_name} {verb}, unlike in eager mode"
     if difference.is_another_kind:
         return f"{worst.full_name} {difference.note}"
     if worst.kind == "equal":
@@ -391,7 +396,8 @@ def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference)
     clauses = [_largest_difference(difference), difference.note]
     if worst.kind == "differs":
         count = sum(result.kind == "differs" for result in compared)
-        clauses.append(f"{count:,} of {len(compared):,} results differ" if count > 1 else "")
+        if count > 1:
+            clauses.append(f"{count:,} of {len(compared):,} results differ")
     clauses.append(reference.about_exact)
     return "; ".join(filter(None, clauses))
 
@@ -409,7 +415,7 @@ def uses_tf32(caller: Caller, results: Results) -> bool:
     if not is_on_gpu(caller):
         return False
     tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    if not any(one.dtype == torch.float32 for one in [*tensors, *results.values()]):
+    if not any(tensor.dtype == torch.float32 for tensor in [*tensors, *results.values()]):
         return False
     try:
         torch.get_float32_matmul_precision()
@@ -501,22 +507,24 @@ def _free_bytes(caller: Caller) -> int:
     return 1024 * int(match[1]) if match else sys.maxsize
 
 
-def _is_same_content(one: list[float], other: list[float]) -> bool:
-    return len(one) == len(other) and all(map(_is_same_number, one, other))
+def _is_same_content(numbers: list[float], others: list[float]) -> bool:
+    return len(numbers) == len(others) and all(map(_is_same_number, numbers, others))
 
 
-def _is_same_number(one: float, other: float) -> bool:
-    return one == other or math.isclose(one, other) or (math.isnan(one) and math.isnan(other))
+def _is_same_number(number: float, other: float) -> bool:
+    are_both_nan = math.isnan(number) and math.isnan(other)
+    return number == other or math.isclose(number, other) or are_both_nan
 
 
-def _differing_names(one: Results, other: Results) -> list[str]:
+def _differing_names(results: Results, others: Results) -> list[str]:
     """Return the names of results that differ between two calls of the uncompiled program."""
     return [
         name
-        for name, tensor in one.items()
-        if name not in other or not is_within_tolerance(tensor, other[name])
+        for name, tensor in results.items()
+        if name not in others or not is_within_tolerance(tensor, others[name])
     ]
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.to(dtype)

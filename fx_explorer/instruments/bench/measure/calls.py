@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import torch
@@ -82,7 +83,8 @@ class Caller:
     def forward(self) -> object:
         """Call the program, and return what it gives."""
         arguments = self.target.arguments
-        with contextlib.nullcontext() if self.has_grad else torch.no_grad():
+        mode = contextlib.nullcontext() if self.has_grad else torch.no_grad()
+        with mode:
             return self.function(*arguments.args, **arguments.keywords)
 
     def loss(self, output: object) -> torch.Tensor:
@@ -117,31 +119,31 @@ class Caller:
         """Return what the call gave and left behind: the tensors that it returned, gradients, the
         network's buffers, parameters that are no longer as they were ``before``, and its inputs.
         """
-        found = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
+        results = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
         if self.trains:
-            found |= {
+            results |= {
                 f"gradient of {name}": leaf.grad
                 for name, leaf in self.leaves.items()
                 if leaf.grad is not None
             }
         if self.target.network is not None:
-            found |= {
+            results |= {
                 f"buffer {name}": tensor for name, tensor in self.target.network.named_buffers()
             }
-            found |= {
+            results |= {
                 f"parameter {name}": tensor
                 for name, tensor in self.target.network.named_parameters()
                 if before.is_changed(tensor)
             }
-        found |= {
+        results |= {
             f"input {i} after the call": tensor
             for i, tensor in enumerate(self.target.arguments.tensors())
         }
-        return {
-            f"{name}{part}": copy
-            for name, tensor in found.items()
-            for part, copy in copy_parts(tensor).items()
-        }
+        copies = {}
+        for name, tensor in results.items():
+            for part, tensor_copy in copy_parts(tensor).items():
+                copies[f"{name}{part}"] = tensor_copy
+        return copies
 
     def with_own_inputs(self) -> Caller:
         """Return the caller with copies of its inputs: a call may change them."""
@@ -216,21 +218,21 @@ def observed(caller: Caller, state: NetworkState, number: int = SEED) -> Results
     """Make a call on copies of the inputs, in this state and with random numbers from ``number``
     on, and return its results. The network is in this state afterwards.
     """
-    own = caller.with_own_inputs()
+    on_copies = caller.with_own_inputs()
     state.put_back()
     seed(number)
     try:
-        return own.results(own.call(), state)
+        return on_copies.results(on_copies.call(), state)
     finally:
         state.put_back()
-        for leaf in own.leaves.values():
+        for leaf in on_copies.leaves.values():
             leaf.grad = None
 
 
 def is_on_gpu(caller: Caller) -> bool:
     """Return whether any parameter, buffer or input is on a GPU."""
-    found = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
-    return any(tensor.device.type == "cuda" for tensor in found)
+    every = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
+    return any(tensor.device.type == "cuda" for tensor in every)
 
 
 def state_of(network: torch.nn.Module | None) -> list[torch.Tensor]:
@@ -315,30 +317,32 @@ def named_inputs(target: Target) -> dict[str, Any]:
     """Return the arguments by the names of the parameters; by position where there is no name."""
     names = _parameter_names(target.callable)
     arguments: Arguments = target.arguments
-    by_position = {
-        names[i] if i < len(names) else str(i): value for i, value in enumerate(arguments.args)
-    }
-    return {**by_position, **arguments.keywords}
+    by_name = {}
+    for i, value in enumerate(arguments.args):
+        name = names[i] if i < len(names) else str(i)
+        by_name[name] = value
+    return {**by_name, **arguments.keywords}
 
 
 def batch_dims(named: dict[str, Any]) -> tuple[InputDim, ...]:
     """Return dimension 0 of every input whose first size is that of the first tensor. Raises
     TargetError when no input has a tensor with dimensions.
     """
-    first = next(
-        (tensor for value in named.values() for tensor in tensors(value) if tensor.dim()), None
-    )
+    every = chain.from_iterable(map(tensors, named.values()))
+    first = next((tensor for tensor in every if tensor.dim()), None)
     if first is None:
         raise TargetError(
             "no input is a tensor with dimensions, so there is no batch to change. Leave "
             "--batch out."
         )
     batch = first.shape[0]
-    return tuple(
-        InputDim(name, 0)
-        for name, value in named.items()
-        if any(tensor.dim() and tensor.shape[0] == batch for tensor in tensors(value))
-    )
+    names = [name for name, value in named.items() if _begins_with(value, batch)]
+    return tuple(InputDim(name, 0) for name in names)
+
+
+def _begins_with(value: object, size: int) -> bool:
+    """Return whether an input has a tensor whose first dimension has this size."""
+    return any(tensor.dim() and tensor.shape[0] == size for tensor in tensors(value))
 
 
 def resized(tensor: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
@@ -365,17 +369,17 @@ def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
             f"there is no input {dim.input!r}: the inputs are {', '.join(named) or 'none'}. Choose "
             "one with --size."
         )
-    found = [tensor for tensor in tensors(named[position]) if tensor.dim() > dim.dim]
-    if not found:
+    with_dim = [tensor for tensor in tensors(named[position]) if tensor.dim() > dim.dim]
+    if not with_dim:
         raise TargetError(
             f"{dim.input} has no tensor with a dimension {dim.dim}: {_shapes(named[position])}"
         )
-    size = found[0].shape[dim.dim]
+    size = with_dim[0].shape[dim.dim]
     if not size:
         raise TargetError(
             f"dimension {dim.dim} of {dim.input} is 0 in the example: there is no content to repeat"
         )
-    return [tensor for tensor in found if tensor.shape[dim.dim] == size]
+    return [tensor for tensor in with_dim if tensor.shape[dim.dim] == size]
 
 
 def _shapes(value: object) -> str:

@@ -135,12 +135,13 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
     if not task.is_compiled:
         say("calling it uncompiled and in float64, to compare the others with")
         agreement.reference_of(caller, state).save(task.reference)
-    begins_with, own = agreement.content(caller), caller.with_own_inputs()
+    begins_with, on_copies = agreement.content(caller), caller.with_own_inputs()
     calls.seed()
-    say("compiling it" if task.is_compiled else "calling it uncompiled")
-    output, took_s = call_timing.timed(own.call, is_gpu)
+    doing = "compiling it" if task.is_compiled else "calling it uncompiled"
+    say(doing)
+    output, took_s = call_timing.timed(on_copies.call, is_gpu)
     # Before another call: gradients are those of the last one.
-    first = own.results(output, state) if task.is_compiled else {}
+    first = on_copies.results(output, state) if task.is_compiled else {}
     del output
     say("warming up")
     warm_up = call_timing.warmed_up(took_s, caller.call, is_gpu)
@@ -165,6 +166,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         reference = agreement.Reference.load(task.reference)
         return agreement.agreement_otherwise(reference, caller, state, agreed)
 
+    device = torch.cuda.get_device_name() if is_gpu else "cpu"
     fields = agreed | {
         **counted,
         "inputs": caller.target.arguments.describe(),
@@ -173,7 +175,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
         "warm_up_s": warm_up.took_s,
         "warm_up_calls": warm_up.calls,
         "is_unstable": warm_up.is_unstable,
-        "device": torch.cuda.get_device_name() if is_gpu else "cpu",
+        "device": device,
         "clock": call_timing.clock_of(is_gpu),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

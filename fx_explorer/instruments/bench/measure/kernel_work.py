@@ -36,10 +36,10 @@ class WrapperWork:
 
 def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, WrapperWork]:
     """Return part → its work, from one call in which each is looked at."""
-    found: dict[int, WrapperWork] = {}
+    by_part: dict[int, WrapperWork] = {}
 
     def seen(part: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
-        work = found.setdefault(part, WrapperWork())
+        work = by_part.setdefault(part, WrapperWork())
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if _is_generated(function):  # a generated kernel: nothing that could be counted
             result = function(*args, **kwargs)
@@ -55,7 +55,7 @@ def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, WrapperWork]:
 
     with clock.seeing(seen):
         call()
-    return found
+    return by_part
 
 
 def _is_generated(function: object) -> bool:
@@ -141,25 +141,21 @@ def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
         return float(NOT_KNOWN)
     if is_gpu:
         return device_times(clock, call).busy_s
-    found = []
+    times_s = []
     with clock.on():
         for _ in range(calls):
             ticks.clear()
             call()
-            found.append(_in_calls(ticks, clock))
-    return median(found) if any(found) else float(NOT_KNOWN)
+            times_s.append(_in_calls(ticks, clock))
+    return median(times_s) if any(times_s) else float(NOT_KNOWN)
 
 
 def _in_calls(ticks: list[Tick], clock: WrapperClock) -> float:
     """Return the seconds between the ticks that begin a call and those behind them."""
     # A wrapper that another one calls begins right behind the call: what it does is its own.
-    steps = (
-        (later - earlier, part, following)
-        for (earlier, kind, part), (later, following, _) in pairwise(ticks)
-        if kind == PART
-    )
-    return sum(
-        took_s
-        for took_s, part, following in steps
-        if clock.parts[part].kind == "call" and following != WRAPPER
-    )
+    times_s = []
+    for (earlier, kind, part), (later, following, _) in pairwise(ticks):
+        is_call = kind == PART and clock.parts[part].kind == "call"
+        if is_call and following != WRAPPER:
+            times_s.append(later - earlier)
+    return sum(times_s)

@@ -156,14 +156,14 @@ def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:
     """Find the runs of directives worth folding. Labels that code jumps to are none."""
     if not is_assembly(level):
         return []
-    found = []
+    folded = []
     for is_code, places in groupby(range(len(lines)), key=lambda at: _is_code(level, lines[at])):
         run = list(places)
         text = [lines[at] for at in run]
         named = Counter[str]() if is_code else _directives(text)
         if named and len(run) >= FEWEST_FOLDED:
-            found.append(LineRun(run[0], run[-1] + 1, _words(text, named)))
-    return found
+            folded.append(LineRun(run[0], run[-1] + 1, _words(text, named)))
+    return folded
 
 
 def _is_code(level: Level, line: str) -> bool:

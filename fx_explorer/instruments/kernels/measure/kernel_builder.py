@@ -327,9 +327,11 @@ class _Work:
         kernel = self._builder.load(
             self._kernel.name, QUOTED + self._reader.text(artifact.text), self._is_own
         )
-        own = [other for other in self._rows() if not other.source and other.origin != "library"]
-        self._complete(kernel, own)
-        return kernel, next((i for i, other in enumerate(own) if other.position == row.position), 0)
+        rows = [other for other in self._rows() if not other.source and other.origin != "library"]
+        self._complete(kernel, rows)
+        positions = [other.position for other in rows]
+        index = positions.index(row.position) if row.position in positions else 0
+        return kernel, index
 
     def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
         """Add the smaller blocks that an earlier builder has found: a builder that was started
@@ -341,16 +343,16 @@ class _Work:
 
     def _add_smaller_blocks(self) -> None:
         rows = self._rows()
-        own = [row for row in rows if row.origin == "heuristic" and not row.source]
-        if len(own) < len(rows) or any(row.state != "built" for row in own):
+        heuristic = [row for row in rows if row.origin == "heuristic" and not row.source]
+        if len(heuristic) < len(rows) or any(row.state != "built" for row in heuristic):
             return
-        kernel, _ = self._loaded(own[0])
-        if len(kernel.configs) == len(own):
-            kernel.add_smaller_blocks([row.registers for row in own])
+        kernel, _ = self._loaded(heuristic[0])
+        if len(kernel.configs) == len(heuristic):
+            kernel.add_smaller_blocks([row.registers for row in heuristic])
         with self._writer.transaction():
             # Another builder may have added them meanwhile.
             if len(self._rows()) == len(rows):
-                for position, options in list(enumerate(kernel.options))[len(own) :]:
+                for position, options in list(enumerate(kernel.options))[len(heuristic) :]:
                     row = KernelBuild(
                         0,
                         self._kernel.id,

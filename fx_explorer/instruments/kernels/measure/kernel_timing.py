@@ -76,8 +76,8 @@ def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
 
 def timed_empty() -> KernelFigures:
     """Time a kernel that only writes one number."""
-    one = torch.zeros(1, device="cuda")
-    return timed_alone(lambda: one.fill_(1.0))
+    number = torch.zeros(1, device="cuda")
+    return timed_alone(lambda: number.fill_(1.0))
 
 
 def flush_bytes(l2_bytes: int) -> int:
@@ -101,7 +101,7 @@ def spans(events: list[Event], runs: int, before: int) -> list[float]:
         raise ValueError(f"{len(events)} events are no {runs} rounds of more than {before}")
     ordered = sorted(events)
     rounds = [ordered[i + before : i + of_a_round] for i in range(0, len(ordered), of_a_round)]
-    return [(sum(own[-1]) - own[0][0]) / 1e6 for own in rounds]
+    return [(sum(of_round[-1]) - of_round[0][0]) / 1e6 for of_round in rounds]
 
 
 def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:

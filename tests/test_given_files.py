@@ -17,6 +17,7 @@ import torch
 
 from fx_explorer import model
 from fx_explorer.cli import main
+from fx_explorer.command_line.given_files import SHOW_LOGS
 from fx_explorer.session import SessionReader
 from tests.sessions import write_training_step
 
@@ -255,11 +256,38 @@ def test_an_exported_program_is_captured_whatever_it_is_called(
         ]
 
 
-def test_a_log_that_is_to_come_from_a_closed_standard_input_is_refused_in_one_line() -> None:
-    command = f"{sys.executable} -m fx_explorer report - <&-"
+NO_RECORD = "the standard input has no record of torch's"
+
+
+def from_closed_input(command: str) -> tuple[int, str]:
+    """The exit code of a command whose standard input is closed, and the one line that it says."""
+    shell = f"{sys.executable} -m fx_explorer {command} <&-"
     ended = subprocess.run(
-        ["/bin/sh", "-c", command], capture_output=True, text=True, check=False, timeout=60
+        ["/bin/sh", "-c", shell], capture_output=True, text=True, check=False, timeout=60
     )
-    assert ended.returncode == 5
-    assert len(ended.stderr.splitlines()) == 1
-    assert "the standard input has no record of torch's" in ended.stderr
+    assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    return ended.returncode, line
+
+
+@pytest.mark.parametrize("command", [*SHOW_LOGS, ""])
+def test_a_log_that_is_to_come_from_a_closed_standard_input_is_refused_in_one_line(
+    command: str,
+) -> None:
+    both = " -" if command == "diff" else ""
+    code, line = from_closed_input(f"{command} -{both}")
+    assert code == 5
+    assert NO_RECORD in line
+
+
+@pytest.mark.parametrize("command", ["capture", "run", "bench", "memory"])
+def test_a_command_that_needs_the_program_does_not_look_at_the_standard_input(command: str) -> None:
+    code, line = from_closed_input(f"{command} -")
+    assert code == 2
+    assert f"and not the program, which fx-explorer {command} needs for this" in line
+
+
+def test_ranks_of_the_standard_input_are_refused_in_one_line() -> None:
+    code, line = from_closed_input("ranks -")
+    assert code == 2
+    assert "Give a directory with the logs of a job's ranks, or the logs" in line

@@ -34,7 +34,7 @@ fuzz-logs: $(READY) ## damage logs of torch by chance for a long time (ARGS="--r
 fuzz-profiles: $(READY) ## damage traces of torch.profiler by chance (ARGS="--rounds 1000000 --seed 7")
 	$(BIN)/python -m tests.readers.kineto.mutating $(ARGS)
 
-fuzz-folders: $(READY) ## compare the ranks of folders with damaged logs (ARGS="--rounds 100000 --seed 7")
+fuzz-folders: $(READY) ## compare the ranks of folders with damaged logs (ARGS="--logs 100000 --seed 7")
 	$(BIN)/python -m tests.ranks.folder_fuzzing $(ARGS)
 
 fuzz-terminal: $(READY) ## type random bytes into the app, at three sizes (ARGS="--bytes 20000 --seed 7")

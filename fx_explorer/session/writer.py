@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from os import getpid  # as it is before the program can put something else in its place
 from pathlib import Path
 from types import FrameType
@@ -533,6 +534,7 @@ class SessionWriter:
         self.close()
 
 
+@cache
 def _checked(
     encode: Callable[[schema.SessionRow], list[object]], row_type: type[schema.SessionRow]
 ) -> Callable[[schema.SessionRow], list[object]]:

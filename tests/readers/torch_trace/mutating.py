@@ -162,11 +162,11 @@ MUTATIONS: tuple[Callable[[list[bytes], random.Random], bytes], ...] = (
 )
 
 
-def mutated(seed: int) -> bytes:
-    """A few records of the small log, with damage that the seed chooses."""
+def mutated(seed: int, share: float = 0.25) -> bytes:
+    """A share of the records of the small log, with damage that the seed chooses."""
     chance = random.Random(seed)
     whole = small_log()
-    found = [record for record in whole if chance.random() < 0.25] or list(whole[:1])
+    found = [record for record in whole if chance.random() < share] or list(whole[:1])
     return chance.choice(MUTATIONS)(found, chance)
 
 

@@ -135,7 +135,7 @@ def _record(session: Path, program: Any) -> None:
     import torch
     from torch._inductor import config
 
-    from fx_explorer.capture.record import record
+    from fx_explorer.capture.recorder import record
 
     torch._dynamo.reset()
     with record(session), config.patch({"force_disable_caches": True, **program.options}):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fx_explorer.publishing import is_looked_at, publish, publish_run
 
 if TYPE_CHECKING:
-    from fx_explorer.capture.record import record
+    from fx_explorer.capture.recorder import record
     from fx_explorer.precompile import Precompile
     from fx_explorer.stages import Stages
 
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> object:
     """Resolve the names that need torch when they are first used (PEP 562)."""
     if name == "record":
-        from fx_explorer.capture.record import record
+        from fx_explorer.capture.recorder import record
 
         return record
     if name == "Precompile":

@@ -18,7 +18,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Token as PygmentsToken
 
 from benchmarks.synthetic_code import kernel_code
-from fx_explorer import errors, highlight, lexing
+from fx_explorer import errors, highlight
 from fx_explorer.highlight import Kind, lines, printable, printable_text
 
 INDUCTOR_OUTPUT = """\
@@ -91,7 +91,7 @@ def test_strings_comments_and_types_of_generated_cpp_are_those_pygments_sees() -
         assert [a == kind for a in ours] == [b in token for b in theirs]
 
 
-@pytest.mark.parametrize("language", lexing.LANGUAGES)
+@pytest.mark.parametrize("language", highlight.LANGUAGES)
 def test_no_character_is_lost_or_added(language: str) -> None:
     text = (
         INDUCTOR_OUTPUT
@@ -181,8 +181,8 @@ def test_inductor_ir_shows_buffers_and_code() -> None:
 
 def test_groups_of_the_rules_are_kinds() -> None:
     kinds = set(typing.get_args(Kind))
-    for language in lexing.LANGUAGES:
-        pattern = lexing.rules_of(language).pattern
+    for language in highlight.LANGUAGES:
+        pattern = highlight.rules_of(language).pattern
         assert pattern is None or set(pattern.groupindex) <= kinds, language
 
 
@@ -249,7 +249,7 @@ def test_what_steers_a_terminal_is_shown_not_sent(attack: str) -> None:
     assert shown.isprintable()
     shown.encode("utf-8")
     assert shown != attack
-    for language in lexing.LANGUAGES:
+    for language in highlight.LANGUAGES:
         for line in lines(f"x = 1 {attack} '{attack}' # {attack}", language):
             assert all(text.isprintable() for text, _ in line), (language, line)
 

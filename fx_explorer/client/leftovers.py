@@ -4,7 +4,7 @@ was killed.
 A session that a worker writes is always in one of them, on a local disk: SQLite's write-ahead log
 does not work on network file systems.
 
-A directory is in use while its maker holds a lock on it (``temporary_folder.py``), which the system
+A directory is in use while its maker holds a lock on it (``folders.py``), which the system
 releases however the maker ends. One that nobody holds and that has a capture in it is told once, at
 the next start, and stays until ``fx-explorer recover`` takes it away.
 """
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fx_explorer.errors import SessionError, SessionWriteError
+from fx_explorer.folders import IN_USE_PREFIX, Lock, new_temporary_folder
 from fx_explorer.model import Compilation, ConsoleLine
 from fx_explorer.session import SessionReader
-from fx_explorer.temporary_folder import IN_USE_PREFIX, Lock, new_temporary_folder
 
 SESSION = "session.fxs"
 

@@ -13,13 +13,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from fx_explorer.folders import temporary_folder
 from fx_explorer.model import Command, Notice, Outcome
 from fx_explorer.readers.torch_trace.growing import opened_to_follow
-from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
-from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.elsewhere import register_texts_elsewhere
-from fx_explorer.temporary_folder import temporary_folder
 
 READ = (
     "import sys; sys.path[:] = {path!r}; from fx_explorer.readers.reading_process import main; "

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fx_explorer.client.trust import is_being_captured
 from fx_explorer.errors import SessionWriteError, UsageError
+from fx_explorer.folders import new_temporary_folder
 from fx_explorer.output_file import OutputFile
 from fx_explorer.outside_file import open_outside
 from fx_explorer.session import SessionWriter
@@ -20,7 +21,6 @@ from fx_explorer.session.queries.compilations import source_files
 from fx_explorer.session.schema import APPLICATION_ID
 from fx_explorer.session.untrusted.kind_of_file import SQLITE_HEADER
 from fx_explorer.session.writer import finish_session
-from fx_explorer.temporary_folder import new_temporary_folder
 
 _APPLICATION_ID_AT = 68
 """Offset in the header (sqlite.org/fileformat2.html#database_header)."""

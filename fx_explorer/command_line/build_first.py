@@ -14,7 +14,7 @@ from typing import TypeVar
 from fx_explorer import model
 from fx_explorer.analysis.kernel_documents import session_gpu
 from fx_explorer.client.session_files import writable_session
-from fx_explorer.command_line.trusting import COMPILES, check_trust
+from fx_explorer.command_line.given_session import COMPILES, check_trust
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.kernels.builder_pool import BuilderPool

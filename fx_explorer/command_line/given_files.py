@@ -18,6 +18,7 @@ from fx_explorer.client.trust import LOADS
 from fx_explorer.command_line.followed_log import followed_log, is_on_terminal
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
 from fx_explorer.readers.debug_folders import is_debug_directory
@@ -30,7 +31,6 @@ from fx_explorer.session.untrusted.given_program import (
     split_target,
 )
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
-from fx_explorer.temporary_folder import temporary_folder
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
 """Commands that compile what they are given."""
@@ -165,8 +165,7 @@ def given_log(
     from fx_explorer.readers.provenance_table import read_table
     from fx_explorer.readers.torch_log_text import read_text
     from fx_explorer.readers.torch_trace import read_log
-    from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
-    from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT
+    from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, TextsOfLog
     from fx_explorer.readers.tritonparse import read_tritonparse
 
     kind = "log" if log == STANDARD_INPUT else kind_of_file(log).kind

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.process_outcomes import exit_code
+from fx_explorer.client.trust import COMPILES, DISASSEMBLES, MEASURES, RUNS, is_own_session
 from fx_explorer.command_line.capture_options import (
     add_allow_argument,
     add_capture_arguments,
@@ -33,6 +34,8 @@ from fx_explorer.model import CaptureRequest
 from fx_explorer.session import SessionReader
 from fx_explorer.session.untrusted.given_program import SUFFIX
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
+
+__all__ = ["COMPILES", "DISASSEMBLES", "MEASURES", "RUNS", "check_program", "check_trust"]
 
 
 def shown_name(arguments: argparse.Namespace, target: str = "") -> str:
@@ -216,4 +219,23 @@ def refuse_capture_options(arguments: argparse.Namespace, also: Sequence[str] = 
         raise UsageError(
             f"{option} is for targets: {shown_name(arguments)} {what}. Capture its "
             f"program with {option}."
+        )
+
+
+def check_program(arguments: argparse.Namespace) -> None:
+    """Check trust before the program that a session names is run. Raises UsageError as
+    ``check_trust`` does.
+    """
+    if is_session(arguments.target):
+        check_trust(Path(arguments.target), arguments, RUNS)
+
+
+def check_trust(session: Path, arguments: argparse.Namespace, consequence: str) -> None:
+    """Raise UsageError, which says what would happen, for a stranger's session without
+    ``--trust``.
+    """
+    if not arguments.trust and not is_own_session(session):
+        raise UsageError(
+            f"{session} was not captured by you on this machine, so nothing of it is run unasked. "
+            f"{consequence} If you trust whoever made it, add --trust."
         )

@@ -14,9 +14,9 @@ from fx_explorer.client.session_files import writable_session
 from fx_explorer.command_line.given_session import is_session
 from fx_explorer.command_line.narration import CaptureNarration
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.highlight import printable
 from fx_explorer.output.terminal import print_fitted
-from fx_explorer.temporary_folder import temporary_folder
 
 HELP = (
     "show the times of this profile beside the session: what torch.profiler wrote with "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,4 +156,6 @@ def _sourced(name: str, entry: Any, texts: dict[str, str]) -> tuple[int | float,
         value, source = (None, None)
     if not isinstance(value, int | float) or not isinstance(source, str):
         raise TypeError(f"{name} cannot be {shown_value(entry)}: {SHAPE}")
+    if isinstance(value, int) and value > sys.float_info.max:
+        raise ValueError(f"{name} cannot be {shown_value(value)}: no GPU has that many")
     return value, texts.get(source, source)

@@ -5,6 +5,7 @@ declared with.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from functools import cache
@@ -29,6 +30,17 @@ def checked(row: Row) -> Row:
 def _hints(row_type: type) -> dict[str, Any]:
     """Return the types of the fields. To find them takes 0.4 ms, and a reader checks several."""
     return get_type_hints(row_type)
+
+
+def finite_number(value: object) -> float:
+    """Return ``value`` as a number; 0.0 for what is none, and for one that no float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    try:
+        number = float(value)
+    except OverflowError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def _fits(value: object, declared: Any) -> bool:

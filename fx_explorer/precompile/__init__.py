@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 
 from fx_explorer.precompile.api import Precompile
-from fx_explorer.precompile.compiled import CompiledFunction
+from fx_explorer.precompile.compiled import CompiledFunction, Guards
 from fx_explorer.precompile.errors import (
     CompilerError,
     GraphBreakError,
@@ -24,7 +24,6 @@ from fx_explorer.precompile.errors import (
     PrecompileWarning,
     SaveError,
 )
-from fx_explorer.precompile.guards import Guards
 
 __all__ = [
     "CompiledFunction",

@@ -21,9 +21,8 @@ from fx_explorer.capture.dynamo import ahead_of_time
 from fx_explorer.capture.recording.boundary import LoweringRequest
 from fx_explorer.capture.torch_compat.trace_calls import ARTIFACT, TraceCall, observed_trace_calls
 from fx_explorer.precompile import compilers, saving
-from fx_explorer.precompile.compiled import Captured, CompiledFunction
+from fx_explorer.precompile.compiled import Captured, CompiledFunction, Guards
 from fx_explorer.precompile.errors import GraphBreakError, PrecompileError, PrecompileWarning
-from fx_explorer.precompile.guards import Guards
 from fx_explorer.precompile.states import without_inference_tensors
 from fx_explorer.precompile.tracing import captured_or_broken
 from fx_explorer.torch_texts.reports import BreakReport, parse_break

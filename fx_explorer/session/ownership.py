@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fx_explorer.errors import SessionError
+from fx_explorer.folders import state_folder
 from fx_explorer.session.reader import SessionReader
 from fx_explorer.session.writer import SessionWriter
-from fx_explorer.state_folder import state_folder
 
 MARK = "captured_here"
 """Key of ``meta``."""

@@ -17,8 +17,7 @@ import torch._dynamo
 
 from fx_explorer.analysis.compared_figure import Figure
 from fx_explorer.capture.graph_copies import snapshot
-from fx_explorer.capture.record import new_session
-from fx_explorer.capture.recorder import begin, observing
+from fx_explorer.capture.recorder import begin, new_session, observing
 from fx_explorer.capture.recording.boundary import Key
 from fx_explorer.capture.recording.described import one_line
 from fx_explorer.capture.stepping.after_the_program import again, compile_kept
@@ -29,6 +28,7 @@ from fx_explorer.capture.stepping.stepper import Stepper
 from fx_explorer.capture.stepping.through_the_gates import edit_all
 from fx_explorer.capture.stepping.variant import Variant
 from fx_explorer.errors import FxExplorerError, UsageError
+from fx_explorer.folders import new_temporary_folder
 from fx_explorer.instruments.diff.compare import figures
 from fx_explorer.model import (
     GATE_WORDS,
@@ -51,7 +51,6 @@ from fx_explorer.program.target import Target
 from fx_explorer.report.overview_text import overview_text
 from fx_explorer.session import SessionReader
 from fx_explorer.stages.stage_views import StageName, StageView
-from fx_explorer.temporary_folder import new_temporary_folder
 
 _LAST_GATE: dict[StageName, Gate | None] = {"dynamo": "dynamo", "aot": "joint", "inductor": None}
 """The gates that a stage leaves behind end here; after the partition AOTAutograd is through, and

@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fx_explorer.model.checked_json import finite_number
+
 Cache = Literal["aotautograd", "fx_graph"]
 
 Outcome = Literal["hit", "miss", "bypass"]
@@ -71,7 +73,8 @@ def parse_cache_record(name: str, text: str) -> CacheRecord | None:
         str(content.get("key") or ""),
         tuple(_components(lines if isinstance(lines, list) else [])),
         " ".join(str(content.get("cache_bypass_reason") or "").split()),
-        _number(content.get("time_saved_ns")) / 1e9 or _number(content.get("time_saved_ms")) / 1e3,
+        finite_number(content.get("time_saved_ns")) / 1e9
+        or finite_number(content.get("time_saved_ms")) / 1e3,
     )
 
 
@@ -82,9 +85,3 @@ def _components(lines: list[object]) -> list[Component]:
         if match:
             components.append(Component(match["name"], match["hash"], match["value"]))
     return components
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float):
-        return 0.0
-    return float(value)

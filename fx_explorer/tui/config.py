@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from fx_explorer.folders import home_folder
 from fx_explorer.outside_file import read_toml, shown_value
-from fx_explorer.state_folder import home_folder
 from fx_explorer.tui.commands import COMMANDS
 
 THEMES = ("auto", "dark", "light")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fx_explorer.analysis.documents import Place
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import state_folder
 from fx_explorer.model import Pause
 from fx_explorer.outside_file import read_outside
-from fx_explorer.state_folder import state_folder
 
 MAIN_SCREEN = "Explorer"
 

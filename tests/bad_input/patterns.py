@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fx_explorer import lexing
+from fx_explorer import highlight
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -91,9 +91,9 @@ def _in_file(file: Path) -> Iterator[Pattern]:
         return
     dotted = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
     module = importlib.import_module(dotted.removesuffix(".__init__"))
-    if module is lexing:
-        for language in lexing.LANGUAGES:
-            if rules := lexing.rules_of(language).pattern:
+    if module is highlight:
+        for language in highlight.LANGUAGES:
+            if rules := highlight.rules_of(language).pattern:
                 yield Pattern(place, f"rules of {language}", rules.pattern, rules.flags, True)
     for name, value in vars(module).items():
         for compiled in _patterns_within(value):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import stat
 import zipfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from fx_explorer.errors import FxExplorerError, UsageError, WorkerError
 from fx_explorer.gpus import find_gpu
 from fx_explorer.instruments.backends.command import backends_of
 from fx_explorer.instruments.kernels.builder_pool import Builder
+from fx_explorer.model.checked_json import finite_number
 from fx_explorer.outside_file import MOST_OF_A_TOML, open_outside, read_outside, read_toml
 from fx_explorer.session import SessionWriter
 from fx_explorer.session.writer import finish_session
@@ -71,6 +73,24 @@ def test_a_hostile_gpu_file_is_one_short_line(hostile_toml: Path) -> None:
         find_gpu(str(hostile_toml))
     assert "\n" not in str(refused.value).replace("\\n", "")
     assert len(str(refused.value)) < 50_000
+
+
+@pytest.mark.parametrize("kind", ["peak_flops", "memory_bandwidth"])
+def test_a_number_of_a_gpu_that_no_float_holds_is_refused(kind: str, tmp_path: Path) -> None:
+    text = (gpus.gpu_files.HERE / "l4.toml").read_text()
+    at = text.index(kind)
+    file = tmp_path / "given.toml"
+    file.write_text(
+        text[:at] + re.sub(r"value = [\d_.e]+", "value = " + "9" * 400, text[at:], count=1)
+    )
+    with pytest.raises(UsageError, match="no GPU has that many"):
+        find_gpu(str(file))
+
+
+@pytest.mark.parametrize("given", [10**400, float("nan"), float("inf"), True, "7", None, [1]])
+def test_a_number_of_a_record_that_no_float_holds_is_none(given: object) -> None:
+    assert finite_number(given) == 0.0
+    assert finite_number(7) == 7.0
 
 
 def test_a_hostile_configuration_is_told_and_the_app_starts(hostile_toml: Path) -> None:
@@ -268,8 +288,8 @@ def test_settings_are_read_where_nobody_has_a_home(
 ) -> None:
     import pwd
 
+    from fx_explorer.folders import NO_HOME, home_folder, state_folder, typed_path
     from fx_explorer.session.ownership import secret_path
-    from fx_explorer.state_folder import NO_HOME, home_folder, state_folder, typed_path
     from fx_explorer.tui.config import Config, config_path
 
     def nobody(_: int) -> object:

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 
 from fx_explorer.analysis.input_names import LONGEST_NAME
-from fx_explorer.highlight import LONGEST_COLOURED
-from fx_explorer.lexing import LANGUAGES
+from fx_explorer.highlight import LANGUAGES, LONGEST_COLOURED
 from fx_explorer.torch_texts import LONGEST_LINE
 from tests.bad_input.patterns import LONG, Attack, Pattern, ends_in_time, patterns, slowest
 

@@ -261,7 +261,7 @@ def test_what_is_no_program_is_named_with_exit_code_5(
             if name == "twice":
                 archive.writestr("m/models/model.json", "[]")
     if name == "huge":
-        monkeypatch.setattr("fx_explorer.session.untrusted.zip_archive.MOST_TEXT", 100_000)
+        monkeypatch.setattr("fx_explorer.session.untrusted.packed.MOST_TEXT", 100_000)
     assert captured(file, tmp_path / "s.fxs") == 5
     told = capsys.readouterr().err
     assert said in told

@@ -13,9 +13,9 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.client.leftovers import leftovers
 from fx_explorer.command_line.ranks import ReadingProgress
+from fx_explorer.folders import IN_USE_PREFIX, temporary_folder
 from fx_explorer.instruments.ranks import compared
 from fx_explorer.instruments.ranks import compared as engines
-from fx_explorer.temporary_folder import IN_USE_PREFIX, temporary_folder
 from tests.ranks.logs_of_ranks import H200
 
 

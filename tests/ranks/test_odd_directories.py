@@ -14,11 +14,11 @@ import pytest
 
 from fx_explorer import cli
 from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.folders import IN_USE_PREFIX, Lock
 from fx_explorer.instruments.ranks.compared import ComparedRanks, compare
 from fx_explorer.instruments.ranks.rank_files import rank_in_name
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
-from fx_explorer.temporary_folder import IN_USE_PREFIX, Lock
 from tests.ranks.logs_of_ranks import H200, as_rank, text_of, write_rank
 
 DATA_OF_TEXT = Path(__file__).parents[1] / "data" / "torch_logs" / "breaks_and_recompiles.log.gz"

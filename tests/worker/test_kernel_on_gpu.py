@@ -26,7 +26,7 @@ ROWS, COLUMNS = 4096, 8192
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from torch._inductor import config
 
-    from fx_explorer.capture.record import record
+    from fx_explorer.capture.recorder import record
 
     path = tmp_path_factory.mktemp("gpu") / "s.fxs"
     compiled = torch.compile(lambda x, y: (torch.softmax(x.sin(), -1), x.t() * y))

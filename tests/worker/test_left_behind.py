@@ -19,9 +19,9 @@ import pytest
 from fx_explorer import cli
 from fx_explorer.client import Capture, leftovers
 from fx_explorer.client.session_files import is_a_session
+from fx_explorer.folders import IN_USE_PREFIX
 from fx_explorer.model import CaptureRequest, Compilation, ConsoleLine
 from fx_explorer.session import SessionReader, SessionWriter
-from fx_explorer.temporary_folder import IN_USE_PREFIX
 from tests.worker.capturing import capture, processes_with
 from tests.worker.test_client import CLIENT, MARK, wait_until
 

@@ -20,7 +20,7 @@ from torch.fx.node import map_arg
 from fx_explorer.capture.graph_copies import copy_attributes, snapshot
 from fx_explorer.capture.recording.graphs import CALLS, describe_value, node_value, target_name
 from fx_explorer.errors import PassProblem
-from fx_explorer.state_folder import typed_path
+from fx_explorer.folders import typed_path
 
 PassFunction = Callable[[GraphModule], object]
 

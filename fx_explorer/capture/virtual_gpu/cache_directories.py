@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fx_explorer.capture.virtual_gpu.not_possible import chain
 from fx_explorer.errors import WorkerError
+from fx_explorer.folders import home_folder
 from fx_explorer.model import Gpu
-from fx_explorer.state_folder import home_folder
 
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 """Errors of a full disk, a reached limit, or a place that this user may not write to."""

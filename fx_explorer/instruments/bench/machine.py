@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from fx_explorer.folders import state_folder
 from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.outside_file import read_outside
-from fx_explorer.state_folder import state_folder
 
 LOOK_S = 0.3
 """How long the processors are watched for what else runs."""

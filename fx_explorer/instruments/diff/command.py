@@ -21,6 +21,7 @@ from fx_explorer.command_line.given_session import (
     shown_name,
 )
 from fx_explorer.errors import ProgramError, UsageError, WorkerError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.gpus import find_gpu
 from fx_explorer.highlight import printable
 from fx_explorer.instruments.diff.kernel_pairs import code_diff, kernel_pairs
@@ -28,7 +29,6 @@ from fx_explorer.instruments.diff.report import text_of_both, two_sessions_repor
 from fx_explorer.output.formats import json_text
 from fx_explorer.output.terminal import is_read_in_colour, width_for, wrapped
 from fx_explorer.session import SessionReader
-from fx_explorer.temporary_folder import temporary_folder
 
 EPILOG = """\
 examples:

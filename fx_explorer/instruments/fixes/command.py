@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.whole_session import totals
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.trusting import check_program
+from fx_explorer.command_line.given_session import add_target_argument, answer_from, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.instruments.dynamic.trial import try_marks

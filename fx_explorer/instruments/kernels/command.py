@@ -22,8 +22,14 @@ from fx_explorer.command_line.build_first import (
     to_write,
 )
 from fx_explorer.command_line.capture_options import add_capture_arguments
-from fx_explorer.command_line.given_session import add_target_argument, answer_from
-from fx_explorer.command_line.trusting import COMPILES, DISASSEMBLES, MEASURES, check_trust
+from fx_explorer.command_line.given_session import (
+    COMPILES,
+    DISASSEMBLES,
+    MEASURES,
+    add_target_argument,
+    answer_from,
+    check_trust,
+)
 from fx_explorer.errors import FxExplorerError, UsageError
 from fx_explorer.instruments.kernels.assembly_text import without_encoding
 from fx_explorer.instruments.kernels.candidates import triton_kernels, tuned_libraries

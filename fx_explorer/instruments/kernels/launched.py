@@ -18,6 +18,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.instruments.kernels.candidates import Candidate, make_candidates, may_be_template
 from fx_explorer.instruments.kernels.gpu_limits import card
 from fx_explorer.model import KernelBuild, KernelLaunch
+from fx_explorer.model.checked_json import finite_number
 from fx_explorer.session import SessionReader
 
 ONE_CONFIGURATION = "Inductor had one configuration for it, so there was nothing to time."
@@ -206,13 +207,13 @@ def _choice(compilation: int, record: dict[str, object]) -> MeasuredChoice:
     return MeasuredChoice(
         compilation,
         str(record.get("operation") or "an operation"),
-        int(_number(record, "num_choices")),
-        int(_number(record, "num_triton_choices")),
+        int(finite_number(record.get("num_choices"))),
+        int(finite_number(record.get("num_triton_choices"))),
         str(record.get("best_kernel") or ""),
         str(record.get("best_kernel_desc") or ""),
-        _number(record, "best_time") / 1e3,
+        finite_number(record.get("best_time")) / 1e3,
         str(record.get("best_triton_kernel") or ""),
-        _number(record, "best_triton_time") / 1e3,
+        finite_number(record.get("best_triton_time")) / 1e3,
     )
 
 
@@ -248,9 +249,3 @@ def _describe_options(options: object) -> str:
         return ""
     known = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
     return ", ".join(f"{name} {value}" for name, value in known)
-
-
-def _number(record: dict[str, object], key: str) -> float:
-    value = record.get(key)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else 0.0  # type: ignore[arg-type]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from fx_explorer.argument_types import option
 from fx_explorer.command_line.capture_options import add_allow_argument, add_capture_arguments
-from fx_explorer.command_line.given_session import answer_from
-from fx_explorer.command_line.trusting import check_program
+from fx_explorer.command_line.given_session import answer_from, check_program
 from fx_explorer.errors import UsageError
 from fx_explorer.highlight import printable
 from fx_explorer.model import CaptureRequest, Outcome

@@ -23,6 +23,7 @@ from typing import ParamSpec, TypeVar
 
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError, UsageError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.instruments.ranks.divergence import differing_ranks, findings, first_divergence
 from fx_explorer.instruments.ranks.explaining import explained
 from fx_explorer.instruments.ranks.finding import RankFinding
@@ -40,7 +41,6 @@ from fx_explorer.instruments.ranks.reading import ReadFile, opened, read_file
 from fx_explorer.instruments.ranks.summary import RankSummary
 from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import FileNames, begin_showing
-from fx_explorer.temporary_folder import temporary_folder
 
 Progress = Callable[[int, int], None]
 """Called with how many files are read, and how many there are."""

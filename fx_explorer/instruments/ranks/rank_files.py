@@ -21,7 +21,7 @@ from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.instruments.ranks.finding import rank_numbers, rank_words
 from fx_explorer.instruments.ranks.reading import ReadFile
 from fx_explorer.instruments.ranks.summary import RankSummary
-from fx_explorer.readers.torch_log_messages import rank_printed
+from fx_explorer.readers.torch_log_text import rank_printed
 from fx_explorer.readers.torch_trace.opened import lines_of, opened
 from fx_explorer.readers.torch_trace.records import Damage
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file

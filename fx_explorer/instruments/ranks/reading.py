@@ -16,6 +16,7 @@ from typing import Any
 from fx_explorer import model
 from fx_explorer.analysis.whole_session import damage, is_text
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.folders import temporary_folder
 from fx_explorer.instruments.ranks.summary import (
     NO_GRAPH,
     CompilationSummary,
@@ -27,15 +28,13 @@ from fx_explorer.instruments.ranks.summary import (
     short_target,
     without_identities,
 )
-from fx_explorer.readers.torch_log_messages import printed_ranks
-from fx_explorer.readers.torch_log_text import read_text
+from fx_explorer.readers.torch_log_text import printed_ranks, read_text
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.excerpt import write_excerpt
 from fx_explorer.readers.torch_trace.places import is_library, is_torch
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import source_paths
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
-from fx_explorer.temporary_folder import temporary_folder
 from fx_explorer.torch_texts.reports import parse_stack
 
 NO_RANK = -1

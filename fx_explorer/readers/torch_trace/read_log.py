@@ -23,8 +23,7 @@ from fx_explorer.readers.torch_trace.dynamo_records import DynamoRecords, Progra
 from fx_explorer.readers.torch_trace.graph_records import STAGE_OF, GraphRecords
 from fx_explorer.readers.torch_trace.growing import GrowingLog, Progress
 from fx_explorer.readers.torch_trace.inductor_records import InductorRecords
-from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
-from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, opened
+from fx_explorer.readers.torch_trace.opened import STANDARD_INPUT, OpenedLog, TextsOfLog, opened
 from fx_explorer.readers.torch_trace.other_records import OtherRecords
 from fx_explorer.readers.torch_trace.places import Places
 from fx_explorer.readers.torch_trace.records import Damage, Record, records
@@ -59,7 +58,7 @@ def read_log(
     ``skipped_records``, and the entry ``log``.
 
     With ``leave_texts`` the session is of use only as long as the log is there, and only to who
-    knows it (``log_texts.py``). ``tell`` gets the progress.
+    knows it (``opened.py``). ``tell`` gets the progress.
 
     Raises SessionError for a log that cannot be read at all.
     """

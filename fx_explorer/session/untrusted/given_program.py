@@ -46,7 +46,7 @@ def check_is_python(file: Path, *, as_python: bool) -> None:
     """
     kind = kind_of_file(file)
     if kind.kind == "broken_archive":
-        from fx_explorer.session.untrusted.zip_archive import check_archive
+        from fx_explorer.session.untrusted.packed import check_archive
 
         check_archive(file)
     if kind.kind == "unreadable":

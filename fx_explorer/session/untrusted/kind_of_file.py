@@ -19,7 +19,7 @@ from typing import Literal
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.output_file import kind_of
 from fx_explorer.outside_file import open_outside
-from fx_explorer.session.untrusted.zstd import unpacker
+from fx_explorer.session.untrusted.packed import unpacker
 
 Kind = Literal[
     "missing", "directory", "special", "unreadable", "empty", "sqlite", "exported_program",
@@ -246,7 +246,7 @@ def _archive(file: Path) -> FileKind:
     torch/export/pt2_archive/constants.py.
     """
     # Here, since zipfile takes 10 ms and few targets are archives.
-    from fx_explorer.session.untrusted.zip_archive import members_of, opened
+    from fx_explorer.session.untrusted.packed import members_of, opened
 
     try:
         with opened(file) as archive:

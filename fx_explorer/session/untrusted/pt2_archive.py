@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fx_explorer.errors import UnreadableProgramError
 from fx_explorer.session.untrusted.kind_of_file import AOT_FOLDER, kind_of_file, program_of
-from fx_explorer.session.untrusted.zip_archive import (
+from fx_explorer.session.untrusted.packed import (
     Member,
     check_archive,
     content_of,

@@ -22,7 +22,7 @@ from fx_explorer.session import SessionReader
 from fx_explorer.tui.content.live import CaptureLike, LiveCapture, Waiting
 
 if TYPE_CHECKING:
-    from fx_explorer.temporary_folder import Lock
+    from fx_explorer.folders import Lock
 
 
 MakeCapture = Callable[[], CaptureLike]

@@ -14,9 +14,9 @@ from fx_explorer import model
 from fx_explorer.analysis.documents import Document, document_of
 from fx_explorer.analysis.words import counted
 from fx_explorer.errors import FxExplorerError
+from fx_explorer.folders import typed_path
 from fx_explorer.output_file import OutputFile, never_ours
 from fx_explorer.session import SessionReader
-from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.background_tasks import BackgroundTask, TaskResult
 from fx_explorer.tui.content.shown_levels import NO_KERNEL
 from fx_explorer.tui.controllers.panes import focused_graph

@@ -20,9 +20,9 @@ from textual.widgets import Label
 from fx_explorer.analysis.words import counted
 from fx_explorer.client.session_files import copy_session
 from fx_explorer.errors import FxExplorerError, SessionWriteError, UsageError
+from fx_explorer.folders import typed_path
 from fx_explorer.highlight import printable
 from fx_explorer.output_file import OutputFile, never_ours
-from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.controllers.kernel_builds import KernelBuilds
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.conversation import ask, conversation

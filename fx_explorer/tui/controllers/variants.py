@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fx_explorer.analysis.lineage import root_name
+from fx_explorer.folders import typed_path
 from fx_explorer.model import (
     GATE_WORDS,
     GRAPH_GATES,
@@ -19,7 +20,6 @@ from fx_explorer.model import (
     Mark,
     PassFile,
 )
-from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.content.live import Waiting
 from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.controllers.stepping import Stepping

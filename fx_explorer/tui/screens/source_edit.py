@@ -16,9 +16,9 @@ from textual.widgets import Label
 
 from fx_explorer.analysis.regions.hand_marks import SourceEdit
 from fx_explorer.errors import UsageError
+from fx_explorer.folders import typed_path
 from fx_explorer.highlight import printable, printable_text
 from fx_explorer.output_file import OutputFile, never_ours
-from fx_explorer.state_folder import typed_path
 from fx_explorer.tui.commands import Keymap, by_id
 from fx_explorer.tui.conversation import CopyWanted, ask, conversation
 from fx_explorer.tui.dialogs.dialog import Ask, Dialog

@@ -15,7 +15,7 @@ from fx_explorer import model
 from fx_explorer.client.session_files import copy_session, session_file
 from fx_explorer.errors import NotASessionError
 from fx_explorer.readers.torch_trace import read_log
-from fx_explorer.readers.torch_trace.log_texts import TextsOfLog
+from fx_explorer.readers.torch_trace.opened import TextsOfLog
 from fx_explorer.readers.torch_trace.read_log import LogReading, Progress
 from fx_explorer.session import SessionReader
 from fx_explorer.session.elsewhere import register_texts_elsewhere

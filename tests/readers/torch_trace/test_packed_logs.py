@@ -13,7 +13,7 @@ from fx_explorer.command_line.logs import LogProgress
 from fx_explorer.readers.torch_trace import read_log
 from fx_explorer.readers.torch_trace.growing import Progress
 from fx_explorer.session import SessionReader
-from fx_explorer.session.untrusted.zstd import unpacker
+from fx_explorer.session.untrusted.packed import unpacker
 
 zstandard = pytest.importorskip("zstandard")
 

@@ -1,7 +1,8 @@
-"""Folders for what is needed only as long as something runs: sessions of logs, copies.
+"""This module makes and names our own folders: where what is remembered from one start to the next
+lies, and temporary ones for what is needed only as long as something runs.
 
-One that is locked is in use as long as its maker lives, however that ends; what is left behind
-unlocked is found at the next start (``client/leftovers.py``).
+A temporary folder that is locked is in use as long as its maker lives, however that ends; what is
+left behind unlocked is found at the next start (``client/leftovers.py``).
 """
 
 from __future__ import annotations
@@ -11,10 +12,38 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fx_explorer.errors import SessionWriteError
+
+NO_HOME = Path("/dev/null/no-home-directory")
+"""Can neither be read nor be made: what is remembered is forgotten then, as on a disk that is full.
+"""
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return ``$XDG_STATE_HOME/fx-explorer``, by default below ``~/.local/state``. A relative path
+    is ignored.
+    """
+    base = Path(environ.get("XDG_STATE_HOME") or "")
+    return (base if base.is_absolute() else home_folder(environ) / ".local/state") / "fx-explorer"
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's home; ``NO_HOME`` where neither the environment nor the system knows
+    one.
+    """
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    return home if home.is_absolute() else NO_HOME
+
+
+def typed_path(text: str) -> Path:
+    """Return the path that a user typed, where ``~`` is a home. The tilde stays where nobody has
+    that name.
+    """
+    return Path(os.path.expanduser(text))
+
 
 PREFIX = "fx-explorer-"
 

@@ -1,5 +1,7 @@
-"""This module reads a zip archive that anybody may have written, under bounds. Nothing of it is
-unpacked to disk.
+"""This module unpacks what anybody may have packed, under bounds: the members of a zip archive, and
+zstd little by little. Nothing is unpacked to disk.
+
+zstd is unpacked by Python's own ``compression.zstd`` (3.14), else by the package ``zstandard``.
 """
 
 from __future__ import annotations
@@ -7,8 +9,10 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from fx_explorer.errors import UnreadableProgramError
 
@@ -130,3 +134,36 @@ def content_of(path: Path, archive: zipfile.ZipFile, member: Member) -> bytes:
             f"{path} is damaged: {member.name} does not have the size that it says"
         )
     return content
+
+
+class PackedFrame(Protocol):
+    """One of zstd's frames that is being unpacked. After its end comes nothing, another frame, or
+    what is none.
+    """
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacker:
+    begin_frame: Callable[[], PackedFrame]
+    error: type[Exception]
+    """What is raised for what zstd did not write."""
+
+
+def unpacker() -> Unpacker | None:
+    """Return what unpacks zstd here; None where nothing does."""
+    try:
+        # From Python 3.14 on.
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        try:
+            import zstandard
+        except ImportError:
+            return None
+        return Unpacker(lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
+    return Unpacker(zstd.ZstdDecompressor, zstd.ZstdError)

@@ -22,7 +22,7 @@ _CHANGES_A_CONTAINER = ("append", "clear", "extend", "insert", "pop", "setdefaul
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class AssignedExpression:
     """An expression that is assigned, and the file it stands in."""
 
     file: str
@@ -30,7 +30,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedValues:
     """All that is assigned to what a source of torch's names."""
 
     name: str
@@ -38,7 +38,7 @@ class Assigned:
     source says it already.
     """
     is_attribute: bool
-    values: tuple[Value, ...]
+    values: tuple[AssignedExpression, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Unclear(Exception):
 
 def assigned_to(
     source: str, trees: dict[str, ast.Module], reader: Reader, inputs: str | None
-) -> Assigned | None:
+) -> AssignedValues | None:
     """Return what is assigned to a source (``L['self'].table``), or None where the text does not
     tell. ``inputs`` are the inputs that the user gave to the target, as Python; None for a script,
     which calls its functions itself.
@@ -79,13 +79,13 @@ class _Program:
     reader: Reader
     inputs: str | None
 
-    def assigned(self, source: ast.expr) -> Assigned:
+    def assigned(self, source: ast.expr) -> AssignedValues:
         """Raise ``_Unclear`` where not every assignment is seen."""
         match source:
             case ast.Subscript(ast.Name("L"), ast.Constant(str(name))):
-                return Assigned("", False, tuple(self._of_compiled_function(name)))
+                return AssignedValues("", False, tuple(self._of_compiled_function(name)))
             case ast.Subscript(ast.Name("G"), ast.Constant(str(name))):
-                return Assigned("", False, tuple(self._global(self.reader.file, name)))
+                return AssignedValues("", False, tuple(self._global(self.reader.file, name)))
             case ast.Attribute(
                 ast.Subscript(ast.Attribute(_, "__closure__"), ast.Constant(int(index))), _
             ):
@@ -95,26 +95,26 @@ class _Program:
             ):
                 return self._default_of_reading_function(kind, key)
             case ast.Subscript(ast.Attribute(_, "keywords"), ast.Constant(str(name))):
-                return Assigned(name, False, tuple(self._of_partials(name)))
+                return AssignedValues(name, False, tuple(self._of_partials(name)))
             case ast.Subscript(ast.Attribute(_, "args"), ast.Constant(int(index))):
-                return Assigned("", False, tuple(self._of_partials(index)))
+                return AssignedValues("", False, tuple(self._of_partials(index)))
             case ast.Attribute(ast.Subscript(ast.Name("G"), ast.Constant(str(module))), name):
                 imported = self._module(self.reader.file, module)
                 if imported:
                     file = self._file_of(imported)
-                    return Assigned("", False, tuple(self._global(file, name)))
-                return Assigned("", True, tuple(self._attribute(name)))
+                    return AssignedValues("", False, tuple(self._global(file, name)))
+                return AssignedValues("", True, tuple(self._attribute(name)))
             case ast.Attribute(_, name):
-                return Assigned("", True, tuple(self._attribute(name)))
+                return AssignedValues("", True, tuple(self._attribute(name)))
             case ast.Subscript(ast.Call(ast.Name("dict")), ast.Constant(str(name))):
-                return Assigned("", True, tuple(self._attribute(name)))  # of a class
+                return AssignedValues("", True, tuple(self._attribute(name)))  # of a class
             case ast.Subscript(container, ast.Constant(key)):
                 return self._item(container, key)
         raise _Unclear
 
     # names of modules
 
-    def _global(self, file: str, name: str) -> Iterator[Value]:
+    def _global(self, file: str, name: str) -> Iterator[AssignedExpression]:
         tree = self.trees.get(file)
         if tree is None:
             raise _Unclear
@@ -122,27 +122,29 @@ class _Program:
             if isinstance(binding, ast.ImportFrom):
                 yield from self._imported(file, binding, name)
             else:
-                yield Value(file, _expression(binding))
+                yield AssignedExpression(file, _expression(binding))
         for function in _functions(tree):
             if _declares(function, ast.Global, name):
                 for binding in _bindings(function, name):
-                    yield Value(file, _expression(binding))
+                    yield AssignedExpression(file, _expression(binding))
         yield from self._set_from_other_files(name)
 
-    def _imported(self, file: str, binding: ast.ImportFrom, name: str) -> Iterator[Value]:
+    def _imported(
+        self, file: str, binding: ast.ImportFrom, name: str
+    ) -> Iterator[AssignedExpression]:
         original = next(a.name for a in binding.names if (a.asname or a.name) == name)
         module = self._file_of(binding.module or "")
         if not module or module == file:
             raise _Unclear
         yield from self._global(module, original)
 
-    def _set_from_other_files(self, name: str) -> Iterator[Value]:
+    def _set_from_other_files(self, name: str) -> Iterator[AssignedExpression]:
         """Yield what is assigned to a global as an attribute of its module."""
         for file, tree in self.trees.items():
             imported = _imported_names(tree)
             for target, value in _attribute_targets(tree, name):
                 if isinstance(target.value, ast.Name) and target.value.id in imported:
-                    yield Value(file, _expression(value))
+                    yield AssignedExpression(file, _expression(value))
 
     def _module(self, file: str, name: str) -> str:
         """Return the module that a global names; empty for another object."""
@@ -169,25 +171,25 @@ class _Program:
 
     # attributes
 
-    def _attribute(self, name: str) -> Iterator[Value]:
+    def _attribute(self, name: str) -> Iterator[AssignedExpression]:
         """Yield what is assigned to an attribute of whatever object."""
         for file, tree in self.trees.items():
             for _, value in _attribute_targets(tree, name):
-                yield Value(file, _expression(value))
+                yield AssignedExpression(file, _expression(value))
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
                     for binding in _bindings(node, name):
-                        yield Value(file, _expression(binding))
+                        yield AssignedExpression(file, _expression(binding))
                 match node:
                     case ast.Call(
                         ast.Name("setattr") | ast.Attribute(_, "__setattr__"),
                         [*_, ast.Constant(attribute), value],
                     ) if attribute == name:
-                        yield Value(file, value)
+                        yield AssignedExpression(file, value)
 
     # variables of functions, and default arguments
 
-    def _of_compiled_function(self, name: str) -> Iterator[Value]:
+    def _of_compiled_function(self, name: str) -> Iterator[AssignedExpression]:
         file = self.reader.file
         chain = self._functions_around(file, self.reader.line)
         if name not in _parameters(chain[-1]):
@@ -196,9 +198,11 @@ class _Program:
         default = _defaults(chain[-1]).get(name)
         if default is None or self._may_be_passed(chain[-1], name):
             raise _Unclear
-        yield Value(file, default)
+        yield AssignedExpression(file, default)
 
-    def _of_functions_around(self, file: str, chain: list[Function], name: str) -> Iterator[Value]:
+    def _of_functions_around(
+        self, file: str, chain: list[Function], name: str
+    ) -> Iterator[AssignedExpression]:
         """Yield what is assigned to a variable of the functions around one: the innermost that
         binds it is the one meant.
         """
@@ -213,11 +217,11 @@ class _Program:
             sharing = [scope for scope in inner if _declares(scope, ast.Nonlocal, name)]
             for scope in (function, *sharing):
                 for binding in _bindings(scope, name):
-                    yield Value(file, _expression(binding))
+                    yield AssignedExpression(file, _expression(binding))
             return
         raise _Unclear
 
-    def _of_closure(self, index: int) -> Assigned:
+    def _of_closure(self, index: int) -> AssignedValues:
         """Return what is assigned to a variable that Python numbers: by name, as ``co_freevars``
         does.
         """
@@ -227,7 +231,7 @@ class _Program:
         if index >= len(names):
             raise _Unclear
         values = self._of_functions_around(file, chain, names[index])
-        return Assigned(names[index], False, tuple(values))
+        return AssignedValues(names[index], False, tuple(values))
 
     def _free_names(self, chain: list[Function]) -> set[str]:
         """Return the names that a function, or one in it, has from the functions around it."""
@@ -244,7 +248,7 @@ class _Program:
         own = {n for n in used if n in _parameters(innermost) or _is_bound_by(innermost, n)}
         return bound_around - own
 
-    def _default_of_reading_function(self, kind: str, key: object) -> Assigned:
+    def _default_of_reading_function(self, kind: str, key: object) -> AssignedValues:
         function = self._functions_around(self.reader.read_file, self.reader.read_line)[-1]
         arguments = function.args
         if kind == "__kwdefaults__":
@@ -258,7 +262,7 @@ class _Program:
         default = _defaults(function).get(name)
         if default is None:
             raise _Unclear
-        return Assigned(name, False, (Value(self.reader.read_file, default),))
+        return AssignedValues(name, False, (AssignedExpression(self.reader.read_file, default),))
 
     def _functions_around(self, file: str, line: int) -> list[Function]:
         """Return the functions that a line is in, the innermost last."""
@@ -306,7 +310,7 @@ class _Program:
 
     # partial, and items
 
-    def _of_partials(self, key: str | int) -> Iterator[Value]:
+    def _of_partials(self, key: str | int) -> Iterator[AssignedExpression]:
         """Yield the arguments of each ``functools.partial`` of the program that gives such a
         one.
         """
@@ -322,18 +326,18 @@ class _Program:
                     raise _Unclear
                 for keyword in node.keywords:
                     if keyword.arg == key:
-                        yield Value(file, keyword.value)
+                        yield AssignedExpression(file, keyword.value)
                 if isinstance(key, int) and len(node.args) > key + 1:
-                    yield Value(file, node.args[key + 1])
+                    yield AssignedExpression(file, node.args[key + 1])
 
-    def _item(self, container: ast.expr, key: object) -> Assigned:
+    def _item(self, container: ast.expr, key: object) -> AssignedValues:
         assigned = self.assigned(container)
         name = _last_name(container)
         values = []
         for value in assigned.values:
             if not isinstance(value.expression, ast.Constant):
                 element = _element(value.expression, key)
-                values.append(Value(value.file, element))
+                values.append(AssignedExpression(value.file, element))
         for file, tree in self.trees.items():
             for node in ast.walk(tree):
                 match node:
@@ -345,8 +349,8 @@ class _Program:
                 if not isinstance(target.slice, ast.Constant):
                     raise _Unclear
                 if target.slice.value == key:
-                    values.append(Value(file, _expression(item)))
-        return Assigned("", assigned.is_attribute, tuple(values))
+                    values.append(AssignedExpression(file, _expression(item)))
+        return AssignedValues("", assigned.is_attribute, tuple(values))
 
 
 # What binds a name

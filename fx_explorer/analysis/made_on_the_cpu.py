@@ -16,7 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fx_explorer import model
-from fx_explorer.analysis.assigned_values import Assigned, Reader, Value, assigned_to
+from fx_explorer.analysis.assigned_values import (
+    AssignedExpression,
+    AssignedValues,
+    Reader,
+    assigned_to,
+)
 from fx_explorer.analysis.device_copies import Input, input_of
 from fx_explorer.analysis.lineage import variants_in_use
 from fx_explorer.session import SessionReader
@@ -54,7 +59,7 @@ class MadeOnTheCpu:
 def made_on_the_cpu(reader: SessionReader) -> list[MadeOnTheCpu]:
     """Return the tensors, each once, in the order in which the graphs take them."""
     files = _UserFiles(reader)
-    tensors: dict[Value, MadeOnTheCpu] = {}
+    tensors: dict[AssignedExpression, MadeOnTheCpu] = {}
     for owner, node in _inputs_of_dynamo(reader):
         taken = input_of(reader, owner, node)
         if taken.kind == "module":
@@ -92,7 +97,7 @@ class _UserFiles:
         self._reader = reader
         self._trees: dict[str, ast.Module] | None = None
 
-    def assigned(self, taken: Input, by: Reader) -> Assigned | None:
+    def assigned(self, taken: Input, by: Reader) -> AssignedValues | None:
         """Return all assignments of a tensor, if there are any and all are on the CPU."""
         trees = self._parsed()
         if any(map(_sets_devices, trees.values())):

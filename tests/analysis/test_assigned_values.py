@@ -9,14 +9,14 @@ from textwrap import dedent
 
 import pytest
 
-from fx_explorer.analysis.assigned_values import Assigned, Reader, assigned_to
+from fx_explorer.analysis.assigned_values import AssignedValues, Reader, assigned_to
 
 FILE, OTHER = "/home/model.py", "/home/tables.py"
 
 
 def assigned(
     source: str, text: str, line: int = 1, *, other: str = "", inputs: str | None = None
-) -> Assigned | None:
+) -> AssignedValues | None:
     """``line`` is a line of the function that is compiled, and that reads the tensor."""
     trees = {FILE: ast.parse(dedent(text)), OTHER: ast.parse(other)}
     return assigned_to(source, trees, Reader(FILE, line, FILE, line), inputs)

@@ -25,7 +25,7 @@ from fx_explorer.analysis.words import counted
 from fx_explorer.errors import SessionError, UsageError
 from fx_explorer.folders import temporary_folder
 from fx_explorer.instruments.ranks.divergence import differing_ranks, findings, first_divergence
-from fx_explorer.instruments.ranks.explaining import explained
+from fx_explorer.instruments.ranks.divergence_reasons import explained
 from fx_explorer.instruments.ranks.finding import RankFinding
 from fx_explorer.instruments.ranks.groups import RankGroup, alike, without_differing_records
 from fx_explorer.instruments.ranks.rank_files import (

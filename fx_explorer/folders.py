@@ -54,13 +54,16 @@ IN_USE_PREFIX = "fx-explorer-run-"
 class Lock:
     """Holds a directory as long as this process lives, or until it is released."""
 
-    def __init__(self, directory: Path) -> None:
-        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be
-        locked.
+    def __init__(self, directory: Path, *, is_own: bool = False) -> None:
+        """Lock the directory. Raises OSError when somebody else holds it, or it cannot be locked.
+
+        One that ``is_own`` was made by the caller just now: whoever else holds it only looks
+        whether it was left behind, and is waited for.
         """
+        how = fcntl.LOCK_EX if is_own else fcntl.LOCK_EX | fcntl.LOCK_NB
         self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, how)
         except OSError:
             self.release()
             raise
@@ -91,7 +94,8 @@ def temporary_folder() -> Iterator[Path]:
     """
     folder = new_temporary_folder(IN_USE_PREFIX)
     with contextlib.ExitStack() as until:
-        until.callback(shutil.rmtree, folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # a file system without locks: nobody finds it later
-            until.callback(Lock(folder).release)
+            until.callback(Lock(folder, is_own=True).release)
+        # Before the lock is released: others would take what is half removed for left behind.
+        until.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder

@@ -68,7 +68,7 @@ def new_directory() -> tuple[Path, Lock]:
     """Make a directory and lock it. Raises SessionWriteError when there is no room for it."""
     directory = new_temporary_folder(IN_USE_PREFIX)
     try:
-        return directory, Lock(directory)
+        return directory, Lock(directory, is_own=True)
     except OSError as error:
         raise SessionWriteError(
             f"cannot write to {directory}: {error.strerror}. Set TMPDIR to a directory with room."

@@ -5,10 +5,11 @@
 The sources are torch's own and none of the recorder's: the messages of
 ``TORCH_LOGS=graph_breaks,recompiles``, the guard managers that torch has finished, the graph
 modules that reach ``compile_fx``, the code that ``GraphLowering.save_output_code`` hears of, and,
-with ``--build``, the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees. The guards are
-not those of ``TORCH_LOGS=guards``: with that, torch 2.13 and 2.15 keep a guard that they else drop
-(``LazyConstantVariable.realize``). Without ``--build`` nothing is compiled by a C++ compiler and a
-backward is lowered together with its forward.
+with ``--build``, the tensors that ``torch.autograd.graph.saved_tensors_hooks`` sees in the first
+call of each compiled graph. The guards are not those of ``TORCH_LOGS=guards``: with that, torch
+2.13 and 2.15 keep a guard that they else drop (``LazyConstantVariable.realize``). Without
+``--build`` nothing is compiled by a C++ compiler and a backward is lowered together with its
+forward.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -127,6 +129,7 @@ def observe(name: str, *, is_built: bool) -> dict[str, Any]:
     graphs: list[dict[str, int]] = []
     codes: list[str] = []
     saved: list[tuple[tuple[int, ...], str]] = []
+    first_calls: dict[type, FrameType] = {}
     raised = ""
     real_compile_fx = torch._inductor.compile_fx.compile_fx
     real_save = GraphLowering.save_output_code
@@ -144,7 +147,12 @@ def observe(name: str, *, is_built: bool) -> dict[str, Any]:
             is_inside = False
 
     def saw_saved(tensor: torch.Tensor) -> torch.Tensor:
-        saved.append((tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")))
+        call = sys._getframe(1)
+        function = call.f_locals.get("cls")  # of ``Function.apply``
+        # What an operator in eager mode saves, and what a later call does, is in no session.
+        is_compiled = getattr(function, "__name__", "") == "CompiledFunction"
+        if is_compiled and first_calls.setdefault(function, call) is call:
+            saved.append((tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")))
         return tensor
 
     watched = torch.autograd.graph.saved_tensors_hooks(saw_saved, lambda tensor: tensor)

@@ -45,6 +45,8 @@ _BREAK = re.compile(
     r"Graph [Bb]reak(?: \(user stack suppressed[^)]*\))? in user code at (.+):(\d+)\n"
     r"Graph Break Reason: ([^\n]*)"
 )
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
 _RECOMPILED = re.compile(r"^Recompiling function (\S+) in (.+):(\d+)$", re.MULTILINE)
 _FAILED_GUARD = re.compile(r"^\s*- (\d+/\d+): ([^\n]*)$", re.MULTILINE)
 
@@ -55,16 +57,29 @@ class Messages(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.breaks: list[tuple[str, int, str]] = []
-        """File, line and first line of the reason, once for each time that Dynamo broke there."""
+        """File, line and first line of the reason, once for each time that Dynamo broke there. The
+        line is the innermost that is not torch's own: of a break in a polyfill (torch 2.11, in
+        ``polyfills/__init__.py``) the one that calls it.
+        """
         self.recompiles: list[dict[str, Any]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if broken := _BREAK.search(text):
-            self.breaks.append((broken[1], int(broken[2]), broken[3].strip()))
+            file, line = _innermost_outside_torch(text) or (broken[1], int(broken[2]))
+            self.breaks.append((file, line, broken[3].strip()))
         elif recompiled := _RECOMPILED.search(text):
             failed = [(of, _plain_guard(guard)) for of, guard in _FAILED_GUARD.findall(text)]
             self.recompiles.append({"function": recompiled[1], "failed": failed})
+
+
+def _innermost_outside_torch(text: str) -> tuple[str, int] | None:
+    """Return file and line of a message's last frame that is not in torch; None without one."""
+    frames = _FRAME.findall(text.partition("User code traceback:")[2])
+    outside = [(file, int(line)) for file, line in frames if not file.startswith(_TORCH)]
+    if not outside:
+        return None
+    return outside[-1]
 
 
 def _plain_guard(text: str) -> str:

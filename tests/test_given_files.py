@@ -274,8 +274,8 @@ def from_closed_input(command: str) -> tuple[int, str]:
 def test_a_log_that_is_to_come_from_a_closed_standard_input_is_refused_in_one_line(
     command: str,
 ) -> None:
-    both = " -" if command == "diff" else ""
-    code, line = from_closed_input(f"{command} -{both}")
+    other = " model.py" if command == "diff" else ""
+    code, line = from_closed_input(f"{command} -{other}")
     assert code == 5
     assert NO_RECORD in line
 

@@ -47,6 +47,11 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
     Raises UnreadableProgramError for a file that cannot be what its name or beginning says, and
     UsageError for an ExportedProgram without ``--trust`` and for what the command has no use for.
     """
+    if arguments.target == getattr(arguments, "other", None) == "-":
+        raise UsageError(
+            "the standard input can be read once, and is given for both: save one of the logs to a "
+            "file, and name that"
+        )
     for field in ("target", "other"):
         target = getattr(arguments, field, None)
         if not isinstance(target, str) or not target:

@@ -14,7 +14,7 @@ import torch
 from fx_explorer import model
 from fx_explorer.analysis.facts import Fact
 from fx_explorer.model import CaptureRequest
-from fx_explorer.overview.ending import has_other_random_numbers
+from fx_explorer.overview.ending import OTHER_RANDOM_NUMBERS, has_other_random_numbers
 from fx_explorer.overview.overview import overview
 from fx_explorer.overview.result_facts import plain_library
 from fx_explorer.session import SessionReader, SessionWriter
@@ -367,3 +367,25 @@ def test_a_program_that_draws_random_numbers_is_told_to_have_drawn_others(
         assert draws_by_inductor(reader) == differs
         with mock.patch.object(SessionReader, "request", return_value=CaptureRequest("t", "")):
             assert has_other_random_numbers(reader) == differs
+
+
+DROPOUT = """import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout({rate}))
+example_inputs = (torch.ones(2, 4),)
+"""
+
+
+@pytest.mark.parametrize(("rate", "differs"), [(0.5, True), (0.0, False)])
+def test_an_inspection_of_a_program_with_dropout_says_that_it_drew_other_numbers(
+    captured: Callable[..., Path],
+    reader: Callable[[Path], SessionReader],
+    shared_folder: Path,
+    rate: float,
+    differs: bool,
+) -> None:
+    script = shared_folder / f"dropout_{int(10 * rate)}.py"
+    script.write_text(DROPOUT.format(rate=rate))
+    details = [fact.detail for fact in overview(reader(captured(script))) if fact.topic == "run"]
+    assert any("nothing was built" in fact.text for fact in overview(reader(captured(script))))
+    assert any(OTHER_RANDOM_NUMBERS in detail for detail in details) == differs

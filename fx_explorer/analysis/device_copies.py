@@ -35,8 +35,10 @@ OF_PYTHON_NUMBERS = "lift_fresh_copy"
 _STAGES: tuple[model.Stage, ...] = ("post_grad", "forward", "backward")
 """The graph of the first of them that there is stands for what runs."""
 
-_OF_CLASS = re.compile(r"dict\(type\((.*?)\)\.__dict__\)\['(\w+)'\]")
-"""An attribute of a class, as torch writes it."""
+_OF_CLASS = re.compile(r"dict\(type\((.{1,300}?)\)\.__dict__\)\['(\w+)'\]")
+"""An attribute of a class, as torch writes it. The way to the class has an end: a source of a
+session that a stranger made may be of any length.
+"""
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9]")
 

@@ -45,7 +45,7 @@ GIVEN_ONE_LINE = (
 
 GIVEN_AT_MOST: dict[str, int] = {
     **dict.fromkeys(GIVEN_ONE_LINE, LONGEST_LINE),
-    **{f"lexing rules of {language}": LONGEST_COLOURED for language in LANGUAGES},
+    **{f"highlight rules of {language}": LONGEST_COLOURED for language in LANGUAGES},
     "analysis/input_names _OF_MODULE": LONGEST_NAME,
     "capture/options/catalogue search": 10_000,  # a docstring of torch's
     "model/secret_arguments _QUOTED": 20_000,  # linear, with a factor of its bounds
@@ -74,5 +74,5 @@ def _length(pattern: Pattern) -> int:
 
 
 def test_what_is_said_of_a_pattern_is_of_one_that_is_there() -> None:
-    named = {key for key in GIVEN_AT_MOST if not key.startswith("lexing ")}
+    named = {key for key in GIVEN_AT_MOST if not key.startswith("highlight ")}
     assert named <= {pattern.key for pattern in patterns()}

@@ -24,7 +24,7 @@ __all__ = ["LANGUAGES", "Kind", "Line", "Lines", "Token", "lines", "printable", 
 
 
 class Rules(NamedTuple):
-    """One language."""
+    """The rules by which the code of one language is coloured."""
 
     pattern: re.Pattern[str] | None
     """Matches tokens; a match without a group is a plain name that must not be cut in two."""
@@ -219,7 +219,7 @@ _GRAMMARS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 }
 
 LANGUAGES: tuple[str, ...] = tuple(_GRAMMARS)
-"""What has rules; any other language is shown as ``text``."""
+"""Languages with rules for colouring; any other language is shown as ``text``."""
 
 
 @cache

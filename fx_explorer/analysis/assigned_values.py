@@ -48,9 +48,9 @@ class Reader:
     """
 
     file: str
-    """The compiled function's."""
+    """File of the compiled function."""
     line: int
-    """Its first line."""
+    """First line of the compiled function."""
     read_file: str
     read_line: int
 

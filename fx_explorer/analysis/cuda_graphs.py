@@ -52,7 +52,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CudaGraph:
-    """What became of one compiled graph."""
+    """What torch did with one compiled graph: whether it was recorded as a CUDA graph, how often,
+    or why it was skipped.
+    """
 
     name: str
     """``[0/0] forward``; ``[0/0]`` where the direction is not known."""

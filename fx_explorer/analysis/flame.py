@@ -22,7 +22,7 @@ class FlameFrame:
 
     name: str
     kind: str
-    """What it is, which says how it is coloured."""
+    """Kind of the frame, such as a function or a phase; its colour depends on it."""
     depth: int
     """0 is the whole chart."""
     began_s: float
@@ -68,9 +68,9 @@ class FlameBlock:
 
     first: int
     cells: int
-    """At least 1."""
+    """Width of the block in cells of the terminal, at least 1."""
     frames: tuple[FlameFrame, ...]
-    """Neighbours, in order."""
+    """The frames that share this block: neighbours, in order."""
     main: FlameFrame | None
     """The one that the block is; others beside it are too narrow for a cell. None where all are."""
     noun: str = "step"

@@ -1,8 +1,8 @@
-"""This module finds which compilations are versions of one function: what was compiled again
-because a guard failed.
+"""This module finds which compilations are versions of one function: a function is compiled again
+when a guard fails.
 
-Each version runs for other inputs. A sum over several of them is of no single call, so whoever adds
-them up has to say so.
+Each version runs for other inputs, so a sum over several versions is not the figure of any one
+call. The callers that add versions up have to say so.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class InputName:
     """``fc1.weight``, or the name of an argument."""
     kind: InputKind
     node: int = 0
-    """The input of Dynamo's graph that it is; 0 when no link leads there."""
+    """Id of the input of Dynamo's graph that it stands for; 0 when no link leads there."""
     module: str = ""
     """Of a parameter or buffer: the path of the module that has it, from the one that was compiled
     or that a function was given.
@@ -107,8 +107,8 @@ class InputNames:
 
     @cached_property
     def _guarded(self) -> dict[str, str]:
-        """What guards look at, by the names that Dynamo makes of it. It takes long to read, and few
-        inputs need it: they have a source of their own.
+        """Map the names that Dynamo makes of guarded sources to these sources. Reading them takes
+        long, and few inputs need it: most have a source of their own.
         """
         return {_mangled(source): source for source in guarded_sources(self._reader)}
 
@@ -133,7 +133,7 @@ def _kind_of_source(source: str) -> InputKind:
 
 
 _TORCHS_BEGINNINGS = ("getitem", "primals_", "tangents_", "arg", "l_", "L_", "g_", "G_")
-"""How names begin that torch makes of inputs, and of results that are chosen."""
+"""Prefixes of the names that torch gives to inputs, and to a result picked from several."""
 
 
 def user_names_of_nodes(reader: SessionReader, names: Mapping[int, str]) -> dict[int, str]:

@@ -243,7 +243,7 @@ class RowsInUse:
     artifacts: frozenset[int]
     kernels: frozenset[int]
     saving: frozenset[int]
-    """The compilations whose saved tensors count."""
+    """Ids of the compilations whose saved tensors count; those of other variants do not."""
 
 
 def in_use(reader: SessionReader) -> RowsInUse | None:

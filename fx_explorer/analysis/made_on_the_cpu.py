@@ -140,8 +140,8 @@ class _UserFiles:
 
 
 def _is_made_on_the_cpu(value: ast.expr) -> bool:
-    """Return whether a factory of torch is called in an expression, and nothing in it names a
-    device or another tensor's.
+    """Return whether an expression makes a tensor on the CPU: it calls a factory of torch, and
+    neither names a device nor takes the device of another tensor.
     """
     makes = False
     for node in ast.walk(value):

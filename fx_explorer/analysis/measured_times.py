@@ -38,15 +38,17 @@ def run_time(duration_s: float) -> str:
 
 
 MAX_SPREAD = 0.3
-"""Share of a time, from which on what varies of it, or is not accounted for, is too much to tell.
+"""Largest share of a time that may vary from call to call, or be missing from the sum of its parts,
+for its parts to be shown.
 """
 
 IDLE = "measure again when the machine is idle"
 
 
 def parts_are_known(whole_s: float, parts_s: float, iqr_s: float) -> bool:
-    """Return whether parts that add up to ``parts_s`` say what a whole consists of, whose times
-    have a middle half of the range ``iqr_s``.
+    """Return whether the parts of a measured time explain the whole: their sum ``parts_s`` is near
+    ``whole_s``, and the whole is steady. ``iqr_s`` is the range of the middle half of its times.
+    All are seconds.
     """
     return max(abs(whole_s - parts_s), iqr_s) <= MAX_SPREAD * whole_s
 

@@ -83,8 +83,8 @@ _PRINTED_BY: dict[Subject, tuple[str, ...]] = {
 
 
 def not_in_text(reader: SessionReader) -> list[Subject]:
-    """Return of what a text says nothing, neither that it is there nor that it is not; empty for
-    any other session.
+    """Return the subjects that torch was not asked to print, so that their absence from the text
+    says nothing. Empty for any other session.
     """
     if not is_text(reader):
         return []

@@ -126,8 +126,9 @@ class EarlierGraph:
         return ()
 
     def _chosen(self, node: torch.fx.Node, row: int) -> int:
-        """Return the row of the node that chooses the same of several results, where there is one.
-        Choosing is no operation that torch traces: it says of each result that it is from the call.
+        """Return the row of the ``getitem`` that picks the same result as ``node``; ``row``, the
+        call itself, where there is none. torch traces no operation for ``getitem``: it names the
+        call as the origin of each result.
         """
         call = self.nodes[row]
         results = node_value(call)

@@ -371,4 +371,4 @@ _PARTS: dict[str, _Part] = {
     "compiler": _need_no_compiler,
     "autotuning": _measure_nothing,
 }
-"""What is shown differently while inspecting → the part that makes it so."""
+"""Name of a difference between inspecting and a real compile → the function that makes it."""

@@ -96,8 +96,8 @@ class _Lines(threading.local):
         self._recording = recording
         self._running: list[UserLine | None] = []
         self._known: Callable[[], Any] = _nothing
-        """Gives the translator of the function that it is in, where that is looked at already. It
-        is not kept alive.
+        """Returns Dynamo's translator of the function that is being traced; None where there is
+        none. It does not keep the translator alive.
         """
         self._is_torchs = False
         """Whether that function is torch's, all of which counts for the line that called it."""

@@ -240,8 +240,8 @@ def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
 
 
 def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:
-    """Return the nodes that ``node`` was put in the place of; empty where nothing is known of it,
-    or its meta says.
+    """Return the nodes that a pattern pass replaced by ``node``. Empty for a node of no such pass,
+    and where the node's meta names them itself.
     """
     replaced: tuple[torch.fx.Node, ...] = getattr(node, _REPLACED, ())
     return replaced

@@ -64,11 +64,8 @@ class Capture:
         environment: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> None:
-        """``environment`` are variables that the worker gets beside our own. ``force``: replace at
-        ``output`` what is no session, too.
-
-        Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
-        temporary directory.
+        """``environment`` are variables that the worker gets beside our own. With ``force``, a file
+        at ``output`` is replaced even when it is no session.
 
         Raises UsageError when ``output`` cannot be written, and SessionWriteError when there is no
         temporary directory.
@@ -93,7 +90,7 @@ class Capture:
         self._last_words = ""
         self._last_output = b""
         self._took_s = 0.0
-        """When the program had ended and its worker stayed; 0 before."""
+        """Seconds that the program took, set when it has ended while its worker stays; 0 before."""
         self._held_since = 0.0
         self._waited_s = 0.0
         """What the worker waited for the user at gates; that is no time of the program's."""
@@ -102,7 +99,7 @@ class Capture:
         self._is_kept = False
         self._last_note = ""
         self.stopped_by = 0
-        """The signal for which whoever follows it has cancelled it."""
+        """Signal for which the capture was cancelled by the code that awaits it; 0 for none."""
         self.left_behind = ""
         """What of the program runs on when its capture is over, in words."""
 
@@ -292,7 +289,9 @@ class Capture:
     # the end
 
     def _end(self, returncode: int) -> None:
-        """Judge how the worker ended from what is left of it, and put the session in its place."""
+        """Decide on the outcome from the worker's exit code and the files it left, and move the
+        session to its place.
+        """
         stacks = _read_if_there(self._directory / "stacks.txt")
         last_words = self._last_words or _read_if_there(self._directory / "outcome.json")
         said = self._last_output.decode(errors="backslashreplace").strip().splitlines()
@@ -323,8 +322,8 @@ class Capture:
         self._complete(self.outcome, remains)
 
     def _left_in_words(self) -> str:
-        """Say what of the program runs on. It is also a note: whoever looks at no console has to
-        know it.
+        """Return a sentence on the program's processes that are still running. It becomes a note,
+        too, for users who do not look at the console.
         """
         what = in_words(self._worker.left_the_group)
         told = f"the program started processes that left its process group: {what}."

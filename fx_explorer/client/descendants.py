@@ -135,7 +135,9 @@ class Descendants:
         self._hook = hook
         self._worker = 0
         self._images: set[str] = set()
-        """Starts of programs that were the worker."""
+        """Images (``Status.image``) that the worker's process has had, one for each program it has
+        run.
+        """
         self._own_image = ""
         """The start of this program, which what it forks has too until that runs its own."""
         self._marks = ""

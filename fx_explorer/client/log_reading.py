@@ -103,7 +103,10 @@ class LogReadingProcess:
             yield Notice.from_json(line.decode())
 
     async def wait(self) -> Outcome:
-        """Wait for the end, and note in the session how it came about unless the process did."""
+        """Wait until the reading process has ended, and return its outcome. When the process itself
+        recorded none, the outcome is worked out from its exit code and its messages, and noted in
+        the session.
+        """
         assert self._process is not None
         assert self._said is not None
         said = (await self._said.read()).decode(errors="backslashreplace").strip()

@@ -150,7 +150,9 @@ def _suffix(member: Member) -> str:
 
 
 def _order(member: Member) -> tuple[int, str]:
-    """The wrapper comes first, then the kernels, then what is said of them."""
+    """Return the sort key of a file of the package: the wrapper first, then the kernels, then their
+    descriptions.
+    """
     name = PurePosixPath(member.name).name
     kinds = [
         ".wrapper." in name and not name.endswith(".json"),

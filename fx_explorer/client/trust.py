@@ -27,19 +27,23 @@ RUNS = (
     "This runs a program on this machine, with the files, expressions and options that the "
     "session names."
 )
-"""What will happen, in words for whoever is asked."""
+"""The question's text before a session's program is run: what will happen, and with what."""
 
 LOADS = (
     "Loading an ExportedProgram can run code of whoever made it: torch unpickles its constants and "
     "inputs, and its graph and guards may name any function."
 )
-"""The same of a file that is a target, whoever made it: there is no telling who did."""
+"""The question's text before an ExportedProgram is loaded. It is asked whoever made the file,
+because that cannot be known.
+"""
 
 _captured: set[Path] = set()
 """Sessions that this process captures or has captured: they have no mark as long as they grow."""
 
 _requests: dict[str, CaptureRequest] = {}
-"""Session as it was first called → its request, with what the session leaves out."""
+"""Path that a session had first → its whole request, with the arguments that the session leaves
+out.
+"""
 
 
 def remember_session(session: Path) -> None:
@@ -51,8 +55,9 @@ def remember_request(request: CaptureRequest) -> None:
 
 
 def whole_request(request: CaptureRequest) -> CaptureRequest:
-    """Return a request that came from a session with what the session leaves out. Raises UsageError
-    where this process has not captured it.
+    """Return a request with the arguments that its session leaves out because they look like
+    secrets. Raises UsageError where they are not known, because another process captured the
+    session.
     """
     if not is_left_out(asdict(request)):
         return request

@@ -170,7 +170,9 @@ def add_setting_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_strictness_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add what also holds where the program calls torch.compile itself."""
+    """Add ``--fullgraph`` and ``--stance``, which also apply where the program calls torch.compile
+    itself.
+    """
     parser.add_argument(
         "--fullgraph",
         action="store_true",

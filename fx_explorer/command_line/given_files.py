@@ -33,7 +33,7 @@ from fx_explorer.session.untrusted.given_program import (
 from fx_explorer.session.untrusted.kind_of_file import kind_of_file
 
 TAKE_NO_SESSION = ("capture", "run", "dynamic")
-"""Commands that compile what they are given."""
+"""Commands that compile their target, and take no session in its place."""
 
 SHOW_PACKAGES = ("explore", "capture", "report", "graph", "diff")
 """Commands that have something to say of a package of AOTInductor. The others need a graph, or call
@@ -64,8 +64,8 @@ def resolve_files(command: str, arguments: argparse.Namespace, until: contextlib
 def _resolved(
     command: str, target: str, arguments: argparse.Namespace, until: contextlib.ExitStack
 ) -> Path | None:
-    """Return the session that was made of a package or a log; None for any other target, which
-    stays as it is.
+    """Return a session made from the target, when that is a package or a log; None for any other
+    target, which is used as it is.
     """
     if getattr(arguments, "follow", False):
         if getattr(arguments, "save", None):

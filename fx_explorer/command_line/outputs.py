@@ -25,7 +25,7 @@ and srun.
 """
 
 START = 4096
-"""Bytes in which a text of ours says that it is one."""
+"""Number of bytes at the beginning of a file in which our own texts carry their sign."""
 
 
 def add_force_argument(parser: argparse._ActionsContainer) -> None:

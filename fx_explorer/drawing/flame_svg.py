@@ -53,7 +53,7 @@ _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class FlamePicture:
-    """What is drawn."""
+    """A flame chart to be drawn as SVG: frames, titles, colours and texts under the mouse."""
 
     root: FlameFrame
     titles: Sequence[str]
@@ -67,7 +67,7 @@ class FlamePicture:
 
 
 def flame_picture_svg(picture: FlamePicture) -> str:
-    """Return the picture."""
+    """Return the SVG text of a flame chart, which needs no other file."""
     sentences = " ".join(filter(None, picture.titles))
     titles = textwrap.wrap(sentences, int((WIDTH - 2 * MARGIN) / LETTER))
     chart = _Chart(picture, top=MARGIN + LINE * len(titles))

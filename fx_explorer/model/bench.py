@@ -203,12 +203,16 @@ class BenchNews:
     kind: NewsKind
     text: str = ""
     is_usage: bool = False
-    """``failed``: what was asked for cannot be done with this target, whoever runs it."""
+    """``failed``: whether the request is to blame, because no interpreter or machine can do it with
+    this target.
+    """
     traceback: str = ""
     """``failed``: where the program, or the compiler, raised; empty for an error of ours."""
     cell: dict[str, Any] = field(default_factory=dict)
     could_say_more: str = ""
-    """``ready``: what ``compare`` would do; empty where it can say no more of the results."""
+    """``ready``: the work that the command ``compare`` would do, as a phrase; empty where nothing
+    is left to learn of the results.
+    """
     call_s: float = 0.0
     calls: int = 0
     sharing_s: float = 0.0

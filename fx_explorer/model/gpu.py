@@ -59,7 +59,7 @@ class Gpu:
     memory_bus_bits: int
     memory_clock_hz: int
     clock_hz: int
-    """The highest."""
+    """Highest clock of the multiprocessors, in Hz."""
     peak_flops: dict[str, float]
     """Kind of number (``fp32``; ``tf32``, ``bf16``, ``fp16``, ``fp8``, ``int8`` on the matrix
     units, dense) → operations a second. A kind that is not there has no units of its own, or its

@@ -27,10 +27,11 @@ _LARGEST_CONSTANT = 4096
 
 @dataclass(frozen=True)
 class OperationPrint:
-    """One operation: what it computes, of what, and what comes out: types and sizes.
+    """An OperationPrint describes one operation for comparison: what it computes, from which
+    values, and the types and sizes of its results.
 
-    Not strides: kernels choose them, without gradients otherwise. Who asks for them has what was
-    answered in the graph.
+    Strides are left out: kernels choose them, and choose differently without gradients. A program
+    that asks for strides has the answer as a constant in its graph.
     """
 
     text: str

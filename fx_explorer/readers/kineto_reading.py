@@ -95,7 +95,7 @@ def _what_it_is(path: Path, text: TraceText) -> str:
 
 
 class _Reading:
-    """Fills a trace."""
+    """Reads the events of a profile one by one into a Trace."""
 
     def __init__(self) -> None:
         self.trace = Trace()

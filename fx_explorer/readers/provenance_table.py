@@ -97,7 +97,7 @@ def _by_operation(kernels: Iterable[KernelOrigin]) -> list[str]:
 NOT_IN_TABLE = "the table has names of nodes, and no graph"
 
 MOST_READ = 256 << 20
-"""Bytes."""
+"""Largest file that is read, in bytes."""
 
 
 def read_table(file: Path, session: Path) -> None:

@@ -31,7 +31,7 @@ _DIGESTS = b"elsewhere "
 
 
 class TextPlace(NamedTuple):
-    """Where a text lies, in the terms of whoever can read it."""
+    """Where a text lies in another file: its offset and size there, in bytes, and its digest."""
 
     offset: int
     size: int

@@ -24,7 +24,7 @@ from fx_explorer.session.reader import SessionReader
 from fx_explorer.session.writer import SessionWriter
 
 MARK = "captured_here"
-"""Key of ``meta``."""
+"""Key of the session's ``meta`` under which the mark is stored."""
 
 SECRET_BYTES = 32
 
@@ -34,8 +34,8 @@ _WHAT_CAN_RUN = (
     "SELECT 'choice', name, source FROM kernel_build WHERE source",
     "SELECT 'machine code', name, machine_code FROM kernel_build WHERE machine_code",
 )
-"""(what it is, its name, id of its text). Kernels are loaded and measured, source files are tried
-with edits.
+"""Queries for what a session holds that can be run: (kind, name, id of the text). Kernels are
+loaded and measured; source files are tried with edits.
 """
 
 

@@ -77,7 +77,7 @@ _WRITERS: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OpenTransaction:
-    """The outermost transaction."""
+    """The outermost transaction that a thread has open."""
 
     block: FrameType | None
     """The frame that has it as a block."""

@@ -113,7 +113,7 @@ def _end_of(line: str) -> str:
 @dataclass(frozen=True, slots=True)
 class NewContent:
     file: Path
-    """Links resolved."""
+    """The file itself, where the user's path was a link."""
     before: bytes
     after: bytes
 

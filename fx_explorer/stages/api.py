@@ -114,7 +114,9 @@ class Stages:
         options: Mapping[str, Any] | None = None,
         session: str | Path | None = None,
     ) -> None:
-        """N"""
+        """Create the session and start recording into it; the model is not called yet. The
+        parameters are described at the class.
+        """
         if isinstance(model, torch.nn.Module):
             name = type(model).__name__
         else:

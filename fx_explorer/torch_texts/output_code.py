@@ -28,7 +28,7 @@ class PrintedCall:
     """A line of the generated module that runs a kernel or calls a library."""
 
     line: int
-    """From 1."""
+    """Line of the call in the module, from 1."""
     handle: str = ""
     """``triton_poi_fused_relu_0:3``; empty where torch wrote none."""
     sources: tuple[str, ...] = ()

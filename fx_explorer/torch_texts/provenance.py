@@ -44,7 +44,7 @@ class KernelOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """A table."""
+    """One of torch's provenance tables, parsed: which nodes each kernel computes."""
 
     kernels: tuple[KernelOrigin, ...]
     without_kernel: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ TICK_S = 0.1
 """How often the header's seconds and the pipeline are looked after while something runs."""
 
 SETTLED_S = 1.0
-"""After the first paint, when nothing waits."""
+"""Seconds after the start at which ``_settle_memory`` runs: the first paint is over by then."""
 
 
 def _settle_memory() -> None:

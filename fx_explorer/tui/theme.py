@@ -103,8 +103,8 @@ _ATTRIBUTES: Mapping[int, str] = {
     SELECTED: "reverse",
     CURSOR: "underline",
 }
-"""What stands for a background where there are 16 colours or none; a cursor with the focus is
-reversed.
+"""Text attributes used instead of a background on terminals with 16 colours or none. A cursor in
+the widget with the focus is reversed.
 """
 
 

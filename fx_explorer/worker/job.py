@@ -206,7 +206,7 @@ class TargetProgram:
         self._call(find_any_target(self._progress.place, self._request, self._progress.say))
 
     def offer_again(self) -> None:
-        """Do nothing: what can be asked of the target was said when it was called."""
+        """Do nothing: which commands the target allows was reported when it was called."""
 
     def leave(self) -> None:
         """Do nothing: no thread of the program can keep this process."""

@@ -155,7 +155,7 @@ class _Script:
         self._graph = graph
         self._names = RowNames(device="device_here({})")
         self._remarks: list[str] = []
-        """What is not as it was in the program: sentences."""
+        """Sentences that say in what the script's inputs or values differ from the program's."""
 
     def text(self, head: Sequence[str]) -> str:
         module = module_code(self._reader, self._graph, self._names, self._attribute)

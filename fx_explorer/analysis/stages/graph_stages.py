@@ -27,7 +27,8 @@ from fx_explorer.session.queries.graphs import (
 )
 
 Counted = Iterable[tuple[int, str]]
-"""(how many, the words for it); what there is none of is left out."""
+"""Pairs of (number, words for what is counted). Those with the number 0 are left out of a sentence.
+"""
 
 
 def dynamo_work(reader: SessionReader, point: StagePoint) -> StageWork:
@@ -104,8 +105,9 @@ def _are_of_regions(reader: SessionReader, point: StagePoint) -> bool:
 
 
 def _fates_after_passes(pair: GraphPair) -> dict[int, Fate]:
-    """Return the fate of each operation before and after. One that is still there has the same on
-    both sides; any other is judged by what took the places of what is gone.
+    """Return the fate of each operation in the graphs before and after a pass. An operation that is
+    still there has the same fate in both; the others are judged by the new operations that come
+    from them.
     """
     fates: dict[int, Fate] = {}
     for child, link in pair.same.items():
@@ -204,7 +206,7 @@ _LEFT_OUT: Mapping[Fate, tuple[str, str]] = {
     ),
     "removed": ("has no known successor", "have no known successor"),
 }
-"""What is said of one operation, and of several."""
+"""Fate → its words after a count of one, and after any other count."""
 
 
 def _fates_after_tracing(pair: GraphPair) -> dict[int, Fate]:
@@ -353,7 +355,9 @@ class GraphPair:
 
     @cached_property
     def same(self) -> dict[int, Origin]:
-        """Return operation after → the one operation before that it still is."""
+        """Return the operations that a stage left in the graph: operation after → its link to the
+        one operation before that it is a copy of.
+        """
         copies: dict[int, list[Origin]] = {}
         for links in self.parents.values():
             if len(links) == 1 and links[0].is_copy:

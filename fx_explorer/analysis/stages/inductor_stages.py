@@ -33,7 +33,7 @@ class IrStep(NamedTuple):
 
     document: int
     line: int
-    """From 1."""
+    """Line of the listing at which it begins, from 1."""
     kind: str
     members: tuple[str, ...]
     """The names of the operations in it; its own where it was not fused."""

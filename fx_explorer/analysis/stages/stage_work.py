@@ -248,8 +248,8 @@ def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> 
 
 
 def _of_the_backward(partition: StageWork) -> StageWork:
-    """Return the partition as the pause before the backward shows it: what it did was shown before
-    the forward.
+    """Return the work of the partitioner as the pause before the backward shows it: only what went
+    into the backward. The pause before the forward has shown the rest.
     """
     again = partition.became.get("both", 0)
     of_backward = partition.became.get("backward", 0)

@@ -134,7 +134,7 @@ class StageWork:
     """How many operations (or lines of source, or steps of the IR) went in."""
     after: int
     became: Mapping[Fate, int]
-    """What became of the operations that went in: how many met each fate."""
+    """Fate → how many of the operations that went in met it."""
     made: Mapping[Fate, int]
     """How the operations that came out came to be. Empty where they are no operations of a graph.
     """

@@ -91,8 +91,8 @@ def _direction(options: dict[str, Any]) -> Direction:
 
 
 def _name(graph: Any) -> str:
-    """Return what the graph's class is called, which is the module or function it was made of;
-    empty where that says nothing.
+    """Return the class name of a graph, which is the name of the module or function it was traced
+    from; empty for torch's general names, such as ``GraphModule``.
     """
     name = type(graph).__name__
     if name in ("GraphModule", "Module", "function"):

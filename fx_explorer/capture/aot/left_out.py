@@ -25,7 +25,9 @@ from fx_explorer.model import LeftOut
 _WHAT = "what AOTAutograd left out"
 
 _CALLS_SEEN = "fx_explorer_calls_seen"
-"""Attribute of a graph that is being traced: the calls that it is traced from."""
+"""Attribute of a graph that is being traced. It holds the calls of the original graph that were
+seen meanwhile.
+"""
 
 
 class _CallsSeen(NamedTuple):

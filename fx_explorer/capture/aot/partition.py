@@ -544,7 +544,9 @@ def _computing(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def _ground(name: str, cut: MinCut) -> tuple[Ground, str]:
-    """Return why a value is what it is: what rules something out comes before the cut."""
+    """Return why the partitioner saves or recomputes a value, and torch's own reason. A rule that
+    forbids one of the two comes before the minimum cut.
+    """
     ruled_out: tuple[tuple[Ground, Mapping[str, Any]], ...] = (
         ("cannot_recompute", _edge(cut, "source", f"{name}_in")),
         ("must_recompute", _edge(cut, f"{name}_in", "sink")),

@@ -65,8 +65,8 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 
 def _backend_for(recording: Recording) -> Callable[..., Any]:
-    """Return the backend as a function, whose module shows that it is no backend of the program's
-    (``can_wait``, stepping/stepped_boundary.py).
+    """Return the backend as a plain function. Its module tells ``can_wait``
+    (stepping/stepped_boundary.py) that it is ours and not a backend of the program's.
     """
 
     def regional_inductor(

@@ -95,7 +95,9 @@ class Asking:
             proposal.take(partitions)
 
     def _graph_of(self, module: torch.fx.GraphModule) -> RecordedGraph:
-        """Return the recorded graph that is partitioned. One that the backend made is recorded."""
+        """Return the recorded graph for the one that is partitioned: the graph that the backend was
+        given, or a graph that the backend made, which is recorded now.
+        """
         if _is_same(module.graph, self.copy.graph):
             return self.recorded
         return self.recording.add_graph(module, "backend", self.direction, label=PARTITIONED)
@@ -141,8 +143,8 @@ def given_to_backend(
 
 
 def _report(asking: Asking, outer: Asking | None) -> None:
-    """Add what is known of a graph. What a backend partitioned before AOTAutograd got the parts is
-    reported once, of the whole.
+    """Write the support report of a graph. When a backend has partitioned the whole graph before
+    AOTAutograd handed it parts of it, only the whole is reported.
     """
     if asking.proposals:
         for proposal in asking.proposals.values():
@@ -162,7 +164,7 @@ SAID_BY_NOBODY = SupportReport(0, 0, 0, "", "nobody")
 
 @dataclass(frozen=True)
 class _Answers:
-    """What became known of the operators of a graph."""
+    """What is known of the operators of one graph: their work, support and segments."""
 
     report: SupportReport
     work: dict[torch.fx.Node, NodeCost]
@@ -383,12 +385,14 @@ Segments = dict[torch.fx.Node, int]
 
 @dataclass
 class Proposal:
-    """One use of the partitioner by a backend, as it was."""
+    """A Proposal is one call of torch's partitioner by a backend: the graph, the settings, and the
+    answers.
+    """
 
     graph: RecordedGraph
     """The graph that was partitioned."""
     support: Any
-    """The backend's OperatorSupport."""
+    """The backend's OperatorSupport, which its partitioner asks for each node."""
     nodes: dict[torch.fx.Node, NodeCost]
     """Its nodes but for the output, in order."""
     allows_single: bool
@@ -463,7 +467,9 @@ def _all_patched(
 
 
 def proposal_of(partitioner: Any, graph: RecordedGraph) -> Proposal:
-    """Return what is known before the partitioner is at work: fusing changes the graph."""
+    """Return a Proposal with the partitioner's settings and the cost of each node. Made before the
+    partitioner runs, because fusing changes its graph.
+    """
     from fx_explorer.capture.backends.node_work import work_of
 
     return Proposal(

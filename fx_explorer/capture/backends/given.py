@@ -321,7 +321,9 @@ def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:
 def _within(
     node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]
 ) -> Found:
-    """Return what the graph that a node calls was made of."""
+    """Return the recorded nodes that the graph called by ``node`` was made from, and how that is
+    known.
+    """
     if node.op == "call_module":
         inner = graph.nested.get(str(node.target))
     else:

@@ -315,9 +315,9 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
 
 
 def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
-    """Return the program that an entry runs, and its direction: the last program that its
-    compilation published, in the direction of the entry that runs in this thread, or that it is
-    called after.
+    """Return the text of the program that an entry runs, and its direction. It is the last program
+    that the compilation published in the direction that runs in this thread (else in the entry's);
+    0 when the compilation published none.
     """
     running = recording.here.running_direction
     stages = recording.published.stages.get(recording.variant_id(), [])

@@ -42,7 +42,7 @@ class NodeCost:
 
 @dataclass(frozen=True, slots=True)
 class CallRun:
-    """What is known of a call that was run."""
+    """Result of running a call on fake tensors: its operations, and whether it computes at all."""
 
     flops: int = UNKNOWN
     computes: bool = True

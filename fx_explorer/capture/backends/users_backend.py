@@ -155,7 +155,9 @@ class Declared:
     """A backend's own answer to what it supports."""
 
     source: str
-    """What it is: ``operator_support of mine.py, a registry of 12 names``."""
+    """Description of the answer's source, such as ``operator_support of mine.py, a registry of 12
+    names``.
+    """
     ask: Ask | None
     """Says whether a node is supported; None where what was declared cannot be asked."""
     reason: Ask | None = None
@@ -209,7 +211,9 @@ _INNER = ("_torchdynamo_orig_backend", "compiler_fn", "__wrapped__")
 
 
 def _of_file(function: Any) -> Any:
-    """Return what the file of a function has under the name; None for files of torch itself."""
+    """Return the global ``operator_support`` of the file in which a function is defined; None when
+    there is none, and for files of torch itself.
+    """
     if str(getattr(function, "__module__", "")).partition(".")[0] == "torch":
         return None
     return getattr(function, "__globals__", {}).get(NAME)

@@ -254,8 +254,8 @@ def _frames(output_graph: Any) -> list[Any]:
 
 
 def _kept(translator: Any) -> list[Any]:
-    """Return what is left of a frame's stack for its resume function: of the frame that broke, all
-    but the operands of the instruction that did.
+    """Return the values on a frame's stack that are handed to its resume function. In the frame
+    that broke these are all but the operands of the breaking instruction.
     """
     subgraph = _compile_subgraph_locals()
     if not subgraph:

@@ -341,8 +341,8 @@ def _loads_graph(instruction: BytecodeInstruction) -> bool:
 def _calls_after(
     bytecode: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]
 ) -> Iterator[int]:
-    """Yield the offsets of the calls that may take what was loaded off the stack. The first is the
-    one that does.
+    """Yield the offsets of the calls that may use the loaded value. By the stack's depths the first
+    one takes it off the stack.
     """
     lowest = depths.get(bytecode[loaded].offset)
     if lowest is None:
@@ -528,7 +528,7 @@ still has its arrow head.
 """
 
 _CROSSED = {" ": "─", "│": "┼", "├": "┼", "╭": "┬", "╰": "┴"}
-"""What a line to the right makes of what stands there already."""
+"""Character of the gutter → the character it becomes where a line to the right crosses it."""
 
 
 @dataclass(frozen=True, slots=True)

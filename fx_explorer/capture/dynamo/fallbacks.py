@@ -201,8 +201,8 @@ breaking: ContextVar[BreakContext] = ContextVar(
 
 
 def breaking_now() -> BreakContext:
-    """Return what Dynamo knows of the break it is recording, for whoever reads the record. It is
-    empty outside of a record, and in a torch release that does not tell.
+    """Return what Dynamo knows of the graph break that it is recording now. Empty at any other
+    time, and in a release of torch that does not provide it.
     """
     return breaking.get()
 

@@ -75,7 +75,7 @@ class FrameCut:
 
 @dataclass
 class _CompilationSoFar:
-    """What is known of one compilation before its bytecode is."""
+    """What is known of one compilation until its bytecode is made."""
 
     cut: FrameCut | None
     has_graph: bool = False
@@ -94,8 +94,8 @@ class ClockCosts:
 
 
 class FrameClock:
-    """A clock that is put into whatever is compiled while it is ``installed``, and ticks from then
-    on.
+    """A clock that is compiled into each function while it is ``installed``, and ticks whenever
+    these functions run.
     """
 
     def __init__(
@@ -317,8 +317,9 @@ def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
 
 
 def _at_exceptions(instructions: list[Any], start: int, added: list[Any]) -> None:
-    """Run ``added`` when an exception leaves what begins at ``start``, and let the exception
-    continue, of the same line and traceback. What the code catches itself is no concern of it.
+    """Add a handler that runs ``added`` when an exception leaves the code from ``start`` on, and
+    reraises it with the same line and traceback. Exceptions that the code catches itself do not
+    reach it.
     """
     # The stack holds where the exception was raised (lasti), what was handled before, and the
     # exception.
@@ -454,7 +455,9 @@ def _follow(tick: Tick, frame: TimedFrame, running: list[_Running]) -> None:
 
 
 def _go_on(frame: TimedFrame, running: list[_Running]) -> None:
-    """Close the cut before a rest, because the rest has come as far as it was waited for."""
+    """Note that the resume function has been reached: the graph break before it no longer counts as
+    open.
+    """
     if frame.is_resume and len(running) > 1:
         running[-2].is_open = False
 

@@ -383,8 +383,8 @@ class _Checks:
         return "argument"
 
     def _place(self, part: _Part, guard: Any) -> _Place:
-        """Return the user's line: that of the guard, or of torch's remark (for a relation between
-        sizes).
+        """Return the user's line that a check comes from: by the guard's user stack, else by the
+        line that torch's remark names (for a relation between sizes).
         """
         sources = self._recording.sources
         stack = guard.user_stack or () if guard is not None else ()

@@ -212,7 +212,9 @@ class WatchedCalls:
     # what is seen
 
     def _before(self, compilation: int, inputs: dict[int, Any]) -> None:
-        """Look at what is there before a graph runs with these inputs."""
+        """Note, before a graph runs with these inputs, which of the storages that earlier calls
+        returned are still held.
+        """
         forward = self._forward
         tensors = {node: one for node, one in inputs.items() if isinstance(one, torch.Tensor)}
         storages = [forward.numbers.of(one) for one in tensors.values()]

@@ -109,7 +109,9 @@ class StepRecorder:
         self._calls.pop(frame, None)
 
     def passed(self, code: types.CodeType) -> None:
-        """Note that a function for which Dynamo made bytecode is called as it was written."""
+        """Note that the original bytecode of a function is called, although Dynamo has made other
+        bytecode for it.
+        """
         if code in self._recording.dynamo_bytecode.original and code.co_name not in self.as_python:
             self.as_python.append(code.co_name)
 

@@ -36,7 +36,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.capture.torch_compat.versions import watching_selector
 
 _KEY = "fx_explorer_choices"
-"""The attribute of a GraphLowering that holds name of a post-grad node → the choices for it."""
+"""Attribute of a GraphLowering that holds a dict: name of a post-grad node → its choices."""
 
 
 @dataclass(frozen=True, slots=True)

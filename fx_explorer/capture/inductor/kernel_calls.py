@@ -79,9 +79,10 @@ class LoweringInProgress:
     source.
     """
     _bytes: dict[str, int] = field(default_factory=dict)
-    """Kernel → what a call of it moves."""
+    """Name of a kernel → bytes that one call of it moves."""
     _own: dict[str, object] = field(default_factory=dict)
-    """Kernel of the user's → what ``@triton.jit`` made of the user's function."""
+    """Name of a kernel of the user's → the object that ``@triton.jit`` made of the user's function.
+    """
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0
 
@@ -256,7 +257,9 @@ class LoweringInProgress:
         )
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
-        """Return a library call with how it is made alone, where that is asked for."""
+        """Return a library call together with a LibraryCall, from which it can be repeated alone.
+        Any other kernel, and any call where that was not asked for, is returned as it is.
+        """
         if kernel.language != "extern" or not self.notes_library_calls:
             return kernel
         calls = []

@@ -312,7 +312,7 @@ Options = tuple[tuple[str, object], ...]
 
 @dataclass
 class NotedBuild:
-    """A configuration as it was loaded onto the GPU."""
+    """A configuration of a kernel that was loaded onto the GPU, with its resources."""
 
     options: dict[str, object]
     origin: BuildOrigin
@@ -537,7 +537,9 @@ class _LaunchRows:
 
 
 def _of_choice(row: KernelBuild, choice: KernelBuild) -> KernelBuild:
-    """Return the row of what was built, in the place of what was timed."""
+    """Return ``row``, a configuration that was built, under the id, name and source of the choice
+    that was timed.
+    """
     return replace(
         row,
         id=choice.id,

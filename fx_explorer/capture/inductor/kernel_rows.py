@@ -221,8 +221,8 @@ class _KernelRows:
     def _link_choice(
         self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]
     ) -> None:
-        """Link a choice to its call: timed on a GPU, each call has the choices in an order of its
-        own.
+        """Link the lines of the choice with these options to this call. Each call has choices of
+        its own: when they are timed on a GPU, their order differs from call to call.
         """
         for choice in call.choices:
             if choice.options == options:
@@ -303,7 +303,7 @@ class GeneratedKernel:
     """
 
     name: str
-    """``cpp_fused_gelu_0``, ``extern_kernels.addmm``,
+    """The name by which the output code calls it: ``cpp_fused_gelu_0``, ``extern_kernels.addmm``,
     ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
     """
     language: KernelLanguage

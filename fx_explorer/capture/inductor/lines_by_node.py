@@ -140,8 +140,8 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tagged(function: Any, name: str) -> Any:
-    """Return ``function``, known to compute ``name`` while it runs. A function that is taken over
-    from another node keeps that node.
+    """Return a wrapper of ``function`` that notes, while it runs, that the node ``name`` is
+    computed. A function that was wrapped for another node is returned as it is.
     """
     if hasattr(function, _KEY) or not callable(function):
         return function

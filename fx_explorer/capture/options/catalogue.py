@@ -94,8 +94,8 @@ def add_catalogue(
     values: Mapping[str, object] | None = None,
     only: Collection[str] | None = None,
 ) -> None:
-    """Write the catalogue, once for each session. ``values``: in force when the capture began;
-    ``only``: no others.
+    """Write the catalogue of options, once for each session. ``values`` are those in force when the
+    capture began; ``only`` limits the catalogue to these options.
     """
     if writer not in _written:
         _written.add(writer)
@@ -474,7 +474,9 @@ def default_of(group: SettingGroup, name: str) -> object:
 
 
 def documented(group: SettingGroup, name: str) -> SettingHelp:
-    """Return what the source of its module says of it."""
+    """Return what the source of torch's module has about an option: its comment, its annotation,
+    and the environment variables it is read from.
+    """
     return entries_of(MODULES[group].__name__).get(name, SettingHelp())
 
 

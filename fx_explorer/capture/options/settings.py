@@ -188,16 +188,16 @@ class DynamicShapes:
             self._wanted = self._automatic
 
     def hold(self) -> None:
-        """Set what is wanted for the rest of a frame, which Dynamo begins or is going to begin
-        again.
+        """Apply the wanted setting of dynamic shapes for the rest of the frame that Dynamo
+        captures, or is going to capture again.
         """
         if self._wanted:
             self._frame.enter_context(config.patch(self._wanted))
 
     @contextlib.contextmanager
     def in_frames(self) -> Iterator[None]:
-        """Let what is wanted hold in each frame that is captured inside the block, and no
-        longer.
+        """Apply the wanted setting of dynamic shapes to each frame that is captured inside the
+        block, while it is captured.
         """
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,9 +25,7 @@ Compile = Callable[[torch.fx.GraphModule], Any]
 
 @dataclass(frozen=True, slots=True)
 class LoweringRequest:
-    """What is asked of the compiler for a graph that was captured ahead of time, and may have been
-    edited since.
-    """
+    """A request to lower a graph that was captured earlier and may have been edited since."""
 
     compiler: Callable[[torch.fx.GraphModule, Sequence[Any]], Any]
     module: torch.fx.GraphModule
@@ -70,8 +68,8 @@ class Boundary(Protocol):
         """
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
-        """Return what a stage makes. ``copy`` makes another one of it, so that torch may change one
-        and not the other.
+        """Return the result of a stage: of ``make``, or a kept one. ``copy`` copies a result, so
+        that torch may change the copy and leave the kept one unchanged.
         """
 
     def passes(

@@ -109,9 +109,9 @@ class Segment:
     ``aot`` the graph traced from it. Neither gets rows.
     """
     bucket: str = ""
-    """Which of the buckets these graphs are of that DDPOptimizer made of Dynamo's graph:
-    ``bucket 1 of 2``; empty for the whole graph. ``dynamo`` then has the rows of the whole graph
-    that are in the bucket.
+    """Name of the bucket these graphs belong to, where DDPOptimizer split Dynamo's graph: ``bucket
+    1 of 2``; empty for the whole graph. ``dynamo`` then has the rows of the whole graph that are in
+    the bucket.
     """
     answerer: Any = None
     """The backend that says what it supports of these graphs (backends/asking.py); None where

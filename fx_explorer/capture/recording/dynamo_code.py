@@ -162,7 +162,9 @@ class ResumeCode:
 
     @property
     def argument_names(self) -> dict[str, str]:
-        """Return source → the user's name of what it takes in lists, longer sources first."""
+        """Return, for the lists that a resume function takes its arguments in, source → the user's
+        name, such as ``L['__resume_frame_values'][0]`` → ``x``. Longer sources come first.
+        """
         names = {}
         for i, value in enumerate(self.values):
             names[f"L['__resume_frame_values'][{i}]"] = _plain_value(value, self.code)

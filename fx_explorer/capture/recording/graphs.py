@@ -358,7 +358,7 @@ class NodeRows:
         self._sources = sources
         self._renamed = renamed
         self._known: dict[str, tuple[list[object], Node]] = {}
-        """Name → what the row of the latest node of this name was made of, and the row."""
+        """Name of a node → its latest row, and the values that the row was made from."""
 
     def forget(self) -> None:
         """Let go of the nodes of earlier graphs."""

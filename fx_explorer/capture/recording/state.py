@@ -121,13 +121,15 @@ class Recording:
         self.recompiled: dict[str, types.CodeType] = {}
         """Compilation → the function that is compiled again, until the compilation ends."""
         self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
-        """Compilation → the guards that failed before it, by what they are about, until torch
-        reports them.
+        """Compilation → the guards whose failure caused it, by what they guard. They are kept until
+        torch reports them.
         """
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were generated here."""
         self.library_calls: dict[int, LibraryCall] = {}
-        """Call of a library on a GPU → how it is made alone, where that is wanted."""
+        """Id of a KernelCall of a library → how to repeat the call alone. Empty unless that is
+        wanted, for a GPU.
+        """
         self.counters: dict[str, Counter[str]] = {}
         """Group → torch's counts while it was observed, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []
@@ -225,8 +227,8 @@ class Recording:
         return self.resume_codes.get(code) or ResumeCode(code)
 
     def _source_from_the_start(self, source: str) -> str:
-        """Return a source of the current compilation by the names of the function that it is the
-        rest of.
+        """Return a source of a resume function in the names of the original function that it
+        continues. Any other source is returned as it is.
         """
         made = self.of(self.compilation_name()).resume_code
         if not made:

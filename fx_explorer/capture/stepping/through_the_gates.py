@@ -51,8 +51,8 @@ from fx_explorer.model import (
 )
 
 _BEFORE: dict[Gate, Gate] = {"dynamo": "dynamo", "post_grad": "pre_fusion"}
-"""Where an edited graph is kept for variants that set out from later gates. Other gates have kept
-what was made of it.
+"""Gate at which a graph is edited → the gate under which the graph is kept, for variants that start
+from later gates. For edits at other gates, the result of the next stage is kept instead.
 """
 
 
@@ -275,8 +275,8 @@ def _no_command(command: Command) -> UsageError:
 
 
 def allow_at_gate(stepper: Stepper, command: Command) -> None:
-    """Refuse what cannot be done for a backward that runs: its forward has run as it was
-    compiled.
+    """Raise UsageError for a command that is impossible in a backward that is compiled while it
+    runs: its forward has already run.
     """
     if stepper.is_lazy and command.kind in ("skip", "again"):
         raise UsageError(

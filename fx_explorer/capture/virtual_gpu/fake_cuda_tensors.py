@@ -358,8 +358,8 @@ class Placeholders:
         return 1
 
     def follow(self, func: Any, args: tuple[Any, ...], result: object) -> None:
-        """Keep what is known of a truth, whatever the content: ``isfinite`` and ``isnan`` come here
-        as comparisons of a tensor with itself and with infinity.
+        """Remember the truth of a boolean result that is the same for any content. ``isfinite`` and
+        ``isnan`` come here as comparisons of a tensor with itself and with infinity.
         """
         if not isinstance(result, torch.Tensor) or result.dtype is not torch.bool:
             return
@@ -462,8 +462,8 @@ class Placeholders:
 
 
 def _truth(func: Any, args: tuple[Any, ...]) -> bool | None:
-    """Return the truth that the result of an operator has whatever the content; None where it
-    depends on it. The content of a tensor is finite.
+    """Return the result of an operator whose truth is the same for any content of its tensors; None
+    where it depends on the content. Contents are taken to be finite.
     """
     if func in _SAME and len(args) == 2 and args[0] is args[1]:
         return bool(func is _aten.eq.Tensor)

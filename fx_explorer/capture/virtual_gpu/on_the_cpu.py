@@ -71,7 +71,7 @@ def _choice(candidates: list[Any]) -> Choice:
 
 
 class OnCpu(TorchDispatchMode):
-    """A dispatch mode that does on the CPU what is asked for on the GPU."""
+    """A dispatch mode that runs operators on the CPU when the program asks for the GPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*_pytree.tree_map(_cpu, args), **_pytree.tree_map(_cpu, kwargs or {}))

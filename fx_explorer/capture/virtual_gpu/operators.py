@@ -136,7 +136,9 @@ def fused_gru_cell_backward(
 Backend = Literal["cudnn", "flash", "efficient", "math"]
 
 CUDNN_HEAD, CUDNN_HEAD_ON_HOPPER, FLASH_HEAD = 128, 256, 256
-"""Largest head sizes."""
+"""Largest sizes of a head that cuDNN takes, that cuDNN takes on Hopper, and that flash attention
+takes.
+"""
 
 LOWEST = {"cudnn": -65504.0}
 """Value added in a masked place, by backend; otherwise minus infinity."""

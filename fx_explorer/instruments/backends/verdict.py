@@ -62,7 +62,9 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
 
 
 def of_other_variants(reader: SessionReader) -> list[str]:
-    """Say of each variant that is not in use, and has another backend, how much that supports."""
+    """Return sentences on the variants that are not in use: for each that was compiled by another
+    backend, how much of its graph that backend supports.
+    """
     used = {(report.compilation, report.backend) for report in reports_in_use(reader)}
     unused = (row for row in reader.rows(Compilation) if not row.in_use)
     rows = {row.id: row for row in unused}

@@ -56,7 +56,9 @@ class CellFigures:
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether its results differ: how fast it does that says nothing."""
+        """Return whether the results differ from the baseline's. The speed of wrong results says
+        nothing.
+        """
         return self.cell.agreement == "differs"
 
     @property

@@ -118,7 +118,7 @@ class Paces:
 
 
 MOST_KEPT = 1 << 20
-"""Bytes."""
+"""Largest size of the file that is kept from bench to bench, in bytes."""
 
 FORGOTTEN_AFTER_S = 7 * 24 * 3600
 """A virtual machine may be moved for good to a host where sharing takes longer."""

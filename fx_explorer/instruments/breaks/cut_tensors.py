@@ -48,7 +48,8 @@ class KeptAcross:
     source: str
     """The function's name for it in torch's words: ``L['h']``."""
     node: int
-    """The node of the graph before that computes it, or the input that it is."""
+    """Id of the node that computes the value in the graph before the break, or of its input there.
+    """
     crosses: bool
     """Whether the graph before computes it, so that only the cut makes it come in from outside.
     Otherwise it is an input of both.
@@ -128,10 +129,11 @@ def kept_across(
     inputs: Mapping[Local, int],
     taken: Mapping[Local, set[int]],
 ) -> list[KeptAcross]:
-    """Return the values that graphs behind keep.
+    """Return the values that the graphs after a break save for their backward.
 
-    ``computed`` and ``inputs`` map a local to a node of the graph before. ``taken`` maps a local to
-    the inputs of graphs behind that it is.
+    ``computed`` and ``inputs`` map a local to a node of the graph before the break: one that it
+    computes, or an input of it. ``taken`` maps a local to the inputs of the later graphs that
+    receive it.
     """
     values = []
     # A computed value comes first: under its name the input before it is no longer seen.

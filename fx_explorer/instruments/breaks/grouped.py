@@ -45,7 +45,7 @@ class BreakInLibrary:
 
     @property
     def caller(self) -> str:
-        """Return ``train.py:9``."""
+        """Return the file and line that call the package, such as ``train.py:9``."""
         return in_file(self.called_from.file, self.called_from.line)
 
     def in_words(self, registry_id: str, plain: str) -> str:
@@ -116,7 +116,7 @@ class BreakInWrapper:
     """A break of DistributedDataParallel's own."""
 
     what: str
-    """The function: ``_pre_forward``."""
+    """Name of the function that breaks, such as ``_pre_forward``."""
 
     def in_words(self, registry_id: str, plain: str) -> str:
         return (

@@ -153,9 +153,9 @@ class WarmStart:
     hits: int
     """Compilations that found something."""
     asked: int
-    """Compilations that asked."""
+    """Compilations that asked a cache."""
     saved_s: float
-    """As torch reckons."""
+    """Seconds of compile time saved by the caches, as torch estimates them."""
     done: tuple[tuple[str, float], ...]
     """Phases, in words, with their seconds; the longest first."""
     total_s: float

@@ -236,11 +236,13 @@ PhaseKey = tuple[int, str, float]
 
 @dataclass(frozen=True, slots=True)
 class CompilePart:
-    """A frame, and what it was made of."""
+    """A CompilePart is a frame of the chart with the phase, compilation or user's line that it
+    shows.
+    """
 
     frame: FlameFrame
     span: model.Span | None = None
-    """The phase that it is; None for what holds phases, and for lines."""
+    """The phase that the frame shows; None for a frame that holds phases, and for a line."""
     compilation: str = ""
     """Name of the function's compilation; empty for what is of none or of several."""
     file: int = 0
@@ -307,7 +309,7 @@ def compile_time(reader: SessionReader) -> CompileTime | None:
 
 
 class _Tree:
-    """Makes the nodes."""
+    """Builds the tree of frames out of threads, functions, phases, modules and lines."""
 
     def __init__(
         self,
@@ -456,8 +458,8 @@ def _summed(node: _Node) -> _Node:
 
 
 def _placed(root: _Node) -> list[_Node]:
-    """Return all nodes, each before its children, with depth and beginning. Children that would be
-    longer than what they are in end with it.
+    """Return all nodes with their depth and beginning set, each before its children. A child that
+    would end after its parent ends with it.
     """
     order: list[_Node] = []
     waiting = [root]

@@ -193,7 +193,7 @@ def flame_table(reader: SessionReader) -> ViewTable:
 
 @dataclass(frozen=True, slots=True)
 class _Zoomed:
-    """What lies within one frame."""
+    """The table of one frame of the chart, and of the frames within it."""
 
     whole: CompileTime
     at: int

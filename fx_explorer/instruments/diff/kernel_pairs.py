@@ -262,7 +262,7 @@ class _FreeKernels:
         return iter(self._free)
 
     def take(self, position: int) -> None:
-        """Give a kernel a partner."""
+        """Remove a kernel from those without a partner, because it has been paired."""
         del self._free[position]
         nodes = self._nodes[position]
         if nodes:

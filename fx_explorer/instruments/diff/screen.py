@@ -328,12 +328,13 @@ def headings(
     right: model.Compilation,
     left_had: Mapping[str, object] | None = None,
 ) -> tuple[str, str, str]:
-    """Return what stands above the names of the figures, and above each side: of each what the
-    other side does not have. What both were given is left out.
+    """Return the heading above the names of the figures, and a heading for each side: its name, and
+    the options and edits that the other side does not have.
 
-    Where one option differs, its name is told once: ``max_fusion_size``, ``original: 64`` and
-    ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``. ``left_had``
-    are options that were set by hand while the left one was compiled: no row of it tells.
+    Where the sides differ in one option, its name is written once: ``max_fusion_size``, ``original:
+    64`` and ``variant 1: 8``. Else ``original`` and ``variant 1: mode = "lite", region "mlp"``.
+    ``left_had`` are options that were set by hand while the left one was compiled; no row of the
+    session has them.
     """
     of_left = model.Changes.from_json(left.changes or {})
     of_left = replace(of_left, settings={**(left_had or {}), **of_left.settings})

@@ -33,7 +33,7 @@ from fx_explorer.session.queries.kernels import kernels_by_compilation
 KEPT = "saved for the backward"
 
 COMPILE_TIME = "compiling took"
-"""The figure in which any two captures differ."""
+"""The figure that differs between any two captures, whether or not the program changed."""
 
 
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
@@ -53,8 +53,8 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
-    """Return a value of a side; of a language that it has no kernel in, whether its kernels were
-    seen.
+    """Return the figure ``what`` of one side. For the kernels of a language of which this side has
+    none, return a count of 0 where its kernels were not seen, else None.
     """
     if what in side or not what.startswith(OF_KERNELS):
         return side.get(what)
@@ -121,7 +121,7 @@ def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 _Cell = tuple[str, str]
-"""(contender, size)."""
+"""A cell of a bench by its (contender, size)."""
 
 
 def _intervals(reader: SessionReader) -> dict[_Cell, Interval | None]:

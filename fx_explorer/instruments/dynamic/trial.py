@@ -102,8 +102,8 @@ def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
 async def _try(
     request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker
 ) -> DynamicTrial:
-    """Capture the program in one way, ask its guards about the other inputs, and return what came
-    of it.
+    """Capture the program with dynamic sizes in one way, ask its guards about the other inputs, and
+    return the trial.
     """
     problem = ""
 
@@ -188,7 +188,7 @@ VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 @dataclass(frozen=True, slots=True)
 class DynamicMarkTrial:
     before: int
-    """Compilations."""
+    """Number of compilations without the marks."""
     after: int | None
     """How many compilations there were with the marks; None when the program could not be captured
     to its end.

@@ -80,8 +80,8 @@ class DynamicMark:
 
     @property
     def instruction(self) -> str:
-        """Say how it is done: in a line of the program where there is one for it, and without an
-        edit.
+        """Say how to mark the sizes as dynamic: by lines in the program where they have names
+        there, or by an option, without an edit.
         """
         if self.lines:
             return f"{' and '.join(self.lines)}, or {instruction([self])}"
@@ -89,8 +89,8 @@ class DynamicMark:
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines of the program that do it; none for a number, and for what has no name
-        there.
+        """Return the calls of ``mark_dynamic`` that the program can make; empty for a number that
+        is no size, and for tensors that have no name in the program.
         """
         change = self.cause.change
         size_marks = [*self.with_it]

@@ -124,8 +124,8 @@ def _read_result(
 
 
 def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
-    """Return ``verification`` with what the graphs leave open, whatever the calls came to, among
-    what was not compared.
+    """Return ``verification`` with a note for each size that no call can check: a squeeze of a size
+    that the graphs do not know.
     """
     places = [in_file(file, line) for file, line in squeezed_unknown_sizes(reader)]
     unsure = [
@@ -171,7 +171,7 @@ def judge(
     *,
     keeps_prints: bool = False,
 ) -> tuple[Verdict, str]:
-    """Return (verdict, why)."""
+    """Return the verdict on a fix, and the reason as a phrase."""
     if not _got_through(outcome, verification):
         return _of_unfinished(outcome)
     if verification and verification.problem:
@@ -280,9 +280,8 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
 
 
 def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
-    """Return whether code is compiled now that had been run in eager mode whole. As many breaks as
-    before, or more, are no loss then: the others stand behind the one that is gone, where Dynamo
-    had not come.
+    """Return whether a function is compiled now that ran in eager mode before. More breaks are no
+    loss then: Dynamo did not come as far before, and could not see them.
     """
     return after.eager_functions < before.eager_functions and after.operations > before.operations
 

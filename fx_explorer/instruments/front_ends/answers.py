@@ -32,7 +32,7 @@ class Seen:
     nodes: tuple[model.Node, ...]
     """In the order of the graphs; those of nested graphs are not among them."""
     paths: dict[int, str]
-    """SourceFile → path."""
+    """Id of a SourceFile → its path."""
 
     @property
     def calls(self) -> list[model.Node]:

@@ -47,8 +47,8 @@ class FrontEndDifference:
 
     @property
     def is_real(self) -> bool:
-        """Return whether the front end ran the code to see its operators, and not with
-        stand-ins.
+        """Return whether the front end ran the code with tensors; False for ``symbolic_trace``,
+        which runs it with stand-ins.
         """
         return self.row.name != "symbolic_trace"
 

@@ -225,7 +225,9 @@ class CaptureSummary:
 
     @property
     def details(self) -> list[str]:
-        """Return what is missing, and what its code does not notice or take."""
+        """Return sentences on what the capture lacks, which guards the saved code does not check,
+        and which sizes it accepts only as they were.
+        """
         lines = [f"{what}: {consequence}." for what, consequence in self.gaps]
         if self.unchecked:
             unchecked = counted(self.unchecked, "guard")

@@ -341,7 +341,7 @@ WHERE_TRITON_IS = (
     "import importlib.util as u; s = u.find_spec('triton'); print(s.submodule_search_locations[0] "
     "if s else '')"
 )
-"""Without importing it."""
+"""Python code that prints the folder of Triton without importing it."""
 
 NO_TOOL = (
     "SASS needs nvdisasm, which Triton carries: {python} has no triton. Install it there, choose "

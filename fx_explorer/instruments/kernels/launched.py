@@ -96,7 +96,7 @@ class ProfiledKernel:
     is_similar: bool = False
     """Whether its name in the profile differs in its number."""
     calls: dict[int, float] = field(default_factory=dict)
-    """KernelCall → seconds."""
+    """Id of the KernelCall → seconds that the profile has of it."""
 
 
 def last_profile(reader: SessionReader) -> model.Profile | None:
@@ -168,11 +168,11 @@ class MeasuredChoice:
 
     compilation: int
     operation: str
-    """``mm``."""
+    """The operation that was chosen for, such as ``mm``."""
     choices: int
     triton_choices: int
     best: str
-    """``triton_mm_12``."""
+    """Name of the fastest choice, such as ``triton_mm_12``."""
     best_description: str
     """Its options, as torch writes them."""
     best_s: float

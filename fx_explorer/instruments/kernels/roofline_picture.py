@@ -45,7 +45,7 @@ class Roof:
     flops_per_s: Mapping[str, float]
     """Kind of number → operations a second: ``fp32``, ``bf16``."""
     origin: str
-    """``data sheet``, ``measured``."""
+    """Where the limits come from: ``data sheet`` or ``measured``."""
     how: str = ""
     """What was run to measure it."""
 

@@ -226,7 +226,9 @@ ROWS = 28
 """More rows than these make no picture clearer."""
 
 SHORT_SCREEN, SHORT_ROWS = 36, 9
-"""A lower screen than the one leaves the picture these rows: there the list needs the others."""
+"""Screens with fewer lines than the first number give the picture as many rows as the second: the
+list needs the others.
+"""
 
 LIT = "$accent"
 

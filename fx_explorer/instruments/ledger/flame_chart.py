@@ -93,7 +93,9 @@ class _Open:
 
 
 def _open(stack: list[_Open], path: Sequence[_Key], position: int, times: Sequence[float]) -> None:
-    """Close what a step is not in, and open what it is in."""
+    """Close the frames that the next step is not in, and open those that it is in. ``path`` names
+    them from the outermost in.
+    """
     shared = 0
     while shared < min(len(path), len(stack) - 1) and stack[shared + 1].key == path[shared]:
         shared += 1
@@ -239,7 +241,7 @@ def _function(figures: LedgerFigures, compilation: str) -> _Key:
 
 
 def flame_svg(figures: LedgerFigures) -> str:
-    """Return the picture."""
+    """Return the ledger of a call as a flame chart in SVG."""
     root = flame(figures)
     return flame_picture_svg(
         FlamePicture(

@@ -43,7 +43,7 @@ class SavedValue:
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
     module_type: str = ""
-    """Its class."""
+    """Class of that module."""
     shares_with: str = ""
     """The earlier value in the same storage, with which the storage is counted; empty for the
     first.

@@ -100,7 +100,7 @@ class StepMemory:
     assumed: int = 0
     """Results of library calls whose element size was taken from the call's first argument."""
     calls: int = 0
-    """Calls of graphs."""
+    """Number of calls of graphs in the step."""
     crossing_bytes: int = 0
     """What of ``saved_bytes`` an earlier graph has returned, and only a later one keeps."""
     between_bytes: int = 0
@@ -109,7 +109,9 @@ class StepMemory:
 
 @dataclass(frozen=True, slots=True)
 class WatchedForward:
-    """A forward as it was watched: what the step is taken from."""
+    """What was recorded of one forward while it ran: the calls of its graphs, the storages they
+    returned, and what eager operators between them saved. A step is put together from it.
+    """
 
     calls: Sequence[model.GraphCall]
     returned: Sequence[model.ReturnedStorage]

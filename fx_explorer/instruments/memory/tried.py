@@ -297,7 +297,7 @@ LEAST_BEYOND = 0.01
 
 
 _Line = tuple[str, int]
-"""(file, line)."""
+"""(file, line) of the user's source."""
 
 
 def _by_line(held: Iterable[HeldLine]) -> dict[_Line, int]:

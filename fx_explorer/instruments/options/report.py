@@ -172,7 +172,9 @@ def _in_force(row: OptionInForce) -> Json:
 
 
 def known_options(wanted: str = "") -> list[Json]:
-    """Return what is known of the options without a session, or of one: no values of any torch."""
+    """Return a JSON object for each option, or for those called ``wanted``, from our catalogue
+    alone: without a session, there are no values of them.
+    """
     listed = []
     for group, options in GROUPS.items():
         for name, words in options.items():

@@ -224,7 +224,7 @@ SIGNS = (
     SIMILAR + PART,
     SHARED + SIMILAR + PART,
 )
-"""By the sum of 1, 2 and 4 for what they are made of."""
+"""The signs before a time, by an index of three bits: 1 for SHARED, 2 for SIMILAR, 4 for PART."""
 
 IS_PART = SIGNS.index(PART)
 
@@ -237,7 +237,7 @@ class PlaceTime:
 
     seconds: float = 0.0
     signs: int = 0
-    """Index in SIGNS."""
+    """Index in SIGNS: how certain the time is."""
 
     @property
     def sign(self) -> str:

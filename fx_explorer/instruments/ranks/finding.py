@@ -105,8 +105,8 @@ def rank_numbers(ranks: Iterable[int]) -> str:
 
 
 def describe_others(others: Collection[int], ranks: Collection[int], among: int) -> str:
-    """Return ``the others`` where ``ranks`` and ``others`` are all there are, and else which they
-    are.
+    """Return ``the others`` when ``ranks`` and ``others`` together are all ``among`` ranks, else
+    the numbers of ``others`` in words.
     """
     if len(others) > 1 and len(others) + len(ranks) == among:
         return "the others"

@@ -64,8 +64,8 @@ class FoundFiles:
 
 
 def find_files(given: Sequence[Path]) -> FoundFiles:
-    """Return what is in the directories and files that are given; of a directory, the files right
-    in it.
+    """Return the logs and sessions among the given files, and right in the given directories,
+    together with the other files there.
 
     Raises UsageError for what is not there, and SessionError for a directory that cannot be read.
     """

@@ -120,8 +120,8 @@ def opened(path: Path) -> Iterator[SessionReader]:
 
 
 _FIRST_STAGES: tuple[model.Stage, ...] = ("dynamo", "pre_grad", "joint", "forward", "backward")
-"""The graph of the first of them that there is stands for a compilation: what came later was made
-of it.
+"""Stages, of which the first that has a graph gives the graph that stands for a compilation: later
+graphs were made from it.
 """
 
 PART_OF_STAGE: dict[model.Stage, str] = {
@@ -293,9 +293,9 @@ def _graph(reader: SessionReader, compilation: int) -> GraphPrints:
 
 
 class Texts:
-    """What stands in documents that torch writes as JSON: the order of collectives, what the
-    generated code returns, and the order in which compiled graphs ran. They are known by their
-    content, whatever they are called.
+    """Reads three things out of the JSON documents that torch writes: the order of collectives,
+    what the generated code returns, and the order in which compiled graphs ran. A document is
+    recognized by its content, not by its name.
     """
 
     def __init__(self, reader: SessionReader) -> None:

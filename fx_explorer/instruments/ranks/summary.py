@@ -95,7 +95,7 @@ class CompilationSummary:
 
 @dataclass(frozen=True, slots=True)
 class RankSummary:
-    """One rank."""
+    """A RankSummary holds what is compared of one rank: its compilations, versions and files."""
 
     rank: int
     path: str
@@ -114,9 +114,7 @@ class RankSummary:
     """Whether its file is what torch prints: what does not stand there may have been all the same.
     """
     notes: tuple[str, ...] = ()
-    """What else is to be said of its file: what could not be read of it, which other rank it says
-    to be.
-    """
+    """Other remarks on its file: what could not be read, and another rank that the file names."""
     files_of_one_name: tuple[str, ...] = ()
     """Paths of source files that share their name with another one, so that either is shown with
     its folder.

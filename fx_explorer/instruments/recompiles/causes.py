@@ -203,7 +203,9 @@ def causes(reader: SessionReader) -> list[ExplainedRecompile]:
 
 
 def cause_of(reader: SessionReader, compilation: model.Compilation) -> ExplainedRecompile | None:
-    """Return why one compilation was made again, of itself alone; None for a first one."""
+    """Return why one compilation was a recompile, without comparing it with the function's other
+    recompiles; None for a first compilation.
+    """
     rows = reader.rows(model.Recompile, compilation=compilation.id)
     if not rows:
         return None

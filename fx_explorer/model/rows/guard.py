@@ -90,7 +90,7 @@ class GuardAnswer:
     id: int
     question: int
     inputs: str
-    """The expression as it was asked."""
+    """The inputs as the user typed them: an expression."""
     compilation: int
     answer: Answer
     reason: str = ""
@@ -128,6 +128,6 @@ class SymbolEvent:
     file: str = ""
     line: int = 0
     stack: int = 0
-    """The user's."""
+    """Id of the user's stack in which it was decided; 0 for none."""
     attempt: int = 0
     """Number of Dynamo's attempt, when it restarted: only the last one counts."""

@@ -368,11 +368,12 @@ class LibraryWorkspace:
 
     id: int
     call: int
-    """The KernelCall."""
+    """Id of the KernelCall."""
     size_bytes: int = -1
-    """What it takes beyond what it is given and returns; -1 when that could not be seen."""
+    """Bytes that the call takes beside its arguments and results; -1 when that could not be seen.
+    """
     problem: str = ""
-    """Why not."""
+    """Why the size could not be measured; empty when it was."""
 
 
 @dataclass(frozen=True, slots=True)

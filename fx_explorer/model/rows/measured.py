@@ -99,7 +99,7 @@ class LedgerStep:
 
     id: int
     call: int
-    """The LedgerCall."""
+    """Id of the LedgerCall that it is a step of."""
     position: int
     kind: LedgerKind
     name: str
@@ -235,7 +235,7 @@ class ProfileTime:
     profile: int
     kernel: int
     call: int
-    """The KernelCall."""
+    """Id of the KernelCall that the seconds belong to."""
     how: ProfileJoin
     seconds: float
     runs: int

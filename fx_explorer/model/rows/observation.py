@@ -204,7 +204,7 @@ class PhaseLine:
     phase_start_s: float
     """``start_s`` of its Span."""
     file: int
-    """The SourceFile."""
+    """Id of the SourceFile."""
     line: int
     module: RepeatedName
     """The innermost module: ``layers.0.fc1``; empty for what is in none."""
@@ -221,7 +221,7 @@ class Metric:
     compilation: int
     name: str
     value: RepeatedText
-    """JSON."""
+    """The value, as JSON."""
 
 
 GUARDS_IN_FILE = "guards_in_file"

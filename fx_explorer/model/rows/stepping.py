@@ -173,7 +173,7 @@ class Setting:
     empty when it is not plain data (a function, say) and cannot be set from here.
     """
     default: str
-    """JSON."""
+    """The default, as JSON."""
     value: str
     """JSON: in force when the capture began."""
     help: str

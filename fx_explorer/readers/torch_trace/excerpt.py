@@ -73,7 +73,9 @@ MOST_READ = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is known of the whole log."""
+    """An Excerpt says of a log that was shortened for comparing ranks: whose records it has, and
+    whether it is whole.
+    """
 
     ranks: tuple[tuple[int, int], ...]
     """(rank, records that say so), in the order of their numbers."""

@@ -172,7 +172,7 @@ SILENT_FROM_S = 3.0
 """From when on it is said of a log that is followed that nothing is added."""
 
 CELLS = 12
-"""Of the bar."""
+"""Width of the progress bar, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Progress:
     share_found: float
     """Of the log, from 0 to 1; 1 when every record was found."""
     compilations: int
-    """That were found."""
+    """Number of compilations found so far."""
     decoded: int = 0
     """Of these, those whose graphs, guards and code are in the session."""
     idle_s: float | None = None

@@ -257,7 +257,7 @@ class VllmRecords:
                 pieces.shapes[child.name] = _shape(child)
 
     def finish(self) -> None:
-        """Write the summaries."""
+        """Write the summary of each graph that vLLM cut into pieces."""
         for compilation, pieces in self._found.items():
             self._compilations.parts.pop(compilation, None)
             text = "\n".join(_summary(pieces))

@@ -155,7 +155,7 @@ class Record:
     """Since midnight, as the log has it."""
     payload: str
     line: int
-    """From 1."""
+    """Line of the record in the log, from 1."""
     stack: Any = None
     """Where the program stood, for a record that is of no frame."""
     subgraph: str = ""

@@ -26,7 +26,7 @@ class Event:
     kind: str
     fields: dict[str, Any]
     line: int
-    """From 1."""
+    """Line of the event in the log, from 1."""
     seconds: float
     """Since midnight, as the log has it; 0 where it does not say."""
 

@@ -108,7 +108,7 @@ def compile_seconds(reader: SessionReader, compilation: int | None = None) -> fl
 
 
 _MAY_BE_LEFT = ("Unsupported", "UserError")
-"""What Dynamo makes a graph break or a fallback of, and an exception with ``fullgraph=True``
+"""Exceptions that Dynamo turns into a graph break or runs in eager mode, unless ``fullgraph=True``
 (torch's convert_frame.py).
 """
 

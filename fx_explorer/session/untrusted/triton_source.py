@@ -72,7 +72,7 @@ _EXPRESSIONS = (
 )
 
 MOST_SHIFTED = 64
-"""Bits."""
+"""Largest constant by which a kernel may shift left, in bits."""
 
 
 def check_body(source: TritonSource, function: ast.FunctionDef) -> None:

@@ -59,7 +59,7 @@ LARGEST_OF = {
 MAY_BE_INFINITE = frozenset({"largest_difference"})
 
 MOST_JSON = 16 << 20
-"""Characters."""
+"""Largest JSON text that is parsed, in characters."""
 
 DEEPEST = 64
 

@@ -78,11 +78,11 @@ class Declaration(NamedTuple):
 
     id: str
     keys: str
-    """Separated by commas."""
+    """The keys, as Textual names them, separated by commas."""
     action: Action
     title: str
     help: str
-    """One sentence."""
+    """What the command does, as one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class AppCommand:
     title: str
     """Two or three words, for the footer and the palette."""
     help: str
-    """One sentence."""
+    """What the command does, as one sentence."""
     scope: Scope
     group: Group
     footer: bool = False

@@ -70,7 +70,7 @@ class Entry:
     label: str
     text: str
     place: Place | None = None
-    """Where Enter goes."""
+    """Where Enter leads; None for an entry that leads nowhere."""
     note: str = ""
-    """How it is known."""
+    """How this is known, such as by which kind of link."""
     is_certain: bool = True

@@ -225,7 +225,9 @@ def _kernel(documents: Sequence[Document], direction: model.Direction) -> Docume
 
 
 AS_BEFORE: frozenset[Fate] = frozenset(("kept", "forward", "view"))
-"""What is not worth beginning with."""
+"""Fates of operations that a stage left as they were: the cursor begins at the first operation with
+another fate.
+"""
 
 
 def stage_sources(reader: SessionReader, point: StagePoint) -> tuple[Document, ...]:

@@ -187,8 +187,8 @@ class Variants:
         return Changes(settings) if settings else None
 
     def _without_what_was_set(self, waiting: Waiting) -> list[Without]:
-        """Return the variants that leave out what was set by hand, once all is compiled: before,
-        nothing has come of it yet.
+        """Return the variants that leave out what was set by hand. Empty until the compilation is
+        complete, because only then the settings have had their effect.
         """
         from fx_explorer.instruments.options.explained_options import without_what_was_set
 

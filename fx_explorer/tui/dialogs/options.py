@@ -303,8 +303,8 @@ AskFirst = Callable[[], Awaitable[None]]
 def try_in_worker(
     request: CaptureRequest, before: SessionFigures | None, worker: TrialWorker, ask_first: AskFirst
 ) -> TryOptions:
-    """Return what tries options. When ``before`` is None, the program is captured as it was, too,
-    the first time.
+    """Return a function that tries options in a worker. When ``before`` is None, the first trial
+    also captures the program with its options unchanged.
     """
     known = before
 

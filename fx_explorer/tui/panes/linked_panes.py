@@ -105,8 +105,8 @@ class LinkedPanes(TellsUnreadable, Vertical):
         """The leftmost pane that is shown, where not all are."""
         self._shown: Sequence[int] = ()
         self._is_ranked = True
-        """Whether the levels that are shown are those of SHOWN_FIRST; not any more when the user
-        went to another.
+        """Whether the panes show the levels of SHOWN_FIRST. False once the user has chosen another
+        level.
         """
         self._is_zoomed = False
         self._old = OldFiles()

@@ -149,7 +149,7 @@ class _Group:
 
     kernel: int
     members: dict[int, list[Key]] = field(default_factory=lambda: defaultdict(list))
-    """By column."""
+    """Column → the boxes of the kernel that stand in it."""
     y: int = 0
 
     @property

@@ -58,8 +58,8 @@ class Pane(TellsUnreadable, Vertical):
         """Posted when the user asked where a line leads."""
 
     class Walked(Moved):
-        """Posted when the user went to a box of a picture, which is in the middle now. ``before``
-        was.
+        """Posted when the user went to a box of a picture, which moved into the middle. ``before``
+        is the place that was in the middle until then.
         """
 
         def __init__(self, pane: Pane, place: Place, before: Place) -> None:

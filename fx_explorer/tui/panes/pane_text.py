@@ -147,7 +147,7 @@ class PaneTimes:
 # What a profile says before the lines of generated code, and of a graph as a text: ``12.3 µs``.
 
 TIME_CELLS = 10
-"""``Σ 0.123 µs``."""
+"""Width of a time with its sign, in cells, such as ``Σ 0.123 µs``."""
 
 SUM = "Σ"
 """Stands before the sum of all calls, where the code of a kernel begins: the calls have their own

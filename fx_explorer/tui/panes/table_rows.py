@@ -38,7 +38,7 @@ class Sort:
     """By which column, and which way."""
 
     column: str
-    """The column's title."""
+    """Title of the column."""
     is_descending: bool = False
 
     @property

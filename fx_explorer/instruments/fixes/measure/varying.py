@@ -25,8 +25,8 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 @dataclass(frozen=True)
 class VaryingLines:
-    """Which lines two runs of the original do not have in common: of what is printed, or of what is
-    done outside the process.
+    """Lines that two runs of the original do not have in common: printed ones, or those that record
+    what is done outside the process.
 
     A line goes by its *shape*, the text without its numbers, and by its rank among those of this
     shape.
@@ -102,7 +102,7 @@ class VaryingLines:
         return line
 
     def describe(self) -> list[str]:
-        """Say what is not compared for it."""
+        """Return what is not compared because these lines vary, as phrases."""
         lines = dict.fromkeys(kind for kind, _ in self.numbers)
         return [
             *(
@@ -125,7 +125,7 @@ class Varying:
     """What two runs of the original do not have in common."""
 
     names: frozenset[str] = frozenset()
-    """Names of values."""
+    """Names of values that differ between two runs."""
     unlike: frozenset[str] = frozenset()
     """Those of them that vary in their type, dtype or shape too."""
     holders: frozenset[str] = frozenset()
@@ -138,7 +138,7 @@ class Varying:
     errors: VaryingLines = field(default_factory=VaryingLines)
     effects: VaryingLines = field(default_factory=VaryingLines)
     messages: VaryingLines = field(default_factory=VaryingLines)
-    """Of exceptions."""
+    """Lines of exception messages that differ between two runs."""
 
     def __or__(self, other: Varying) -> Varying:
         """Return what varies in either."""
@@ -163,7 +163,7 @@ class Varying:
         return name in self.names and is_there
 
     def describe(self) -> list[str]:
-        """Say what is not compared for it."""
+        """Return what is not compared because it varies from run to run, as phrases."""
         kinds = (self.printed, self.errors, self.effects, self.messages)
         lines: list[str] = []
         for of_kind in kinds:
@@ -188,10 +188,11 @@ MOST_RUNS = 3
 
 
 class VariesByItself:
-    """Compares with the original, and leaves out what is something else in each run of it.
+    """Compares results with the original's, and leaves out the values that differ between runs of
+    the original itself.
 
-    That is found out where something differs: the original runs once more for it, and again where
-    chance may have given the same twice.
+    Which values those are is found out only where something differs: the original then runs once
+    more, and again where two runs may have been equal by chance.
     """
 
     def __init__(self, runs: Sequence[Callable[[], Varying | None]], *, is_of_chance: bool) -> None:

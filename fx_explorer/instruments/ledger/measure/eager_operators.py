@@ -209,8 +209,8 @@ class _Lines:
         return place
 
     def _of_itself(self, name: str) -> tuple[str, int] | None:
-        """Return the line of the next operator of this name, and leave out the few before it:
-        autograd calls some under a dispatch mode that it does not call without one.
+        """Return the line that calls the next operator of this name. Up to ``LOOK_AHEAD`` others
+        are skipped: autograd calls some operators only under a dispatch mode.
         """
         for i, called_from in enumerate(self._called[self._next : self._next + LOOK_AHEAD]):
             if called_from.name == name:

@@ -86,7 +86,7 @@ class Clocks:
 
 
 class TurnTaker:
-    """Makes the rounds of one program."""
+    """Runs one program in rounds: its ways of running (compiled, uncompiled …) take turns."""
 
     def __init__(
         self,

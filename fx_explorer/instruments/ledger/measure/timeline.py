@@ -323,7 +323,9 @@ class CallIntervals:
     ticks: Sequence[RawTick]
     """Those of one of these calls."""
     means_s: list[float]
-    """Of each interval, over the calls whose time is in the middle half of all."""
+    """Mean seconds of each interval, over those calls whose time is in the middle half of all
+    calls.
+    """
     iqrs_s: list[float]
     """Range of the middle half of each interval, over all these calls."""
     calls: int

@@ -30,7 +30,7 @@ class OutputFile:
     is_ours: Callable[[Path], bool]
     """Whether a file that is there is one of these, made by us."""
     force: bool = False
-    """Replace what is not ours, too."""
+    """Whether a file may be replaced that we have not made."""
     never: tuple[Path, ...] = ()
     """Files that are not replaced even then: the target, and the sources of its run."""
     option: str = "-o FILE"
@@ -91,8 +91,8 @@ class OutputFile:
             beside.unlink(missing_ok=True)
 
     def put(self, file: Path) -> None:
-        """Move a whole file, from the same file system, to the place. What is there now counts, not
-        what was there before.
+        """Move a complete file, from the same file system, to the place. Whether the file there may
+        be replaced is checked again now.
         """
         there = self._status()
         self._check_replacing(there)

@@ -27,7 +27,7 @@ TIMEOUT_S = 300.0
 FoundT = TypeVar("FoundT")
 
 Look = Callable[[SessionReader], FoundT]
-"""What is wanted of the new session. It is asked in a thread, of a session that is gone
+"""Reads the result of a trial from the new session. It runs in a thread, and the session is removed
 afterwards.
 """
 

@@ -50,7 +50,9 @@ def builds_here(reader: SessionReader, kernel: model.Kernel) -> list[KernelBuild
 
 
 def kernel_of(reader: SessionReader, document: Document) -> model.Kernel | None:
-    """Return the kernel whose code, or a level of it, this document is."""
+    """Return the kernel that a document belongs to, by its code or the text of a level; None for
+    any other document.
+    """
     if document.kind != "artifact":
         return None
     kernels = reader.rows(model.Kernel, artifact=document.id, limit=1)

@@ -142,8 +142,8 @@ def _order(document: Document) -> tuple[int, int]:
 def _lowered_directions(
     variant: model.Compilation, documents: list[Document]
 ) -> set[model.Direction]:
-    """Return the directions it lowered; empty when it failed, because a missing result then does
-    not mean that it is shared.
+    """Return the directions that a variant lowered itself. Empty when it failed: then a missing
+    result does not mean that the variant shares it.
     """
     gate = variant.variant_from
     if gate is None or variant.status in ("failed", "left", "running"):

@@ -40,7 +40,7 @@ DEFAULT_DEVICES = ("set_default_device", "set_default_tensor_type")
 MOST_INPUTS = 200
 
 LONGEST = 1_000_000
-"""Characters of a file beyond which nothing is read from it."""
+"""Most characters that a source file may have; a longer one is not looked through."""
 
 
 @dataclass(frozen=True, slots=True)

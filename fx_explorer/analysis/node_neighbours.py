@@ -91,9 +91,9 @@ def neighbourhood(
 def _kernels(
     reader: SessionReader, nodes: Sequence[int], graph: model.Graph
 ) -> tuple[dict[int, model.Kernel], dict[int, int]]:
-    """Return the kernel of each node, and how many operations each of these kernels computes. Of a
-    node that is computed in several, it is the one that most of these nodes are in: that is what it
-    is fused with here.
+    """Return the kernel of each node, and how many operations each of these kernels computes. Of
+    several kernels that compute a node, it is the one that computes most of the other nodes too, so
+    that it shows what the node is fused with.
     """
     of_nodes = kernels_by_node(reader, nodes, graph.direction)
     shared = Counter(kernel for kernels in of_nodes.values() for kernel in kernels)

@@ -83,8 +83,8 @@ def _nested(module: GraphModule) -> Iterable[str]:
 
 
 def become(module: GraphModule, other: GraphModule) -> None:
-    """Give ``module`` the graph of ``other``, whose own stays untouched: whoever holds ``module``
-    sees the new graph.
+    """Give ``module`` a copy of the graph of ``other``. Code that holds ``module`` then runs the
+    new graph; ``other`` stays as it is.
     """
     source = snapshot(other)
     module.graph = source.graph

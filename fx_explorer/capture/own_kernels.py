@@ -70,8 +70,9 @@ def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
 
 
 def copied_lines(kernel: object, source: str) -> CopiedKernel:
-    """Return which lines of a kernel were copied. ``kernel`` is what ``@triton.jit`` made of the
-    user's function; ``source`` is what Inductor made of it.
+    """Return which lines of a generated kernel were copied from the user's. ``kernel`` is the
+    object that ``@triton.jit`` returned for the user's function; ``source`` is Inductor's text of
+    it.
     """
     lines = source.split("\n")
     lineses, problems = [], []

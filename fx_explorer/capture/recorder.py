@@ -280,7 +280,7 @@ def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
 
 
 Unavailable = Callable[[str, str], object]
-"""Is given what is not shown, and why."""
+"""Called with the name of something that cannot be shown, and the reason."""
 
 
 def environment(request: CaptureRequest, unavailable: Unavailable) -> dict[str, object]:

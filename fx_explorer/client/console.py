@@ -52,7 +52,7 @@ class LineSplitter:
         return complete
 
     def end(self) -> list[str]:
-        """Return what is left: a last line without a line end."""
+        """Return the rest of the output: a last line that has no line end."""
         left = _last_version(self._partial + self._decoder.decode(b"", final=True))
         self._partial = ""
         return _pieces(left) if left else []

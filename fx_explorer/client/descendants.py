@@ -106,7 +106,7 @@ class _Process:
         self.has_torch = False
 
     def see(self, status: ProcessStatus, hook: str, is_worker: bool) -> None:
-        """Look at what runs in it. ``is_worker``: the worker itself, or a fork of it."""
+        """Read what the process runs now. ``is_worker``: it is the worker, or a fork of it."""
         self.image = status.image
         words = _words(self.pid, "cmdline")
         self.command = " ".join(without_secrets(words).words)

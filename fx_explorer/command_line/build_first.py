@@ -85,7 +85,7 @@ def named(reader: SessionReader, name: str) -> list[model.Kernel]:
 
 
 def to_write(reader: SessionReader, stack: ExitStack) -> SessionReader:
-    """Return the session, or a copy of one that cannot be written to: builds are rows of it."""
+    """Return the session, or a writable copy of it: builds are stored as its rows."""
     path = writable_session(reader.path)
     if path == reader.path:
         return reader

@@ -57,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keep(arguments: argparse.Namespace, output: Path) -> int:
-    """Keep the session that was made of an AOTInductor package: there is nothing to run, and
-    nothing to compile.
-    """
+    """Save the session of an AOTInductor package. A package is neither run nor compiled."""
     from fx_explorer.client.session_files import copy_session, session_file
     from fx_explorer.command_line.given_session import refuse_capture_options
 

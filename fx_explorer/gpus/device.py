@@ -189,9 +189,10 @@ each of 4 SIMD units.
 
 
 def amd_limits(arch: str) -> Limits | None:
-    """Return the limits of an architecture; None for one that is not listed above. Registers and
-    local memory differ between ROCm's releases in what is told of them, so they are not read off
-    the device.
+    """Return the limits of an architecture; None for one that is not listed above.
+
+    They are not read off the device, because ROCm's releases differ in what they report of
+    registers and local memory.
     """
     if arch not in CDNA:
         return None

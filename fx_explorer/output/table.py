@@ -55,7 +55,7 @@ class Table:
     indent: int = 0
     """Cells before each line of the text."""
     note: str = ""
-    """What is said right below the text of the rows: that there are more of them."""
+    """A line right below the rows, such as how many more there are."""
     elsewhere: str = IN_JSON
     """Where the columns are for which a terminal has no room."""
     has_titles: bool = True

@@ -60,7 +60,7 @@ class Check:
     measured: str
     """``3 graph breaks, 0 allowed``."""
     findings: tuple[CheckFinding, ...] = ()
-    """What is not allowed, in the order of the overview; empty when the condition is met."""
+    """What breaks the condition, in the order of the overview; empty when the condition is met."""
     is_met: bool = True
     allowed_by: str = ""
     """For a condition that every check has: the option that drops it."""
@@ -75,8 +75,8 @@ class Check:
 
     @property
     def in_words(self) -> str:
-        """Return one line: the first place, what was measured and asked for, what is there, and the
-        other places.
+        """Return the check as one line: the first finding, the measured value and the option, and
+        the places of the other findings.
         """
         first, *others = self.findings or (CheckFinding("", 0, ""),)
         text = f"{self.measured} ({self.option})"
@@ -113,7 +113,7 @@ _SUBJECTS: dict[str, Subject] = {
     "max-guards": "guards",
     "expect-graphs": "graphs",
 }
-"""Condition → what it is about."""
+"""Condition → the subject of a text log that it needs."""
 
 
 def _unknown(reader: SessionReader, condition: str, limit: int) -> Check | None:

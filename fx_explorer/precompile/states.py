@@ -36,7 +36,7 @@ class Mismatch:
     """Why compiled code may not be used for a call."""
 
     what: str
-    """What is not as it was when the model was captured."""
+    """The state, guard or input that differs from the capture."""
     sentence: str
     """The mismatch as a sentence, which begins with what the function was compiled for."""
     remedy: str = _OTHER_INPUTS
@@ -65,7 +65,7 @@ class States:
         self._lock = threading.Lock()
 
     def restore(self) -> None:
-        """Make torch's guard accept the state of the capture alone, as it was built."""
+        """Set torch's guard back, so that it accepts only the state of the capture."""
         with self._lock:
             self._guard.__setstate__(self._then.text)
 
@@ -105,7 +105,9 @@ class States:
         return mismatch
 
     def _decisive(self, now: TorchState) -> Mismatch | None:
-        """Return a change that makes the code wrong, whatever the model does."""
+        """Return the mismatch for a change of state that makes the code wrong for any model; None
+        without one.
+        """
         for name in torch_state.changes(self._then, now):
             if why := torch_state.why_it_matters(name, self._then, now, torch.cuda.is_available()):
                 return self._mismatch(name, now, why)

@@ -74,7 +74,7 @@ def _set(values: dict[str, Any]) -> None:
 
 
 def changes(then: TorchState, now: TorchState) -> tuple[str, ...]:
-    """Return the names, as torch gives them, of what is not as it was."""
+    """Return the names, as torch gives them, of the settings that differ between two states."""
     before, after = then.values, now.values
     return tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
 

@@ -112,7 +112,7 @@ def mark_differing(first: Arguments, other: Arguments) -> None:
 
 
 def _silent(activity: str) -> None:
-    """Ignore the activity: whoever asks for inputs tells it."""
+    """Ignore the activity. For callers that report the making of inputs themselves."""
 
 
 # Another batch.
@@ -233,9 +233,9 @@ any size may treat that size like the others.
 
 
 def _all_but_one(tensor: torch.Tensor, common: Change, single: Change) -> torch.Tensor:
-    """Return ``common`` of the tensor in all places and ``single`` of it in the first. A comparison
-    that tells elements of the example apart tells the first one from the others, whatever its
-    threshold.
+    """Return a copy of the tensor changed by ``common``, with its first element changed by
+    ``single``. A comparison that tells the elements of the example apart then tells the first one
+    from the others, at any threshold.
     """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.is_complex():
         return tensor

@@ -155,8 +155,8 @@ def _name_and_place(backend: Any) -> str:
 
 
 def _code_of(function: Any) -> types.CodeType | None:
-    """Return the code of a function or method, or of what calls an object; None for what is not
-    Python's, or is torch's.
+    """Return the code of a function, of a method, or of an object's ``__call__``; None for
+    functions that are not written in Python, and for torch's.
     """
     if not inspect.isroutine(function):
         function = inspect.getattr_static(type(function), "__call__", None)

@@ -116,7 +116,9 @@ def _in_utf8() -> Iterator[None]:
 
 
 def place_of_torch() -> str:
-    """Return the directory of torch, or what is known of it."""
+    """Return the directory torch was imported from, or would be; else ``nowhere`` or ``an unknown
+    place``.
+    """
     known = sys.modules.get("torch")
     try:
         spec = known.__spec__ if known else importlib.util.find_spec("torch")

@@ -27,7 +27,9 @@ digits.
 """
 
 LONGEST_NAME = 400
-"""Characters. Names of C++ kernels continue for thousands, with what they are instances of."""
+"""Most characters kept of a name. Those of C++ kernels can have thousands, because of their
+template arguments.
+"""
 
 
 class NameTable:
@@ -183,9 +185,9 @@ class Trace:
     devices: list[str] = field(default_factory=list)
     """Names of the GPUs, by number."""
     events: int = 0
-    """Events of any kind, those included that nothing is made of."""
+    """Number of events of any kind, including those that are not used."""
     unused: dict[str, int] = field(default_factory=dict)
-    """Kind of event that nothing is made of (``python_function``) → how many there are."""
+    """Kind of event that is not used (``python_function``) → number of events."""
     skipped: int = 0
     """Events that lack a time or a name, and what is no event at all."""
     problem: str = ""

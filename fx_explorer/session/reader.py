@@ -42,7 +42,7 @@ MOST_CHARACTERS = 32 << 20
 
 
 class RecentTexts:
-    """``read`` is asked for what is not at hand."""
+    """A cache of the texts that were read last. ``read`` reads a text that it does not have."""
 
     def __init__(self, read: Callable[[int], str]) -> None:
         self._read = read

@@ -222,8 +222,9 @@ def moved_up(number: int) -> Descriptor:
 
 @contextlib.contextmanager
 def high_numbers() -> Iterator[None]:
-    """Give whatever is opened in the block, in this thread or another, a high number: the lower
-    ones are taken meanwhile. This is for libraries that open files themselves, as SQLite does.
+    """Give files that are opened in the block, in this or another thread, high descriptor numbers:
+    the lower ones are taken meanwhile. This is for libraries that open files themselves, as SQLite
+    does.
     """
     taken: list[int] = []
     with _limit_raised() as base:

@@ -40,9 +40,7 @@ class ExplainedWrite:
 
 
 def _why(path: Path, error: sqlite3.Error) -> str:
-    """Return what SQLite said, or that the disk is full: of that it may say that it is an I/O
-    error.
-    """
+    """Return SQLite's message, or that the disk is full: SQLite may report that as an I/O error."""
     try:
         free = shutil.disk_usage(path.parent).free
     except OSError:

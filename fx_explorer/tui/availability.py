@@ -47,7 +47,7 @@ NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks
 """Commands of a worker of their own, which runs the program as the session says."""
 
 NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")
-"""Commands for what Triton made of a kernel."""
+"""Commands that need the compiled levels of a Triton kernel (TTIR to SASS)."""
 
 OF_A_LIVE_PROGRAM = (
     *NEEDS_PAUSE,

@@ -135,8 +135,8 @@ class Renewed(Generic[MadeT]):
         takes_long: bool,
         given: object = None,
     ) -> bool:
-        """Show what ``make`` makes of the session as it is now. ``given`` is what else it is made
-        of. Returns whether something is shown, of earlier perhaps.
+        """Show what ``make`` returns for the session as it is now. ``given`` is what else the
+        result depends on. Returns whether something is shown, which may be an earlier result.
         """
         if not takes_long:
             self.forget()

@@ -1,5 +1,5 @@
-"""What is known of a request while it is worked on, and how the client and the session's readers
-hear of it.
+"""This module keeps what is known of a request while the worker carries it out, and sends it to the
+client and the session.
 
 A program may replace functions of Python's that our code in its process needs too: ``freezegun``
 replaces ``time.time``, tests replace ``open``. When our code fails for that reason, the message

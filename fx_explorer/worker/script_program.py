@@ -162,8 +162,8 @@ LONGEST_S = 200.0
 
 @dataclass(frozen=True)
 class SeenRun:
-    """What came of a run of a script: what was seen (``ScriptRun.plain``), how it failed, or why it
-    could not be run.
+    """Result of one run of a script: the values that were seen (``ScriptRun.plain``), the error
+    that ended it, or why it could not be run.
     """
 
     seen: Mapping[str, Any] = field(default_factory=dict)

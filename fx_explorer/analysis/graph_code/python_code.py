@@ -46,7 +46,9 @@ def graph_of(module):
     graph.output(graph.call_module("body", tuple(taken)))
     return torch.fx.GraphModule({"body": module}, graph)
 '''
-"""What some higher-order operators need: they read the graph or the metadata of what they call."""
+"""Code of the helper for higher-order operators that read the graph or the metadata of the module
+they call.
+"""
 
 _CALL_ANY_MODULE = {
     "higher_order.associative_scan",
@@ -316,7 +318,7 @@ def _asks_for_graphs(node: model.Node) -> bool:
 
 
 def _operator_name(target: str) -> str:
-    """Return ``higher_order.cond`` for each of the names that a session has of it."""
+    """Return a higher-order operator as ``higher_order.cond``, however the session writes its name."""
     name = target.removeprefix("torch.ops.").removeprefix("higher_order.")
     return f"higher_order.{name.rpartition('.')[2]}"
 

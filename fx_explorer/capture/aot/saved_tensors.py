@@ -238,8 +238,8 @@ def _storages_of(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, 
 def _result_of_region(
     module: torch.fx.GraphModule, node: torch.fx.Node
 ) -> torch.fx.Node | tuple[object, ...] | None:
-    """Trace a value that a nested compile region returns: to the operand that it is, else to what
-    distinguishes its storage from those of other calls. None for other values.
+    """Trace a value that a nested compile region returns: to the operand whose storage it shares,
+    else to a tuple that tells its storage from those of other calls. None for other values.
 
     All calls of a region carry the fake values of its one graph, so these cannot tell them apart.
     """

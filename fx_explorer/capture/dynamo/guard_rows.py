@@ -300,7 +300,7 @@ _LIBRARY = re.compile(r"^__(?:import_torch|builtins)")
 
 
 class _Place(NamedTuple):
-    """A line of the user's, and the stack that it is in."""
+    """A line of the user's, and the id of the stack it stands in."""
 
     file: str
     line: int

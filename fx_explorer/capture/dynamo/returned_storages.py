@@ -81,7 +81,7 @@ def returned_storage_hook(recording: Recording) -> Iterator[None]:
 
 @dataclass
 class _Returned:
-    """A storage that a call of a graph returned, and what has been seen of it."""
+    """A storage that a call of a graph returned, and how long the program was seen to hold it."""
 
     compilation: int
     call: int
@@ -165,7 +165,9 @@ class WatchedCalls:
         os.register_at_fork(after_in_child=self._begin)
 
     def watched(self, compiled: Callable[..., Any], _: object) -> Callable[..., Any]:
-        """Return what runs in the place of what a backend has made."""
+        """Return the function that Dynamo's bytecode calls as the graph: one whose calls are
+        watched, or ``compiled`` itself.
+        """
         with self._recording.noting(WHAT, "dynamo"):
             return self._watched(compiled)
         return compiled

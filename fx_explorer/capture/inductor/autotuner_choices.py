@@ -52,7 +52,7 @@ class TemplateChoice:
     alone: str = ""
     """The one node that ``source`` computes; empty: all that the kernel computes."""
     line_nodes: LineNodes = ()
-    """What is known of the lines of ``source``, beyond that."""
+    """Nodes that single lines of ``source`` compute; the other lines compute ``alone``."""
 
 
 @dataclass
@@ -72,8 +72,8 @@ NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
 
 
 def keep_choices(candidates: Iterable[Any]) -> None:
-    """Remember the choices for the node that is being lowered; the first is the one that is
-    taken.
+    """Remember the choices for the node that is being lowered. The first is the one that Inductor
+    uses.
     """
     from torch._inductor.virtualized import V
 

@@ -387,8 +387,8 @@ def library_call(line: str, lowering: Any) -> LibraryCall | None:
 
 
 def prepared(call: LibraryCall) -> Callable[[], object]:
-    """Return a function that makes the call and returns what it returns. The tensors that it is
-    given are there already, and are zeros.
+    """Return a function that makes a library call and returns its results. The tensors for it are
+    allocated now and hold zeros.
     """
     given = {name: _zeros(layout) for name, layout in call.tensors}
     code = compile(call.text, "<a library call of output code>", "eval")

@@ -87,11 +87,11 @@ class Segment:
     pre_grad: RecordedGraph | None = None
     joint: RecordedGraph | None = None
     joint_after_passes: RecordedGraph | None = None
-    """The joint graph as it was cut, where Inductor's passes over it changed something."""
+    """The joint graph as it was partitioned; None unless Inductor's passes changed it before."""
     aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
     unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
-    """(gate, direction) → a graph as it was before it was edited there."""
+    """(gate, direction) → the graph as it came to the gate, where it was edited there."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
     left_out: dict[int, LeftOutReason] = field(default_factory=dict)

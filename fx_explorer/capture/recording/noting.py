@@ -163,7 +163,9 @@ class Published:
         self._of_inductor[id(made)] = weakref.ref(made), entry
 
     def entry_of(self, made: object) -> CountedEntry | None:
-        """Return the entry of what Inductor has returned; None for what is not counted."""
+        """Return the CountedEntry for a compiled graph that Inductor returned; None for any other
+        object.
+        """
         reference, entry = self._of_inductor.get(id(made), (None, None))
         if reference is None or reference() is not made:
             return None

@@ -188,7 +188,9 @@ class Recording:
         return str(compile_id)
 
     def latest(self) -> str:
-        """Return the compilation that torch is in on whatever thread; empty outside any."""
+        """Return the name of the compilation that torch is running now, on any thread; empty when
+        there is none.
+        """
         for name, state in reversed(self._states.items()):
             if state.row and state.row.status == "running":
                 return name
@@ -392,8 +394,8 @@ class Recording:
     def _place_region(
         self, region: RecordedGraph, name: str, parent: int, label: str
     ) -> RecordedGraph:
-        """Store what calls a region's joint graph, now that it is known. Forward and backward share
-        it.
+        """Add to a nested region's joint graph the graph that calls it, which is known only now.
+        The forward and the backward of the region share the joint graph.
         """
         if not region.graph.parent:
             region.graph = replace(region.graph, parent=parent, label=label)

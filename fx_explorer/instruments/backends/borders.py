@@ -20,7 +20,7 @@ INPUTS = "the graph's inputs"
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A value that goes into a part, or out of it."""
+    """A value that enters or leaves a part of a graph."""
 
     node: model.Node
     """The node that makes it."""
@@ -34,7 +34,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """All that goes into a part, or out of it."""
+    """The values that enter a part of a graph, or those that leave it."""
 
     crossings: tuple[Crossing, ...]
 
@@ -56,8 +56,9 @@ def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
 def borders(
     parts: Sequence[BackendPart], values: Mapping[int, Crossing], edges: Iterable[tuple[int, int]]
 ) -> list[tuple[Border, Border]]:
-    """Return what goes into each part and out of it, in the order of the parts. A value counts once
-    for each part that takes it. ``values`` has every value that can cross.
+    """Return for each part of a graph the border of the values that enter it, and of those that
+    leave it. A value counts once for each part that takes it. ``values`` has every value that can
+    cross.
     """
     owner = {node: i for i, part in enumerate(parts) for node in part.nodes}
     taken: dict[int, dict[int, None]] = defaultdict(dict)

@@ -125,8 +125,8 @@ def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[Grap
 
 
 def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
-    """Return everything but what it is of; the report has it under ``support``. None where no
-    backend was asked.
+    """Return the JSON of the support, without the target and session it belongs to: the report has
+    it under ``support``. None where no backend was asked.
     """
     if not graphs:
         return None

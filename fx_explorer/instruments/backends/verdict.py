@@ -34,7 +34,7 @@ NO_BACKEND = (
 
 
 def why_unknown(reader: SessionReader) -> str:
-    """Return why a session says of no graph what a backend supports of it."""
+    """Return why a session has no graph for which a backend said what it supports."""
     if reader.meta("outcome"):
         outcome = Outcome.from_json(reader.meta("outcome"))
     else:

@@ -49,8 +49,8 @@ class CellFigures:
 
     @property
     def rough_confidence(self) -> float:
-        """Return how likely the range of so few rounds holds the median: it does unless all lie on
-        one side of it.
+        """Return how likely the range of all rounds contains the true median: it misses it only
+        when all rounds lie on one side of it.
         """
         return 1 - 2 * 0.5**self.rounds
 

@@ -77,7 +77,7 @@ class Bench:
         self._tell = tell
         self._number = writer.count(BenchCell) + 1
         self._whole: dict[str, object] = {}
-        """What is known of the bench as a whole."""
+        """The bench's own entry in ``meta``: what holds for all cells."""
         self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class Bench:
             lock.release()
 
     def _write(self, *, state: str, doing: str = "") -> None:
-        """Write how the bench stands, and what it is doing."""
+        """Write to the session how far the bench is, and what it is doing."""
         self._writer.set_meta("bench", {**self._whole, "state": state, "doing": doing})
 
     def _cells(

@@ -145,7 +145,9 @@ def bench_json(figures: BenchFigures) -> str:
 
 
 def bench_object(figures: BenchFigures) -> dict[str, object]:
-    """Return everything but what it is of; the report has it under ``bench``."""
+    """Return the JSON of the bench, without the target and session it belongs to: the report has it
+    under ``bench``.
+    """
     return {
         "verdict": verdict(figures),
         "machine": figures.machine,
@@ -166,7 +168,9 @@ FORMATS: dict[str, Callable[[BenchFigures], str]] = {
 
 
 def _notes(figures: BenchFigures) -> list[str]:
-    """Say what the figures are: of what, on what, and what is said of the sizes."""
+    """Return sentences on the figures: the notes of the cells, and the device and clock they were
+    measured with.
+    """
     notes = chain.from_iterable(cell.cell.notes for cell in figures.cells)
     parts = list(dict.fromkeys(notes))
     cell = next((cell.cell for cell in figures.cells if cell.cell.state == "measured"), None)

@@ -189,7 +189,8 @@ def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     """Return one line per function, indented below its caller, with breaks under the function they
     cut. ``▶`` stands before GraphBreak ``marked``.
 
-    A rest stands below what it is the rest of, not indented further: there may be many in a row.
+    A resume function stands below the function it continues, at the same indentation: there may be
+    many in a row.
     """
     lines: list[str] = []
     pending = [(root, 0)]

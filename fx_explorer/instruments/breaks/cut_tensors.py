@@ -208,7 +208,7 @@ class CutTensors:
         return {row.root_line for row in self._resumes if row.compilation in compilations}
 
     def resume_functions(self, hit: model.GraphBreak) -> list[model.ResumeFunction]:
-        """Return what was made of the functions behind a break, the innermost first."""
+        """Return the resume functions that Dynamo made at a break, the innermost first."""
         return self._made_at(hit, {hit.compilation})
 
     def _made_at(
@@ -306,8 +306,8 @@ class CutTensors:
         return {kernel for node in users for kernel in self._kernels.get(node, ())}
 
     def _lowered(self, nodes: set[int]) -> list[int]:
-        """Return the nodes made of these in the forward (or inference) graphs that kernels were
-        made of.
+        """Return the nodes of the graphs that Inductor lowered, forward or inference, which come
+        from these nodes.
         """
         if not self._kernels or not nodes:
             return []
@@ -323,7 +323,9 @@ class CutTensors:
 
 
 def _kernels_of_nodes(reader: SessionReader, used: RowsInUse | None) -> dict[int, set[int]]:
-    """Return node → the kernels in use that were made of it; ``used`` None stands for all."""
+    """Return node → the kernels that compute it. ``used`` limits the kernels to those in use; None
+    takes all.
+    """
     kernels_of: dict[int, set[int]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
         if used is None or kernel in used.kernels:

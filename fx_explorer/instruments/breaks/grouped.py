@@ -223,7 +223,7 @@ class DistinctBreak:
     innermost frame may be torch's.
     """
     resume_functions: tuple[str, ...] = ()
-    """torch's names of the functions made of what comes behind, each once."""
+    """torch's names of the resume functions behind the break, each once."""
     cost: BreakCost = NO_COST
     eager_rests: tuple[EagerRest, ...] = ()
     """What runs in eager mode because torch cannot resume from it, each once."""
@@ -301,8 +301,8 @@ class _Known:
         self._times = break_times(reader)
 
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
-        """Return the break that these hits are of. What it is comes from the first hit, what it
-        costs from all of them.
+        """Merge hits of one break into a DistinctBreak. Its cause and place are those of the first
+        hit; its cost is summed over all.
         """
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
@@ -433,7 +433,7 @@ class BreakInTorch:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return hints in place of torch's, which are for whoever wrote the code that breaks."""
+        """Return hints for the user. torch's own are meant for the author of the code that breaks."""
         return (
             (
                 "Call it outside of the compiled function, or leave it: the break is made by "

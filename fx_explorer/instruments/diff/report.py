@@ -264,7 +264,9 @@ def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
 
 
 def _resources_object(candidate: Candidate | None) -> Json | None:
-    """Return the resources; None for what is not tried there. A number below 0 is not known."""
+    """Return a candidate's resources as JSON; None when that side has not tried the configuration.
+    A negative number means unknown.
+    """
     if candidate is None:
         return None
     build = candidate.build

@@ -408,8 +408,8 @@ def _short(name: str) -> str:
 def _given(
     reader: SessionReader, side: model.Compilation, changes: model.Changes, name: str
 ) -> str:
-    """Return the value of an option on one side: what was changed, else what was in force; ``as it
-    was`` where the session does not say.
+    """Return the value that an option had on one side: set for this variant, else in force in the
+    capture; ``as it was`` where the session does not have it.
     """
     if name in changes.settings:
         return python_text(changes.settings[name])

@@ -148,7 +148,9 @@ def _heading(
     *,
     is_same: bool,
 ) -> Fact:
-    """Return what was changed by the user, and whether anything came of it."""
+    """Return the card's first line: which files and options the user changed, and whether the
+    figures differ.
+    """
     options = changed_options(before, after)
     names = distinct_names(source.path for source in sources)
     edited = [f"{names[source.path]} ({_lines(source)})" for source in sources]
@@ -360,7 +362,7 @@ ASPECTS: dict[str, Aspect] = {
     KEPT: "memory",
     COMPILE_TIME: "time",
 }
-"""Figure of ``diff`` → the line of the card that it is about."""
+"""Figure of ``diff`` → the line of the card that shows it."""
 
 ALIKE: tuple[Difference, ...] = ("same", "device")
 """Pairs of kernels that are no row of their own."""

@@ -70,8 +70,8 @@ class Fix:
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """Return what the fix changes: two fixes that change the same are one, whatever they are
-        called.
+        """Return a key for what the fix changes. Fixes with the same key are one fix, even with
+        different titles.
         """
         # ``distinct`` uses this as a key, which a dict cannot be.
         return self.edits, str(self.settings), self.marks
@@ -205,8 +205,8 @@ def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
 
 
 def _places(broken: DistinctBreak) -> list[tuple[str, int]]:
-    """Return (file, line), innermost first, of the frames that torch was compiling. Whoever called
-    those is not to be changed.
+    """Return (file, line) of the frames that torch was compiling, innermost first. Their callers
+    are left out, since a fix does not change them.
     """
     places = [(frame.file, frame.line) for frame in reversed(broken.chain)]
     own = (broken.file, broken.line)

@@ -250,7 +250,7 @@ _OF_A_SCRIPT = {
     "saved": ("tensor given to torch.save()", "tensors given to torch.save()"),
     "printed line": ("printed line", "printed lines"),
 }
-"""Kind of value → one of it, several of it."""
+"""Kind of value → its words after a count of one, and after any other count."""
 
 
 def _compared(verification: Verification) -> str:

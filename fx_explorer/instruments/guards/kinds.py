@@ -250,7 +250,7 @@ _GAPS = {
     "truncated": ("{frames} reached the recompile limit", "what ran from there on is not captured"),
     "capture_errors": ("A call raised {frames}", "it is not captured"),
 }
-"""Field of a ``PrecompileSummary`` → what is missing, and what comes of it."""
+"""Field of a ``PrecompileSummary`` → (what is missing, the consequence)."""
 
 
 def capture_summaries(reader: SessionReader) -> list[CaptureSummary]:

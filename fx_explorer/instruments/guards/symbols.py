@@ -22,7 +22,9 @@ class ExplainedSymbol:
     ``nonzero``).
     """
     name: str
-    """What it is in the program: ``x.size(0)``; where it is computed, for one that is no input."""
+    """The size in the program's words: ``x.size(0)``, or the line that computes it, when it is no
+    input's.
+    """
     made_at: tuple[str, int]
     place: Place | None
     events: tuple[model.SymbolEvent, ...]
@@ -31,7 +33,7 @@ class ExplainedSymbol:
     became: str = ""
     """The constant or size that it was fixed to."""
     of: model.Compilation | None = None
-    """The compilation that it is of."""
+    """The compilation whose dynamic size it is."""
     stack: tuple[model.Frame, ...] = ()
     """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
     not fixed.

@@ -206,8 +206,8 @@ _PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
 
 
 def _of_library(name: str) -> list[str]:
-    """Return what is not known of a library call, by its name: ``extern_kernels.addmm``,
-    ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
+    """Return sentences on what cannot be known of a library call, by its name:
+    ``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
     """
     if "scaled_dot_product" in name:
         return [ATTENTION_BY_OUR_RULES]

@@ -231,7 +231,9 @@ class _Shown(Sequence[TableRow]):
         return cells
 
     def _values(self, cost: KernelCost) -> dict[str, float]:
-        """Return title of a column → what it is ordered by."""
+        """Return the values of a kernel's row that the table sorts by: title of the column →
+        number.
+        """
         kernel = cost.use.kernel
         values: dict[str, float] = {
             "#": kernel.id,

@@ -112,7 +112,7 @@ class SourceFunction:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One step of a call, and what it is of."""
+    """One step of a call, with the user's lines and the line of generated code that it belongs to."""
 
     step: LedgerStep
     began_s: float
@@ -121,7 +121,7 @@ class LedgerEntry:
     """The lines whose operators it computes, each with its part of them; empty for what is of none.
     """
     place: Place | None
-    """The line of the generated code; None for what is not in it."""
+    """The line of the generated code; None for a step outside it."""
 
     @property
     def seconds(self) -> float:
@@ -309,7 +309,7 @@ class LineTime:
 
 @dataclass(frozen=True, slots=True)
 class LineTimes:
-    """What is of lines, and what is not."""
+    """The time of a call by the user's lines, and the time that belongs to no line."""
 
     lines: list[LineTime]
     """The longest first."""

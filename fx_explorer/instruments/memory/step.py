@@ -73,7 +73,7 @@ class Held:
     node: model.Node | None = None
     """The node that computes it, on a line of the user's."""
     kernel: str = ""
-    """The kernel that writes it first; empty for what is there from the beginning."""
+    """Name of the kernel that writes it first; empty for a storage from before the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Call:
     call was not watched.
     """
     returned: Mapping[int, Sequence[model.ReturnedStorage]] = field(default_factory=dict)
-    """Storage of the forward's replay → what was seen of it."""
+    """Storage of the forward's replay → the ReturnedStorage rows that were seen of it."""
     position: int = 0
     """Its place among the calls that were watched, from 1."""
 

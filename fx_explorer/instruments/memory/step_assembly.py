@@ -1,5 +1,5 @@
-"""This module puts one step of the program together from the replays of its graphs: what is held
-from when until when, and whose it is.
+"""This module puts one step of the program together from the replays of its graphs: each storage,
+its owner, and the moments between which it is held.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class _Assembly:
         return held_tensor
 
     def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
-        """Add what is there before the step. What an earlier graph computed is counted there."""
+        """Add an input of a graph, which is held from before the step. An input that an earlier
+        graph computed is not added: it counts there.
+        """
         name = self._names[at].get(lifetime.name, InputName(lifetime.name, "input"))
         storage = self._flow.storage(at, name.node)
         if name.kind == "input" and self._is_computed(at, name, lifetime):

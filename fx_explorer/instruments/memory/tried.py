@@ -61,7 +61,7 @@ class BudgetTrial:
 
     @property
     def beyond(self) -> int:
-        """Return what is predicted beyond what is there before the step."""
+        """Return the bytes that the step is predicted to need on top of those held before it."""
         return self.figure("peak_bytes") - self.figure("begin_bytes")
 
 

@@ -18,7 +18,7 @@ from fx_explorer.instruments.memory.replay import UNKNOWN
 from fx_explorer.instruments.memory.step import KINDS, Held, MemoryKind, StepMemory, StepMoment
 
 BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
-"""What is there before the step."""
+"""Kinds of memory that are held before the step begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Usage:
 
 
 def usage(step: StepMemory) -> Usage:
-    """Add up a step on the device that holds most of it."""
+    """Return the memory of a step over its moments, for the device that holds most of it."""
     sizes: Counter[str] = Counter()
     for held_tensor in step.held:
         sizes[held_tensor.device] += max(0, held_tensor.size_bytes)

@@ -54,7 +54,7 @@ class ModuleList:
     rows: Sequence[ModuleRow]
     whole: ModuleFigures
     sentences: Sequence[str]
-    """What the figures are, and what is not known; why there is no row, where there is none."""
+    """Sentences on what the figures mean and what is not known; or on why there are no rows."""
     time_kinds: Sequence[str]
     """How the times of kernels are known."""
     sort: str

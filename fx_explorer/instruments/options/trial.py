@@ -77,7 +77,7 @@ _WORDS = {
 _WANTED: dict[str, Wanted] = dict.fromkeys(
     ("graph_breaks", "graph_break_hits", "eager_functions", "recompiles"), "less"
 )
-"""Figures of which fewer are better, whatever the program is."""
+"""Figures that are better when lower, for every program."""
 
 
 def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:

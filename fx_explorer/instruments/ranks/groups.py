@@ -55,8 +55,8 @@ def _in_order(
 def _by_function(
     reference: Sequence[CompilationSummary], other: list[CompilationSummary]
 ) -> Iterator[Pair]:
-    """Pair those of one function that became another graph; what is left, only one of the ranks
-    has.
+    """Pair compilations of one function whose graphs differ. Those without a partner are paired
+    with None: only one of the ranks has them.
     """
     for one in reference:
         compilation = next((two for two in other if _function(two) == _function(one)), None)
@@ -184,7 +184,7 @@ def without_differing_records(
 
 
 def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
-    """Return of each aspect which ranks have the same, whatever else they differ in. One group: all
+    """Return for each aspect the groups of ranks that are alike in it. One group means that all
     agree.
     """
     agreed: dict[Aspect, list[tuple[int, ...]]] = {}

@@ -153,7 +153,8 @@ class RanksApp(App[int | None]):
         self._where = where
         self._compare_two = compare_two
         self._compared = ""
-        """What is compared below; empty while what is known of the row under the cursor is shown.
+        """Name of the comparison that is shown below; empty while the row under the cursor is
+        described there.
         """
         self._list = RowList(COLUMNS, id="ranks")
         self._list.is_tree = True

@@ -44,8 +44,8 @@ class CompilationSummary:
     """Seconds since the epoch where the session says so, else since the session began."""
     duration_s: float
     graph: Fingerprint
-    """The operations of the graph and what they are applied to: neither names nor sizes nor
-    numbers.
+    """Fingerprint of the graph's operations and of which values they are applied to, without names,
+    sizes and numbers.
     """
     inputs: Fingerprint
     """Types and sizes of the graph's inputs, without their devices."""

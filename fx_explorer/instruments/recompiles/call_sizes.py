@@ -1,5 +1,5 @@
-"""This module finds which sizes differ between the calls of two compilations, as a session has
-them: those that torch took for constants, and what became of the one that was recompiled for.
+"""This module finds which sizes differ between the calls of two compilations, as far as the session
+has them: sizes that torch specialized on, and the size that the function was recompiled for.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ class GuardChange:
 def change_of(
     guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None
 ) -> GuardChange:
-    """Return the change that made a guard fail. ``guard`` is torch's report; the rest is as in
-    model.Recompile, and empty where only the report is known. ``of`` is the compilation that it is
-    of.
+    """Return the change that made a guard fail. ``guard`` is torch's report; ``source``, ``old``
+    and ``new`` are those of model.Recompile, empty where only the report is known. ``of`` is the
+    compilation whose guard failed.
     """
     change = _change_of(guard, source, old, new)
     name, words, other = (

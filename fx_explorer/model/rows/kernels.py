@@ -104,7 +104,9 @@ class BenchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BenchAnswer:
-    """``text`` alone: what it is doing. With ``refused``: why nothing was measured."""
+    """Answer of a benchmark process: what it is doing (``text`` alone), a time or ceilings, or with
+    ``refused`` why nothing was measured.
+    """
 
     text: str = ""
     refused: bool = False

@@ -108,7 +108,7 @@ class Recompile:
     dtype and shape.
     """
     new: str = ""
-    """What it is now; empty when it is not known."""
+    """The value in the call that failed the guard; empty when it is not known."""
     times: int = 1
     """How many compilations of the frame failed on this."""
 

@@ -77,7 +77,7 @@ class GraphsOfCompilation:
     """The bucket that was read last; empty where there is none."""
 
     def go_to(self, bucket: str) -> None:
-        """Let what is read from here on be of this bucket, which is made of Dynamo's graph."""
+        """Assign the records that follow to this bucket of Dynamo's graph."""
         self.bucket = bucket
         whole: tuple[Stage, Direction] = ("dynamo", "")
         self.buckets.setdefault(bucket, GraphsOfCompilation({whole: self.by_stage.get(whole, {})}))

@@ -83,8 +83,8 @@ class InductorRecords:
         }
 
     def forget(self, compilation: int) -> None:
-        """Forget the calls of a compilation of which nothing more comes. Those that no table told
-        of are linked to what the comments of the code name.
+        """Finish a compilation of which no more records come. Its calls that are in no provenance
+        table are linked by the nodes that the comments of the code name.
         """
         for written in (
             *self._written.pop(compilation, ()),

@@ -44,7 +44,9 @@ SEEN_AFTER_S = 0.25
 
 
 DECODED_SEEN_AFTER_S = 1.0
-"""The same for what is decoded: whoever looks reads overview and outline again each time."""
+"""How often decoded compilations are shown, in seconds. It is rarer, because each time the app
+reads the overview and the outline again.
+"""
 
 
 def read_log(
@@ -234,7 +236,9 @@ class LogReading:
             self._write_counts()
 
     def _decode_some(self, left: dict[int, LogCompilation], wanted: Callable[[], int]) -> None:
-        """Decode for a while, or the one that is wanted, which is seen at once."""
+        """Decode compilations for ``DECODED_SEEN_AFTER_S``. The one that the user waits for comes
+        first and is shown at once.
+        """
         until = time.monotonic() + DECODED_SEEN_AFTER_S
         is_wanted = False
         while left and not is_wanted and time.monotonic() < until:

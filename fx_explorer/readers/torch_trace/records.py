@@ -128,7 +128,7 @@ ABOUT = (
     "lineno",
     "subgraph_name",
 )
-"""Keys of a record that say what it is about. The other one is its kind."""
+"""Keys of a record that describe its subject. The one other key is its kind."""
 
 
 _NAMED = ("artifact", "graph_dump")

@@ -17,8 +17,8 @@ from fx_explorer.session.reader import SessionReader
 
 
 def has_compiled(reader: SessionReader) -> bool:
-    """Return whether torch began to compile anything, in the program or in a child process that was
-    watched. A graph need not have come of it.
+    """Return whether torch began to compile anything, in the program or in a watched child process,
+    even if no graph was captured.
     """
     return bool(reader.count(model.Compilation) or reader.count(model.ChildProcess, unseen=""))
 

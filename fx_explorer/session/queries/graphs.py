@@ -21,7 +21,7 @@ def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
 
 
 def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
-    """Return the ids of each graph that was edited and of the graph that came of it."""
+    """Return (before, after): the id of each graph that was edited, and that of the edited graph."""
     return reader.query("SELECT before, after FROM intervention WHERE before AND after")
 
 
@@ -229,7 +229,7 @@ class Origin(NamedTuple):
     child: int
     parent: int
     is_copy: bool
-    """The same node, or a copy of it, by every link on the way."""
+    """Whether every link on the way says that it is the same node, or a copy of it."""
     differs: bool
     """Name, target, arguments, shape or type are not those of the parent."""
 

@@ -289,7 +289,9 @@ def types_of_called_modules(reader: SessionReader) -> dict[int, str]:
 
 
 class ComputedNode(NamedTuple):
-    """A node that a call of a kernel computes; call 0: every call of it."""
+    """A node that a kernel computes in one of its calls; ``call`` is 0 when that holds for every
+    call.
+    """
 
     kernel: int
     call: int

@@ -63,7 +63,9 @@ def places_of_calls(reader: SessionReader) -> list[PlaceOfCall]:
 
 
 def nodes_of_calls(reader: SessionReader) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield (kernel, call of it, the nodes that this computes); call 0 stands for every call."""
+    """Yield (kernel, call, nodes that the call computes). Call 0 stands for every call of the
+    kernel.
+    """
     rows = reader.query(
         f"SELECT kernel, call, group_concat(node.id) FROM {computed_nodes(with_calls=True)} "
         "JOIN node ON node.id = computed GROUP BY 1, 2 ORDER BY 1, 2"

@@ -204,7 +204,7 @@ _SHOWN = (
 
 
 class ShownSupport(NamedTuple):
-    """What is shown of one operator beside its graph."""
+    """The answer on one operator that is shown beside its graph, and the segment it is in."""
 
     support: model.Support
     segment: int

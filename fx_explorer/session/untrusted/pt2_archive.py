@@ -60,8 +60,8 @@ class Pt2Archive:
 
 
 def read_pt2(path: Path) -> Pt2Archive:
-    """Return what the file is. Raises UnreadableProgramError, which says what it is instead, or
-    what is wrong with it.
+    """Return what a ``.pt2`` archive holds. Raises UnreadableProgramError for any other file, and
+    for a damaged one.
     """
     kind = kind_of_file(path)
     if kind.kind == "broken_archive":

@@ -200,7 +200,7 @@ def _words(words: frozenset[str]) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
 
 
 def _of_a_value(declared: Any, name: str) -> Check:
-    """Do as ``check_of`` for what is not None."""
+    """Return the check for an optional type: that of ``check_of`` for its type other than None."""
     inner = [argument for argument in get_args(declared) if argument is not type(None)]
     if get_origin(declared) in (Union, types.UnionType):
         return check_of(inner[0], name)

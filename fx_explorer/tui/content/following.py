@@ -214,8 +214,8 @@ def _kernel(
     showable: ShowableDocuments,
     direction: model.Direction,
 ) -> Document | None:
-    """Return the first kernel of a direction that computes the selection, whatever was looked at
-    before; one of another direction where there is none.
+    """Return the first kernel of a direction that computes the selection, else one of another
+    direction.
     """
     documents = texts_of(selection.reader, showable.compilation, selection.computing)
     kernels = [d for d in documents if d.stage == "kernel"]

@@ -29,7 +29,7 @@ FAILED = f"{UNREADABLE} Choose the view again to try once more."
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The rows that a table is made of."""
+    """The rows that a table is computed from, and how long reading them takes."""
 
     what: type
     """The rows that the user waits for."""

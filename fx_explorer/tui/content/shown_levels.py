@@ -84,10 +84,10 @@ class Levels:
     def __init__(self) -> None:
         self.kernel: model.Kernel | None = None
         self.listed: model.Kernel | None = None
-        """The one whose configurations are listed: it stays, whatever is selected."""
+        """The kernel whose configurations are listed. It does not follow the selection."""
         self._positions: dict[int, int] = {}
         self._given_up: dict[tuple[int, int], str] = {}
-        """(kernel, position) → why nothing came of it."""
+        """(kernel, position) → why the configuration could not be built."""
         self.news = ""
         """What is being done about a level that is not there, or why it cannot be."""
 
@@ -137,8 +137,8 @@ class Levels:
                 self._back_to_own_build(reader, kernel)
 
     def _back_to_own_build(self, reader: SessionReader, kernel: model.Kernel) -> None:
-        """Return to a kernel's own configuration when the cursor is in its own code: a
-        configuration that has another source is not what it is about.
+        """Return to a kernel's own configuration when the cursor is in the kernel's own code,
+        unless the chosen configuration has the same source.
         """
         build = self._build_of(reader, kernel)
         if build and build.source_artifact:

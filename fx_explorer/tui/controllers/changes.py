@@ -54,7 +54,7 @@ class Comparisons:
         self._files = files
         self.app = services.app
         self._made_of: tuple[object, ...] = ()
-        """What the card on screen was made of."""
+        """The sessions and state that the card on screen was computed from."""
 
     def renew_card(self) -> None:
         """Make the card again where the session on screen is another one, or has come further."""

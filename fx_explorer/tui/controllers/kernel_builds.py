@@ -153,8 +153,8 @@ class KernelBuilds:
             self._wanted = None
 
     async def _build(self, wanted: BuildWanted) -> str:
-        """Build what is wanted. Returns what went wrong, if nothing came of it. What the compilers
-        say is in the session.
+        """Build a configuration. Returns the error when nothing was built; what the compilers print
+        is in the session.
         """
         reader = self._services.explorer.reader
         if reader is None:

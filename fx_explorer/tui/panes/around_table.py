@@ -50,7 +50,7 @@ class TableChart(Cached):
         self._chart: Chart | None = None
         self._row = 0
         self._drawn: tuple[tuple[Chart | None, Size, int], list[list[ChartPiece]]] | None = None
-        """The chart as it was drawn last, and for what."""
+        """The chart's lines as last drawn, and the (chart, size, row) they were drawn for."""
         self.display = False
 
     def show(self, chart: Chart | None, row: int) -> None:

@@ -210,7 +210,7 @@ class KernelMarks:
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 UNKNOWN_BLOCK = "■"
-"""Stands for a kernel of which nothing is known but that it is there."""
+"""Block for a kernel of which no cost is known."""
 
 
 def source_gutter(

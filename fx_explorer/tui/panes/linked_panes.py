@@ -176,9 +176,7 @@ class LinkedPanes(TellsUnreadable, Vertical):
                 pane.show_marks_again()
 
     def forget_stage(self) -> None:
-        """Show no stage any more: neither its words, nor, in what is shown from now on, its
-        marks.
-        """
+        """Stop showing a stage: remove its sentence, and its marks from the panes."""
         self.stage_words.show(None)
         for pane in self.panes:
             pane.fates = None

@@ -25,7 +25,7 @@ over a column.
 
 @dataclass(frozen=True)
 class Columns:
-    """What has a place in the picture, and what is drawn between.
+    """The boxes of the picture by column, and the lines between them.
 
     An edge that passes over columns takes a place in each of them, so that it is drawn around the
     boxes there.
@@ -99,7 +99,7 @@ FRAME_CELLS = 2
 
 LEAST_GAP = 2 * FRAME_CELLS + 2
 ROUNDS = 8
-"""How often the rectangles are moved half the way towards their neighbours: all of it, and two
+"""How often the rectangles are moved halfway towards their neighbours. Two that moved the whole way
 would change places.
 """
 
@@ -135,7 +135,7 @@ class Picture:
     columns: Mapping[Key, int]
     width: int
     height: int
-    """Of all of it, in cells and rows."""
+    """Height of the picture in rows; ``width`` is in cells."""
 
     def place(self, key: Key) -> Box:
         if key in self.boxes:

@@ -70,7 +70,9 @@ class FactList(LineView):
         self._facts: Sequence[Fact] = ()
         self._of_session: Sequence[Fact] = ()
         self._of_app: dict[Topic, Sequence[Fact]] = {}
-        """Facts that no session knows: that it is old, what changed since the one before."""
+        """Facts that are not in the session: that its files have changed, and what changed since
+        the last capture.
+        """
         self._lines: list[FactLine] = []
         self._width = 0
 
@@ -275,7 +277,7 @@ class OverviewFacts:
         self._shown.forget_of_app()
 
     def renew(self, reader: SessionReader) -> None:
-        """Say what is known of the session by now."""
+        """Show the overview of the session as it is now."""
         waiting, keymap = self.waiting, self._keymap
 
         def facts(session: SessionReader) -> list[Fact]:

@@ -321,7 +321,7 @@ class Pane(TellsUnreadable, Vertical):
         self._show_title()
 
     def show_old(self, old: OldFiles) -> None:
-        """Say in the title of a source file that it is another one by now."""
+        """Say in the title whether the source file on disk has changed since the capture."""
         if old != self._old:
             self._old = old
             if self.is_mounted:

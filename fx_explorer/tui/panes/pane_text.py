@@ -380,8 +380,8 @@ class SourceMarks:
         self._events, self._heat = {}, {}
 
     def renew(self, reader: SessionReader, document: Document) -> bool:
-        """Mark what is known of the lines by now. Returns whether that is more or less than
-        before.
+        """Mark the lines with what the session knows of them by now. Returns whether the marks have
+        changed.
         """
         events, heat = line_events(reader, document), self._marks.lines_of(document)
         if (events, heat) == (self._events, self._heat):

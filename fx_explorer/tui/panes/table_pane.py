@@ -95,7 +95,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._table_reader: SessionReader | None = None
         """The reader that a table has which was made beside the screen."""
         self._made_of: tuple[SessionReader, int] | None = None
-        """The session that such a table was made of, and its version."""
+        """(session, version of its data) that a table made in the background was made from."""
         self._is_stopped = False
         """Whether the user does not want the table, or it cannot be made."""
         self._around: list[tuple[views.ViewTable, int]] = []
@@ -306,8 +306,8 @@ class TablePane(TellsUnreadable, Vertical):
             self._show_table(0)
 
     def fold_here(self, is_folding: bool | None = None) -> bool:
-        """Fold the row under the cursor, or unfold it; None does what it is not. What cannot be
-        folded leads to the row around it. Returns whether the rows lie in each other.
+        """Fold or unfold the row under the cursor; None toggles it. Where there is nothing to fold,
+        the cursor moves to the row around. Returns whether the table is a tree.
         """
         table, at = self._table, self.position
         if table is None or table.tree is None or self.narrowed_to or at >= len(table.rows):

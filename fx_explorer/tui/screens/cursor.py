@@ -156,9 +156,7 @@ class Cursor:
 
 
 class InspectorLine(OneLine):
-    """Shows ``erf · aten.erf.default · f32[4, 64] …`` of a node, and of other things what is known
-    of them.
-    """
+    """Shows the selection in one line: ``erf · aten.erf.default · f32[4, 64] …`` for a node."""
 
     DEFAULT_CSS = """
     InspectorLine { background: $surface; color: $text-muted; }

@@ -236,7 +236,7 @@ OF_PARTS = {
     "neighbourhood": "What is around a node of a graph.",
     "below": "What is under a Triton kernel, level by level.",
 }
-"""What is shown by what is no view."""
+"""Part of the screen that is no view → what it shows."""
 
 
 def topic_of(view: str) -> Topic:

@@ -93,8 +93,8 @@ class MenuTable(Widget):
         self.menu = menu
         self._why_not = why_not
         self._words: list[tuple[str, str, bool]] = []
-        """Of each entry its key, what it is called, and whether it does something now: asked once,
-        since it is drawn twice for each frame.
+        """(key, label, whether it does something now) of each entry. It is computed once, because a
+        menu is drawn twice for each frame.
         """
         self.show(menu)
 

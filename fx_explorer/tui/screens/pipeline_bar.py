@@ -201,8 +201,8 @@ def _word(state: State, why: str) -> tuple[str, ...]:
 
 
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
-    """Return only the latest stage: it is the one that is known when somebody else is writing the
-    session.
+    """Return only the latest stage, for a session that another process is writing: no earlier one
+    is known to be current.
     """
     if reached:
         return {max(reached, key=model.STAGES.index)}

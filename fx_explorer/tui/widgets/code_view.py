@@ -252,8 +252,8 @@ class CodeView(LineView):
         return [(indent, "text")] * bool(indent) + [(text, kind) for text, kind, _ in part]
 
     def search_text(self, start: int, stop: int) -> Sequence[str]:
-        """Return for the first row of a line all of it, so that a find does not depend on where the
-        line is wrapped.
+        """Return the texts that a find searches, by row. The first row of a wrapped line has the
+        whole line, so that a match may cross the wrap.
         """
         rows = self._wrapped
         if rows is None:

@@ -62,8 +62,8 @@ class FooterLine(Cached):
             self.refresh(layout=True)
 
     def show_view(self, view: str, without: Collection[str] = (), part: str = "") -> None:
-        """Show the commands of a view, without those that do nothing for the row under the cursor;
-        those of a part of it, where that has its own.
+        """Show the commands of a view, or of a part of it that has commands of its own. ``without``
+        are commands that do nothing for the row under the cursor.
         """
         if (view, frozenset(without), part) != (self._view, self._without, self._part):
             self._view, self._without, self._part = view, frozenset(without), part

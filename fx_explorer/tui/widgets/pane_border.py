@@ -16,7 +16,9 @@ from fx_explorer.tui.widgets.one_line import Cached
 
 
 class DraggedEdge(Widget):
-    """Tells where its border is dragged to. Whoever arranges it gives the room."""
+    """A widget whose border can be dragged. It posts where to (``EdgeDragged``); the container
+    resizes it.
+    """
 
     EDGE: ClassVar[Literal["left", "top"]] = "left"
 

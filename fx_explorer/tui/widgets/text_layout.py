@@ -45,7 +45,7 @@ class LineLayout(Protocol):
 
 
 class Indentation:
-    """What is left of a line's indentation."""
+    """Shortens the indentation of lines that are shown in a narrow pane."""
 
     def __init__(self, margin: int = 0, step: int = 0) -> None:
         """``margin``: the cells that all lines have in common, which are left out. ``step``: the

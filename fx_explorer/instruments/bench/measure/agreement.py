@@ -63,7 +63,7 @@ WITHOUT_TF32 = "comparing once more with TF32 switched off"
 EAGERS_NUMBERS = "compiling once more, with eager's random numbers, to compare the results"
 
 MOST_BY_ROUNDING = 0.1
-"""What the more exact run changes of a result by rounding alone is less than this part of it."""
+"""Largest relative change of a result between the two precisions that counts as rounding."""
 
 PLACES = ("", ", with other values")
 """What is added to the name of a result of each call."""
@@ -440,7 +440,9 @@ def highest_precision() -> Iterator[None]:
 
 
 def _more_exact(caller: Caller) -> tuple[list[Results], str]:
-    """Return the results of a more exact run, and what is to be known of it."""
+    """Return the results of a run in float64 (else float32), and a sentence on how they limit the
+    comparison. No results where neither dtype works.
+    """
     results, why = _wider_run(caller, torch.float64)
     if results:
         return results, _stays_narrow(results[0])

@@ -183,8 +183,8 @@ ENGINE = "_engine_run_backward"
 
 
 def held_by_line(call: Callable[[], object]) -> list[HeldLine]:
-    """Make a call, and return what it holds beyond what is there before it, at the moment in which
-    that is most: each line once, biggest first.
+    """Make a call, and return the bytes that it holds at its peak, by the line that computed them,
+    biggest first. Storages from before the call do not count.
 
     A dispatch mode sees every tensor that an operator returns, and after each operator which of
     them are still there. What an operator takes while it works is not seen. A backward has its

@@ -186,7 +186,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
 
 def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
-    """Return the program as it is called, and what is to be told of it."""
+    """Build the target, and return what calls it together with notes for the user."""
     from fx_explorer.instruments.bench.measure.calls import (
         Caller,
         compiled,

@@ -221,8 +221,8 @@ def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
 
 
 def _fits_a_tensor(code: Code, text: str) -> bool:
-    """Return whether the expression may give what a tensor can hold: a text, a container or a
-    function of a library is none of it.
+    """Return whether the expression may have a value that a tensor can hold. Strings, containers
+    and functions of libraries have none.
     """
     value = cst.parse_expression(text)
     name = text.partition(".")[0]
@@ -453,8 +453,8 @@ def _assignments(code: Code, body: cst.CSTNode | None) -> list[tuple[str, str]] 
 def _can_return(
     targets: Sequence[str], known: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> bool:
-    """Say whether a branch has a value for every target. What it does not assign it must return as
-    it was, which needs a value from before.
+    """Return whether a branch can return a value for every target: a target that it does not assign
+    needs a value from before the branch.
     """
     assigned = {target for target, _ in pairs}
     return all(target in assigned or target in known for target in targets)

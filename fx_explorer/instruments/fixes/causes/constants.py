@@ -147,15 +147,16 @@ _GIVES_ANOTHER = re.compile(
     r"(os|sys)\.(?!path\.(join|basename|dirname|splitext|normpath)$)|"
     r"(open|input|id|globals|locals|vars|next|eval|exec|getattr|hash)$"
 )
-"""Functions and modules whose answer depends on the time, on chance, on the process or on what is
-outside of it.
+"""Matches functions and modules whose results depend on time, on chance, or on anything outside the
+program's own values.
 """
 
 _READS = re.compile(
     r"(read\w*|load|load_\w+|\w*from_?file|loadtxt|genfromtxt|imread|fetch\w*|recv\w*|now|today|exists|is_file|"
     r"is_dir|stat|getenv|glob|iterdir|pop|popitem|send|seed)$"
 )
-"""Last parts of names of functions that read a file or the like, or change what they are called on.
+"""Matches last parts of function names for reading a file or other source, and for methods that
+change their object.
 """
 
 _IMMUTABLE = (cst.FunctionDef, cst.ClassDef, cst.BaseNumber, cst.BaseString, cst.Lambda)

@@ -76,9 +76,7 @@ class _Scope:
     """Names that the body binds, in the order in which it first does."""
 
     carried: tuple[str, ...]
-    """The names with a value before the loop: each round begins with what the last one made of
-    them.
-    """
+    """Names that have a value before the loop and get a new one in each iteration."""
     new: tuple[str, ...]
     """The names that the body makes for itself."""
 
@@ -160,7 +158,7 @@ def _unknown(code: Code, loop: cst.While) -> str:
 
 def _text(code: Code, loop: cst.While) -> str:
     """Return the text that replaces the loop: two functions and the call of ``torch.while_loop``.
-    Both functions take the values that are carried, and close over whatever else they read.
+    Both functions take the carried values as arguments, and close over all other names they read.
     """
     carried = _scope(code, loop).carried
     keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")

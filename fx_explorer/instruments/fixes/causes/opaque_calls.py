@@ -40,9 +40,8 @@ _EQUIVALENT: dict[str, str] = {
 """``numpy.NAME`` → the same in torch, of its arguments as tensors."""
 
 _ARRAYS = ("digitize", "ediff1d")
-"""Those whose result is an array: where nothing makes a tensor of it, what follows is given an
-array again, or it would work inside compiled code only (``torch.from_numpy`` of a tensor does
-there).
+"""NumPy functions whose result is an array. Where the program does not make a tensor of it, the fix
+converts the result back to an array: code behind it would otherwise work only when compiled.
 """
 
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
@@ -290,7 +289,7 @@ class IsolatedExpression:
     """The expression, with the parameters' names."""
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    """What they are given, as written where the expression was."""
+    """The arguments for these parameters, as they are written in the original expression."""
 
 
 def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression | None:

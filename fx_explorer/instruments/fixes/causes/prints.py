@@ -170,8 +170,8 @@ def _edit(site: Site, title: str, splices: list[Splice], moved: _MovedPrint) -> 
 
 
 class _MovedPrint:
-    """The function with a print at its top level, and what is left of both when what is printed has
-    names.
+    """Computes the edit that moves a print out of the top level of a function, with names for the
+    values that it prints.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ def fixes_of_side_effects(
 
 
 def _is_effect(site: Site, statement: Statement) -> bool:
-    """Return whether the statement is a call whose result nobody uses, or an assignment to what is
-    not the function's own.
+    """Return whether the statement has an effect outside the function: a call whose result is not
+    used, or an assignment to a global or to an attribute of one.
     """
     if isinstance(statement, cst.Expr):
         return isinstance(statement.value, cst.Call) and not is_explained(site)

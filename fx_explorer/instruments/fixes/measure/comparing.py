@@ -219,7 +219,7 @@ class Comparison:
                 self._differs(name, f"{self._describe_place(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
-        """Compare a value that varies from run to run by what does not vary: that it is there, its
+        """Compare a value that varies from run to run only in what does not vary: its presence,
         type, dtype and shape.
         """
         if name not in others:

@@ -32,8 +32,8 @@ of an optimizer.
 
 
 def may_be_compilings(captured: Comparison) -> bool:
-    """Return whether the original may differ in this way too once it is compiled: no number is off
-    by more than rounding makes, and what is no longer printed is printed in another way.
+    """Return whether compiling alone may explain the differences: numbers differ by no more than
+    rounding, and each missing printed line has a changed one in its place.
 
     A program sees that it is compiled: in ``torch.compiler.is_compiling()``, or in the text of an
     exception that it catches.

@@ -344,7 +344,7 @@ _VARIES = frozenset(
     ]
     + ["sys.getrefcount", "_thread.get_ident"]
 )
-"""Functions of Python that give another value in each run."""
+"""Python functions that return another value in each run."""
 
 _OF_THE_PROCESS = {
     "posix": (
@@ -374,7 +374,7 @@ _OF_THE_PROCESS = {
 _ACTS_UNSEEN = frozenset(
     f"{module}.{name}" for module, names in _OF_THE_PROCESS.items() for name in names
 )
-"""Functions of Python that change what is not compared."""
+"""Python functions with effects that the comparison cannot see."""
 
 _WHOLE_MODULES = frozenset(
     ["_ctypes", "ctypes", "_socket", "select", "resource", "_posixsubprocess"]

@@ -136,8 +136,8 @@ def _numbers_of_calls(run: Run, functions: set[str]) -> dict[str, int]:
 
 
 def _with_outputs(run: Run, functions: set[str]) -> dict[str, Any]:
-    """Return ``run`` with what these functions returned among its values, so that it is compared as
-    its globals are.
+    """Return ``run`` with the values that these functions returned added to its values, so that
+    they are compared as globals are.
     """
     calls = [call for name in sorted(functions) for call in run["identities"].get(name, [])]
     facts, same, overlapping = {**run["facts"]}, [*run["same"]], [*run["overlapping"]]

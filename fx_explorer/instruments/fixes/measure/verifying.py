@@ -155,8 +155,8 @@ def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleTyp
 
 
 class CallsOfTheOriginal:
-    """Compares calls of a changed program with the original's, without what is something else in
-    each run of it.
+    """Compares calls of a changed program with the original's, and leaves out values that differ
+    between runs of the original itself.
     """
 
     def __init__(

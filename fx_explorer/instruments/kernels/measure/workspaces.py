@@ -34,7 +34,7 @@ MOST_PROCESSES = 8
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one call."""
+    """The workspace that was measured for one call, or why it was not."""
 
     size_bytes: int = -1
     problem: str = ""

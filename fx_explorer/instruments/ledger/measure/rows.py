@@ -170,7 +170,9 @@ class _Rows:
         return "backward" if step.is_backward else ""
 
     def _in_wrapper(self, row: LedgerStep, step: CallStep) -> LedgerStep:
-        """Return the row with what is known of a part of a wrapper."""
+        """Return the row of a step inside a wrapper, with the name, line, compilation and amounts
+        of its part.
+        """
         part, work = self._part(step), self._measured.work.get(step.part)
         known = self._codes.get(part.file, [])
         of_compilation = [code for code in known if code.compilation == row.compilation]

@@ -318,7 +318,9 @@ def _asks_for_graphs(node: model.Node) -> bool:
 
 
 def _operator_name(target: str) -> str:
-    """Return a higher-order operator as ``higher_order.cond``, however the session writes its name."""
+    """Return a higher-order operator as ``higher_order.cond``, however the session writes
+    its name.
+    """
     name = target.removeprefix("torch.ops.").removeprefix("higher_order.")
     return f"higher_order.{name.rpartition('.')[2]}"
 

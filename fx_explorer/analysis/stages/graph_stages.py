@@ -27,7 +27,8 @@ from fx_explorer.session.queries.graphs import (
 )
 
 Counted = Iterable[tuple[int, str]]
-"""Pairs of (number, words for what is counted). Those with the number 0 are left out of a sentence.
+"""Pairs of (number, words for what is counted). Those with the number 0 are left out of a
+sentence.
 """
 
 

@@ -185,7 +185,9 @@ def _as_a_list(eager: Callable[..., Any], *inputs: Any) -> list[Any]:
 def _compiled_or_reused(
     recording: Recording, module: torch.fx.GraphModule, subgraph: str, make: Callable[[], Any]
 ) -> Any:
-    """Return the compiled region, from Inductor now or from an earlier lowering of an equal region."""
+    """Return the compiled region, from Inductor now or from an earlier lowering of an equal
+    region.
+    """
     row = _row(recording, module, subgraph)
 
     def again() -> None:

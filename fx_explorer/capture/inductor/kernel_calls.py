@@ -81,7 +81,8 @@ class LoweringInProgress:
     _bytes: dict[str, int] = field(default_factory=dict)
     """Name of a kernel → bytes that one call of it moves."""
     _own: dict[str, object] = field(default_factory=dict)
-    """Name of a kernel of the user's → the object that ``@triton.jit`` made of the user's function.
+    """Name of a kernel of the user's → the object that ``@triton.jit`` made of the user's
+    function.
     """
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0

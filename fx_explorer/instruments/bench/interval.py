@@ -44,7 +44,9 @@ class Interval:
         return 0.0
 
     def reaching_down(self, part: float) -> Interval:
-        """Return the interval of a value that may be smaller than measured, down to ``part`` of it."""
+        """Return the interval of a value that may be smaller than measured, down to
+        ``part`` of it.
+        """
         return Interval(self.middle, self.low * part, self.high)
 
     def reaching(self, part: float) -> Interval:
@@ -90,7 +92,9 @@ def ratios_by_round(of: Mapping[int, float], to: Mapping[int, float]) -> list[fl
 
 
 def factor(value: float) -> str:
-    """Return a factor with two digits after the point; with three when two would round it to 1.00."""
+    """Return a factor with two digits after the point; with three when two would round it
+    to 1.00.
+    """
     if f"{value:.2f}" == "1.00" and value != 1:
         return f"{value:.3f}"
     return f"{value:.2f}"

@@ -48,7 +48,8 @@ class KeptAcross:
     source: str
     """The function's name for it in torch's words: ``L['h']``."""
     node: int
-    """Id of the node that computes the value in the graph before the break, or of its input there.
+    """Id of the node that computes the value in the graph before the break, or of its input
+    there.
     """
     crosses: bool
     """Whether the graph before computes it, so that only the cut makes it come in from outside.

@@ -112,7 +112,9 @@ class SourceFunction:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One step of a call, with the user's lines and the line of generated code that it belongs to."""
+    """One step of a call, with the user's lines and the line of generated code that it
+    belongs to.
+    """
 
     step: LedgerStep
     began_s: float

@@ -42,7 +42,8 @@ class CallOfKernel:
     workspace: model.LibraryWorkspace | None = None
     """What a library call takes while it works; None where no GPU was asked."""
     most_workspace: int = 0
-    """Largest workspace that it may need, estimated by its shapes, in bytes; 0 where it needs none.
+    """Largest workspace that it may need, estimated by its shapes, in bytes; 0 where it
+    needs none.
     """
 
     @property

@@ -372,7 +372,8 @@ class LibraryWorkspace:
     call: int
     """Id of the KernelCall."""
     size_bytes: int = -1
-    """Bytes that the call takes beside its arguments and results; -1 when that could not be seen.
+    """Bytes that the call takes beside its arguments and results; -1 when that could not be
+    seen.
     """
     problem: str = ""
     """Why the size could not be measured; empty when it was."""

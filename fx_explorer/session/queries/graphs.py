@@ -21,7 +21,9 @@ def compilations_of_graphs(reader: SessionReader) -> dict[int, int]:
 
 
 def edited_graphs(reader: SessionReader) -> list[tuple[int, int]]:
-    """Return (before, after): the id of each graph that was edited, and that of the edited graph."""
+    """Return (before, after): the id of each graph that was edited, and that of the edited
+    graph.
+    """
     return reader.query("SELECT before, after FROM intervention WHERE before AND after")
 
 

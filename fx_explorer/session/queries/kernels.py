@@ -252,7 +252,9 @@ def kernels_in_order(reader: SessionReader, compilation: int) -> dict[str, list[
 
 
 def texts_but_of_kernels(reader: SessionReader, compilation: int) -> list[int]:
-    """Return the ids of a compilation's texts, except its kernels', in the order they were written."""
+    """Return the ids of a compilation's texts, except its kernels', in the order they were
+    written.
+    """
     others = ", ".join(f"'{stage}'" for stage in model.STAGES if stage != "kernel")
     return column(
         reader,

@@ -84,7 +84,9 @@ def users_name(reader: SessionReader, node: model.Node) -> str:
 
 
 def line_summary(selection: Selection) -> list[str]:
-    """Return the facts of a line: what happened there, what it is linked to, and what it computes."""
+    """Return the facts of a line: what happened there, which line it copies, and what it
+    computes.
+    """
     reader, place, nodes = selection.reader, selection.place, selection.nodes
     here = f"{place.document.title}:{place.line + 1}"
     happened = [

@@ -201,8 +201,8 @@ def _word(state: State, why: str) -> tuple[str, ...]:
 
 
 def _furthest(reached: set[model.Stage]) -> set[model.Stage]:
-    """Return only the latest stage, for a session that another process is writing: no earlier one
-    is known to be current.
+    """Return only the latest stage that was reached: it is all that is known of the progress when
+    another process writes the session.
     """
     if reached:
         return {max(reached, key=model.STAGES.index)}

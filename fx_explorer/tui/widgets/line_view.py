@@ -279,7 +279,9 @@ class LineView(LineCanvas, can_focus=True):
     # rows
 
     def line_of_row(self, row: int) -> int:
-        """Return the line that a row shows. Here each line has one row, so it is the same number."""
+        """Return the line that a row shows. Here each line has one row, so it is the same
+        number.
+        """
         return row
 
     def rows_of_line(self, line: int) -> range:

@@ -41,7 +41,8 @@ _EQUIVALENT: dict[str, str] = {
 
 _ARRAYS = ("digitize", "ediff1d")
 """NumPy functions whose result is an array. Where the program does not make a tensor of it, the fix
-converts the result back to an array: code behind it would otherwise work only when compiled.
+converts the result back to an array. Code behind it would otherwise work only when compiled, where
+``torch.from_numpy`` takes a tensor.
 """
 
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")

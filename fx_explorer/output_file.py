@@ -34,7 +34,7 @@ class OutputFile:
     never: tuple[Path, ...] = ()
     """Files that are not replaced even then: the target, and the sources of its run."""
     option: str = "-o FILE"
-    """How another place is chosen."""
+    """The option by which the user can choose another place."""
 
     def check(self) -> None:
         """Raise UsageError when the file cannot be written, or would replace something of the

@@ -19,7 +19,7 @@ Verdict = Literal["", "other", "better", "worse"]
 
 MINUS = "−"
 DIFFERS = "differs"
-"""Stands where the sides are no amounts."""
+"""Text in place of a change when the two values are not numbers."""
 
 MOST_PERCENT = 1000
 """A larger growth is reported as a multiple."""

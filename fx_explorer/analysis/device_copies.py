@@ -54,7 +54,7 @@ class Input:
     """``table``, ``self.inner.table``; empty where no name is known."""
     kind: Kind
     source: str = ""
-    """The same as torch writes it."""
+    """The source as torch writes it, such as ``L['self'].inner.table``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class DeviceCopy:
     tensor: str
     """``f32[64]``"""
     of: str
-    """The device that the tensor is on: ``cpu``, ``cuda:0``."""
+    """Device that the tensor is copied from: ``cpu``, ``cuda:0``."""
     to: str
     file: str
     """Empty where torch knows no line of the program."""

@@ -18,7 +18,7 @@ from fx_explorer.analysis.words import counted
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FlameFrame:
-    """A stretch of time, and what lies within it."""
+    """A FlameFrame is a stretch of time with a name, and with the frames inside it."""
 
     name: str
     kind: str
@@ -29,7 +29,9 @@ class FlameFrame:
     """Seconds after the chart begins."""
     ended_s: float
     steps: range
-    """Positions of what it consists of, which tell frames apart. Each chart says what it counts."""
+    """Positions of the steps that the frame consists of, by which frames are told apart. Each chart
+    counts steps of its own.
+    """
     line: tuple[str, int] | None = None
     """The user's file and line."""
     children: tuple[FlameFrame, ...] = ()
@@ -83,7 +85,9 @@ class FlameBlock:
 
     @property
     def kind(self) -> str:
-        """Return its kind; where steps are merged, the one that takes longest."""
+        """Return the kind of the main frame; of merged frames, the kind that takes longest
+        in sum.
+        """
         if self.main:
             return self.main.kind
         took_s: dict[str, float] = {}
@@ -108,12 +112,12 @@ class FlameBlock:
 
     @property
     def is_open(self) -> bool:
-        """Return whether what lies within it is drawn below it."""
+        """Return whether the row below draws the children of its main frame."""
         return self.main is not None and bool(self.main.children)
 
     @property
     def hidden(self) -> tuple[FlameFrame, ...]:
-        """Return the frames in it of which nothing is drawn below it."""
+        """Return the frames of the block whose children are not drawn in the row below."""
         if self.is_open:
             return tuple(frame for frame in self.frames if frame is not self.main)
         return self.frames
@@ -122,7 +126,7 @@ class FlameBlock:
 _FAMILY = re.compile(
     r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$"
 )
-"""What many names of calls have in common."""
+"""Matches the common beginning of many names of calls."""
 
 
 def short_name(name: str) -> str:
@@ -153,8 +157,8 @@ def flame_rows(root: FlameFrame, width: int, noun: str = "step") -> list[list[Fl
 def marked_blocks(
     rows: Sequence[Sequence[FlameBlock]], steps: Collection[int]
 ) -> list[tuple[int, FlameBlock]]:
-    """Return the blocks of these steps, each with its row: the block that is all of them; else
-    those that are mostly of them; else those that have any, if only beside what the block is.
+    """Return the blocks that stand for these steps, each with its row: the block that has exactly
+    these steps; else blocks that consist mostly of them; else all blocks that have any of them.
     """
     wanted = in_order(steps)
     if not wanted:
@@ -246,7 +250,9 @@ def _blocks(frames: Sequence[FlameFrame], scale: _Scale, noun: str) -> list[Flam
 
 
 def _runs(frames: Sequence[FlameFrame], scale: _Scale) -> Iterator[list[FlameFrame]]:
-    """Yield each frame that is a cell long, and between them those that are shorter, together."""
+    """Yield the frames in groups that share a block: a frame at least a cell wide alone, and
+    neighbouring narrower ones together.
+    """
     for is_narrow, group in groupby(frames, key=scale.is_narrow):
         if is_narrow:
             yield list(group)

@@ -295,7 +295,7 @@ def root_name(name: str) -> str:
 
 
 def saving_variant(reader: SessionReader, variant: model.Compilation) -> model.Compilation:
-    """Return the variant that decided what is saved: the one that partitioned the graph, or lowered
+    """Return the variant that decided which tensors are saved: it partitioned the graph, or lowered
     the forward again.
     """
     for compilation in reversed(_lineage(reader, variant)):

@@ -50,7 +50,7 @@ class MadeOnTheCpu:
     input: Input
     file: str
     line: int
-    """Where it is made."""
+    """Line at which the tensor is made."""
     read_file: str
     read_line: int
     """Where the compiled function reads it; no file where torch knows no line."""

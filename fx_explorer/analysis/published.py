@@ -21,7 +21,7 @@ from fx_explorer.session import SessionReader
 # Published stages as documents, in the order of publishing.
 
 PROGRAM = "program"
-"""The stage whose lines are what runs."""
+"""Name of the published stage whose lines are the instructions that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ShownStage:
 
 
 def published_stages(reader: SessionReader) -> list[ShownStage]:
-    """Return the stages of every compilation, those of one after the other."""
+    """Return the published stages, compilation by compilation."""
     rows = reader.rows(model.PublishedStage)
     if not rows:
         return []

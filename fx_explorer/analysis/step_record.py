@@ -148,8 +148,8 @@ def stack_of(record: StepRecord, at: int) -> list[StepValue]:
 
 
 def locals_of(reader: SessionReader, record: StepRecord, at: int) -> list[StepValue]:
-    """Return the function's variables, and those that have just gone; at an error, as they were
-    when it was raised.
+    """Return the function's local variables at a step, together with those deleted by the last one.
+    At an error they are the values when it was raised.
     """
     shown = at if record.steps[at].kind == "instruction" else record.before(at)
     if shown is None:

@@ -100,7 +100,9 @@ class _Lines(threading.local):
         none. It does not keep the translator alive.
         """
         self._is_torchs = False
-        """Whether that function is torch's, all of which counts for the line that called it."""
+        """Whether the function being traced is torch's own. All its time counts for the user's line
+        that called it.
+        """
 
     def at_starts_line(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

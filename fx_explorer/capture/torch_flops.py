@@ -60,8 +60,8 @@ def formulas() -> dict[Any, Callable[..., Any]]:
 
 
 def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a formula of torch's registry for ``custom_mapping``, which takes formulas of shapes
-    and wraps all but those that say that they take tensors. Those of the registry are wrapped
+    """Wrap a formula of torch's registry for use in ``custom_mapping``. FlopCounterMode wraps the
+    formulas in ``custom_mapping`` unless ``_get_raw`` is set; those of the registry are wrapped
     already.
     """
 
@@ -137,7 +137,7 @@ def same_operations(node: torch.fx.Node) -> tuple[object, ...] | None:
 
 
 def _hint(number: int | torch.SymInt | None) -> int:
-    """Return a size as a number. One that varies counts as what it was: ``int()`` of it would fix
-    it, and change what is generated.
+    """Return a size as a number; of a symbolic size its hint. ``int()`` of it would specialize it,
+    and change the generated code.
     """
     return int((number.node.hint if isinstance(number, torch.SymInt) else number) or 0)

@@ -17,7 +17,7 @@ from typing import Any
 from fx_explorer.errors import WorkerError
 
 MOST_PRINTED = 16 << 20
-"""Bytes. An answer has thousands."""
+"""Most bytes that are read of an answer. A normal one has thousands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from fx_explorer.session.queries.compilations import has_compiled
 from fx_explorer.session.writer import finish_session
 
 MAX_SHOWN = 200
-"""Bytes of a line that is no notice."""
+"""Most bytes that are quoted of a line on the pipe that is no notice."""
 
 
 class Capture:

@@ -38,13 +38,13 @@ MOST_OF_UNSEEN = 1 << 20
 """Bytes of the note of a process that could not be seen."""
 
 DIRECTORY = "children"
-"""Beside the session (program/children.py)."""
+"""Folder beside the session that holds the sessions of child processes (program/children.py)."""
 
 MOST_PROCESSES, MOST_FINDINGS = 1000, 1000
 """Rows kept of one capture, and of one process; the totals of a process count everything."""
 
 LONGEST = 1000
-"""Characters kept of a text."""
+"""Most characters that are kept of a text."""
 
 
 def add_children(

@@ -86,9 +86,9 @@ class Console:
         self._lines_left = MAX_LINES
         self._characters_left = MAX_CHARACTERS
         self._late = 0
-        """Lines that came when no room was left."""
+        """Lines that were printed after the limit of the session's console was reached."""
         self._last: deque[ConsoleLine] = deque(maxlen=MAX_LAST_LINES)
-        """The last ones of these."""
+        """The latest of these lines."""
         self._room = asyncio.Event()
         self._room.set()
 

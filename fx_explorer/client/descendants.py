@@ -79,7 +79,9 @@ class Descendant:
 
 @dataclass(frozen=True, slots=True)
 class UnknownProcess:
-    """A process of which it is not known what it compiled."""
+    """An UnknownProcess is a process of the program that may have compiled something, and was not
+    recorded.
+    """
 
     pid: int
     command: str
@@ -130,7 +132,9 @@ class Descendants:
     def __init__(self, mark: str, hook: str) -> None:
         """``mark`` is the value of MARK, and ``hook`` the folder on PYTHONPATH that records."""
         self.unknown: list[UnknownProcess] = []
-        """Those of which it is not known what they compiled. Complete after ``program_ended``."""
+        """Processes of the program that used torch but could not be recorded. The list is complete
+        after ``program_ended``.
+        """
         self._mark = f"{MARK}={mark}"
         self._hook = hook
         self._worker = 0
@@ -139,7 +143,9 @@ class Descendants:
         run.
         """
         self._own_image = ""
-        """The start of this program, which what it forks has too until that runs its own."""
+        """Image of this process (``Status.image``). A fork of it has the same until it runs its own
+        program.
+        """
         self._marks = ""
         self._processes: dict[int, _Process] = {}
         self._others: set[int] = set()

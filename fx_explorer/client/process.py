@@ -29,7 +29,7 @@ pipe for ever.
 """
 
 DRAIN_TURNS = 20
-"""In how many turns."""
+"""Number of turns in which the rest of the pipes is read."""
 
 LONGEST_NOTICE = 1 << 20
 
@@ -137,7 +137,7 @@ class WorkerProcess:
 
     @property
     def unknown_processes(self) -> list[UnknownProcess]:
-        """Processes of the program's of which it is not known what they compiled."""
+        """Return the program's processes that may have compiled something and were not recorded."""
         return self._descendants.unknown
 
     async def stop(self, reason: StopReason, grace_s: float = GRACE_S) -> None:
@@ -274,7 +274,7 @@ class TimeLimit:
 SHELL = "/bin/sh"
 
 SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
-"""``read`` ends with the pipe, which nobody writes to."""
+"""Program of a process that blocks in ``read`` until the pipe closes."""
 
 
 @contextlib.asynccontextmanager

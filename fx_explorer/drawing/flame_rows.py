@@ -43,7 +43,7 @@ class FlamePiece(NamedTuple):
 
     text: str
     kind: str = ""
-    """Empty beside the blocks."""
+    """Kind of the block, for its colour; empty for text beside the blocks."""
     is_marked: bool = False
 
 

@@ -28,14 +28,14 @@ LEAST_CUT = 4
 """Letters from which on the beginning of a name says more than nothing."""
 
 MANY, LEAST_PIXELS = 5_000, 0.05
-"""Of more frames than so many, blocks that are narrower are left out with what lies within them:
-nobody sees anything of them.
+"""In a chart of more than MANY frames, blocks narrower than LEAST_PIXELS are left out with all
+their children: they would be invisible.
 """
 
 TICKS = 8
 
 INK = "#16181d"
-"""Of the letters in a block."""
+"""Colour of the letters in a block."""
 
 GREY = "#767676"
 """4.5 to 1 against white, 4.6 to 1 against black."""
@@ -63,7 +63,7 @@ class FlamePicture:
     colours: Mapping[str, str]
     """Kind of a frame → its colour; dark letters can be read on each."""
     legend: Mapping[str, str]
-    """Kind → words for it, of those that the chart has."""
+    """Kind → its label in the legend, for the kinds that the chart has."""
 
 
 def flame_picture_svg(picture: FlamePicture) -> str:

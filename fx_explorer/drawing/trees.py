@@ -41,7 +41,7 @@ class Tree:
         return len(self.depths)
 
     def outermost(self, shown: Sequence[int]) -> list[int]:
-        """Return the rows that lie in no other one of those shown."""
+        """Return the rows of ``shown`` with the least depth."""
         least = min((self.depths[at] for at in shown), default=0)
         return [at for at in shown if self.depths[at] == least]
 
@@ -93,7 +93,7 @@ class Folding:
         self._wishes[tree.keys[at]] = is_folded
 
     def visible(self, tree: Tree, order: Sequence[int]) -> list[int]:
-        """Return those of the rows that lie in no folded one."""
+        """Return the rows that are not inside a folded row, in this order."""
         shown: list[int] = []
         hidden_below: int | None = None
         for at in order:

@@ -114,7 +114,8 @@ class TableRow:
     find_place: Callable[[], Place | None] | None = None
     """Looks up ``place``, where a table has too many rows to look up all of them."""
     version: str = ""
-    """Name of the compilation that the row is of, ``0/1``; empty for what is of none or of several.
+    """Name of the compilation that the row belongs to, such as ``0/1``; empty for none or
+    several.
     """
     narrows_to: RegionKey | None = None
     """What enter narrows every view to, instead of going anywhere; None for most rows."""

@@ -80,7 +80,7 @@ class BenchCell:
     there is no such run.
     """
     reference_error: float = 0.0
-    """The same of the uncompiled program."""
+    """Error of the uncompiled program's results against that run."""
     peak_bytes: int = -1
     """The most memory that a call had allocated at once beyond what is there between calls; -1 when
     it was not measured.

@@ -112,7 +112,7 @@ class CaptureRequest:
     front_ends: tuple[str, ...] = ()
     """Names of FRONT_ENDS: what each of them makes of the target is recorded, too (FrontEnd)."""
     front_end_limit_s: float = FRONT_END_LIMIT_S
-    """Seconds that each of them may take."""
+    """Seconds that each front end may take."""
     gpu: Gpu | None = None
     """A GPU that is not there, to generate code for; nothing can be run on it."""
     no_weights: bool = False

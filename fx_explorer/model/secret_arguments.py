@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LEFT_OUT = "<left-out>"
-"""What stands in the place of a secret."""
+"""Text that replaces a secret."""
 
 _NAMES = re.compile(
     "secret|password|passwd|passphrase|passcode|pwd|pat|apikey|credential|credentials|auth|authorization|bearer|cookie|signature|dsn|secrets|passwords|userpass|authtoken|accesstoken|pw"

@@ -18,8 +18,8 @@ from fx_explorer.session.file_names import in_file
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The processes. ``seen`` are those that recorded what they compiled; of ``unseen`` ones
-    nothing can be known.
+    """The program's child processes. Those in ``seen`` recorded what they compiled; those in
+    ``unseen`` could not.
     """
 
     seen: tuple[model.ChildProcess, ...]
@@ -69,7 +69,7 @@ class Children:
 
 
 def children(reader: SessionReader) -> Children:
-    """Return the child processes of the program, and what those that recorded it compiled."""
+    """Return the program's child processes, with the findings of those that recorded."""
     everyone = reader.rows(model.ChildProcess)
     seen = tuple(process for process in everyone if not process.unseen)
     unseen = tuple(process for process in everyone if process.unseen)

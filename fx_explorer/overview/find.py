@@ -37,7 +37,7 @@ class Match:
     detail: str
     place: Place
     rank: int
-    """0: the name is what was typed; 1: it begins with it; 2: it contains it."""
+    """How well the name matches: 0 is equal to the query, 1 begins with it, 2 contains it."""
 
 
 def find(reader: SessionReader, typed: str, limit: int = LIMIT) -> list[Match]:

@@ -43,7 +43,7 @@ class OutlineEntry:
     detail: str = ""
     """Counts, or why there is nothing."""
     status: EntryStatus = ""
-    """Empty for an entry without a state."""
+    """State of the entry, for its sign; empty for an entry without one."""
     place: Place | None = None
     """Where enter goes; None for a mere heading."""
     is_variant: bool = False

@@ -231,7 +231,7 @@ class CompiledFunction:
         self.compiler = compiler
         self.guards = guards
         self.recorded = recorded
-        """The compilation it is of, where somebody records."""
+        """Name of the recorded compilation; empty when nothing is recorded."""
         self._run = run
 
     def __repr__(self) -> str:

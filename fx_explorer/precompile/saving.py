@@ -198,7 +198,7 @@ class GuardsOfFile:
         self.count = 0
         """How many guards the function has."""
         self.dropped: list[tuple[str, str]] = []
-        """Kind and source of those that the file has not."""
+        """(kind, source) of the guards that are missing in the file."""
 
     def __call__(self, entries: Sequence[Any]) -> Sequence[bool]:
         manager = require("torch._dynamo.guards", "CheckFunctionManager")

@@ -73,7 +73,7 @@ class States:
         self, manager: Any, local_names: dict[str, object], trace: Trace, inputs: object = ()
     ) -> Mismatch | None:
         """Return why the code may not be used for these locals; None when it may. ``inputs`` are
-        those that ``trace`` traces with, unless they are always the same.
+        the inputs that ``trace`` uses; they may be left out when these never change.
         """
         with self._lock:
             if manager.check(local_names):

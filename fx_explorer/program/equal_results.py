@@ -29,7 +29,7 @@ TOLERANCE = 1e-4
 """Relative and absolute, of results up to 1: the default of ``same`` and of torchbench.py."""
 
 GPU_GRADIENT_TOLERANCE = 1e-3
-"""The same of gradients on a GPU (torchbench.py, ``get_tolerance_and_cosine_flag``)."""
+"""The tolerance for gradients on a GPU (torchbench.py, ``get_tolerance_and_cosine_flag``)."""
 
 WIDE_TOLERANCE = 1e-8
 """The same of numbers of 64 bits: a step in 32 bits must not be hidden."""
@@ -86,9 +86,9 @@ class ResultDifference:
     error: float = 0.0
     """Root of the mean square difference from the more exact run; 0 where there is none."""
     eager_error: float = 0.0
-    """The same of eager."""
+    """Error of eager against the float64 run, measured in the same way."""
     limit: float = 0.0
-    """The error up to which it is ``within_error``."""
+    """Largest error that still counts as ``within_error``."""
     note: str = ""
     """What else is to be known, as a clause: why it differs, or what it was compared with."""
     is_another_kind: bool = False

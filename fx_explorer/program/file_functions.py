@@ -120,7 +120,7 @@ def _list_filters(known: dict[str, GuardFilter]) -> str:
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 MOST_NAMES = 20
-"""Callables of a file that are named where the one that was wanted is not there."""
+"""Most callables that a message lists when the wanted one does not exist."""
 
 
 def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
@@ -164,7 +164,7 @@ def function_of_file(spelled: str, what: str) -> Callable[..., Any] | None:
 
 
 def _callables_in(module: ModuleType, file: Path) -> str:
-    """Return which callables the file has of its own, not those that it imports."""
+    """Return the callables that the file defines itself, without those it imports."""
     names = [
         name
         for name, value in vars(module).items()

@@ -224,7 +224,7 @@ class EventStream:
         self._at = 0
         self._has_more = True
         self.head = ""
-        """What stands before the events."""
+        """The text before the list of events."""
         self.is_trace = False
         """Whether a list of events was found."""
         self.is_whole = False

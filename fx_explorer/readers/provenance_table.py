@@ -52,7 +52,7 @@ def _of_kernel(kernel: KernelOrigin, line: int) -> Iterator[str]:
 
 
 def _stack(stack: tuple[Frame, ...]) -> Iterator[str]:
-    """Yield the program's line, and below it those of libraries that it led to."""
+    """Yield the frame of the program's line, then the frames of library calls below it."""
     own = len(stack) - 1
     for i in reversed(range(len(stack))):
         if not is_torch(stack[i].file):

@@ -76,8 +76,8 @@ def compilation(reader: SessionReader, row: model.Compilation) -> Json:
 
 
 def other_variant(reader: SessionReader, other: OtherVariant) -> Json:
-    """Return another variant. ``kernels`` are all that run when it does; ``graphs`` are those that
-    are its own.
+    """Return the JSON of another variant. ``kernels`` are all kernels that run when it does, shared
+    ones included; ``graphs`` are its own only.
     """
     variant = other.variant
     graphs = reader.rows(model.Graph, compilation=variant.id)

@@ -36,7 +36,7 @@ class TextPlace(NamedTuple):
     offset: int
     size: int
     digest: bytes
-    """By which it is known whether it is still that text."""
+    """Digest by which a reader can tell whether the text has changed."""
 
     @property
     def body(self) -> bytes:

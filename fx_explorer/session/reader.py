@@ -107,7 +107,7 @@ class SessionReader:
             )
         self.reopen()
         self._inflated: dict[int, int] = {}
-        """Packed text → its characters, of those that were read."""
+        """Id of a packed text → characters it inflates to, for the texts read so far."""
         self._characters_inflated = 0
         self.text = RecentTexts(self._text)
         self._base = RecentTexts(self._packed_alone)

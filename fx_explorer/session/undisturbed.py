@@ -136,8 +136,8 @@ class _Deferring:
 
 
 def defer_handlers() -> None:
-    """Defer the handlers that are installed now, and those that the program installs from now
-    on.
+    """Defer the signal handlers that are installed now, and those the program installs later, while
+    the session is being written.
     """
     install, installed = signal.signal, signal.getsignal
 
@@ -174,7 +174,7 @@ raised for a moment.
 """
 
 ROOM = 64
-"""Numbers kept for what is ours."""
+"""Descriptor numbers that are reserved for our files."""
 
 SPARE = 16
 """Numbers left to other threads while the rest is filled."""

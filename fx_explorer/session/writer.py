@@ -110,7 +110,7 @@ class SessionWriter:
         """
         self._alike = AlikeTexts()
         self._numbers: dict[str, int] = {}
-        """Text that many rows have → its number, for those that were met lately."""
+        """Text of a repeated column → its number, for texts used lately."""
         self._encoders: dict[type, Callable[[schema.SessionRow], list[object]]] = {}
         self._owner = getpid()
         self._descriptors: tuple[Descriptor, ...] = ()

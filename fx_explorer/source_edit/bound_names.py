@@ -34,7 +34,7 @@ _CHANGING = frozenset(
         "step",
     ]
 )
-"""Methods that change what they are called on."""
+"""Names of methods that modify their object."""
 
 _ACTING = frozenset(
     [

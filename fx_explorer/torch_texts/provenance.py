@@ -32,7 +32,7 @@ class KernelOrigin:
     made_of: tuple[str, ...]
     """Nodes of the graph that AOTAutograd was given."""
     stacks: tuple[tuple[Frame, ...], ...] = ()
-    """Where the program asked for it."""
+    """Stacks of the program's lines that the kernel computes."""
 
     @property
     def handle(self) -> str:

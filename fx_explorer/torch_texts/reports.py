@@ -181,7 +181,7 @@ class RecompileReason:
     """
 
     of: str
-    """Name of the compilation that did not fit."""
+    """Name of the compilation whose guard failed."""
     guard: str
     """The check, without its remark."""
     file: str = ""

@@ -293,8 +293,8 @@ class ExplorerApp(TellsUnreadable, App[int]):
         await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Answer the keys that are no bindings of Textual's: those that open menus, and those that
-        the user gave to commands.
+        """Handle keys that are not Textual bindings: those that open menus, and those that the user
+        has assigned to commands.
         """
         event.prevent_default()
         if await self._check_bindings(event.key) or self.screen is not self.explorer:

@@ -20,7 +20,7 @@ FIRST = (
     "fx_explorer.tui.dialogs.choices",
     "fx_explorer.tui.content.inspect",
 )
-"""What the commonest keys need."""
+"""Modules that the most frequent keys need, which are imported first."""
 
 IN_FUNCTIONS = (
     "fx_explorer.instruments.diff.screen",
@@ -38,7 +38,7 @@ IN_FUNCTIONS = (
 ANOTHER_APP = "fx_explorer.instruments.ranks"
 
 SHOWN = re.compile(r"(?:\w+_)?(?:view|screen)")
-"""Modules of an instrument that the app shows."""
+"""Modules of each instrument that the app needs to show it."""
 
 
 class LaterImports:

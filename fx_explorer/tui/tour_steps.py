@@ -70,7 +70,7 @@ class TourStep:
     """What the key does, as “Press 4 …” continues."""
     is_done: Done
     is_there: Callable[[TourMoment], bool] = lambda _: True
-    """Whether the key works where the user is."""
+    """Returns whether the key does something at the user's place."""
     way: str = ""
     """The command that leads back to where it does; empty where the user has to wait."""
     resumes_at: str = ""

@@ -157,7 +157,7 @@ _SKIPPED = frozenset(
         "__builtins__",
     )
 )
-"""Names that change by themselves."""
+"""Names of the builtins that change without the program's doing."""
 
 
 class OriginalFunctions:

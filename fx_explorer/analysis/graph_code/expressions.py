@@ -330,7 +330,7 @@ _IN_TORCH = {
     "cudnn",
     "xpu",
 }
-"""Namespaces that torch has from the beginning."""
+"""Submodules of torch that ``import torch`` loads already."""
 
 IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
 

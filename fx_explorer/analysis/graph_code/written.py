@@ -56,7 +56,9 @@ def written_graph(
 
 
 def describe_origin(reader: SessionReader, graph: model.Graph, title: str) -> str:
-    """Say which graph of what it is, and who wrote it."""
+    """Return a line that names the graph, its compilation and function, and fx-explorer as its
+    author.
+    """
     owner = next(iter(reader.by_ids(model.Compilation, [graph.compilation])), None)
     if owner:
         of = f" of [{owner.name}] {plain_function(owner.function)}"

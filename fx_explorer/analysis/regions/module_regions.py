@@ -23,7 +23,7 @@ _WHOLE = "all of "
 """What the value of a root's region begins with. No module has a blank in its name."""
 
 OUTSIDE = "no module"
-"""The value of what is in no module."""
+"""Value of the region for nodes that belong to no module."""
 
 Region = tuple[str, str]
 

@@ -120,7 +120,7 @@ def _gathered(
 
 
 def _amounts(counts: Counter[Fate]) -> list[str]:
-    """Return how many operations had each fate, of those that any had."""
+    """Return a phrase for each fate that any operation had, with the number of operations."""
     amounts = []
     fused, kept, several = counts["fused"], counts["kept"], counts["several"]
     views, unknown = counts["view"], counts["removed"]

@@ -49,7 +49,7 @@ def left_out_hooks(recording: Recording) -> Iterator[None]:
 
 
 def left_out_rows(segment: Segment) -> list[LeftOut]:
-    """Return what was noted of the graph that AOTAutograd traced."""
+    """Return a row for each node of Dynamo's graph that AOTAutograd left out, with the reason."""
     return [LeftOut(row, reason) for row, reason in segment.left_out.items()]
 
 

@@ -46,7 +46,7 @@ NOT_ASKED = ("inductor", REGIONAL)
 
 @dataclass(frozen=True)
 class Answerer:
-    """A backend, and what it declares."""
+    """A backend's name, and the support that it declares; None where it declares none."""
 
     backend: str
     declared: Declared | None

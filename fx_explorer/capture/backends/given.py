@@ -93,7 +93,7 @@ def name_of(value: object, problems: Problems, otherwise: str, what: str = "name
 
 
 Graph = Any
-"""A GraphModule, or what has the ``graph`` of one."""
+"""A GraphModule, or another object with a ``graph`` attribute that is an FX graph."""
 
 
 def content_of(content: object, problems: Problems) -> Graph | str | None:

@@ -270,7 +270,7 @@ MOST_INSTRUCTIONS = 20_000
 MAX_SHAPES = 1_000
 
 _PROGRAM = "program"
-"""The stage whose lines a run names."""
+"""Name of the published stage whose lines a run refers to."""
 
 
 def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: Problems) -> None:

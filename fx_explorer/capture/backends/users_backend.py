@@ -163,7 +163,7 @@ class Declared:
     reason: Ask | None = None
     """Says in words why an operator is not supported; None where the backend does not say."""
     oddities: tuple[str, ...] = ()
-    """Sentences on what cannot be meant."""
+    """Sentences on declarations that cannot be what the author meant."""
 
 
 def declared_by(backend: Any) -> Declared | None:

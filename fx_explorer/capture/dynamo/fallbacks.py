@@ -74,7 +74,7 @@ def given_up_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
 
 
 Why = tuple[FallbackKind, str, str, str, tuple[str, ...]]
-"""Kind, registry id, reason, explanation, hints."""
+"""(kind, registry id, reason, explanation, hints) of a fallback."""
 
 
 def _given_up(error: Exception) -> Why:

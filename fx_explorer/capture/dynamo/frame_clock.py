@@ -105,9 +105,9 @@ class FrameClock:
         self._wait = wait_for_device
         self.frames: list[TimedFrame] = []
         self.cuts: dict[int, FrameCut] = {}
-        """Frame → what ends it."""
+        """Position of a frame → the graph break that ends it."""
         self.is_running = True
-        """A clock that stands still costs what it takes to see that: well below 0.1 µs a tick."""
+        """Whether the clock records. A tick of a stopped clock costs well below 0.1 µs."""
         self.is_looking = False
         """Whether the locals of a frame are kept when it is entered."""
         self._keywords: dict[int, str] = {}
@@ -125,8 +125,8 @@ class FrameClock:
         ]
 
     def take_raw(self) -> list[RawTick]:
-        """Return the ticks since they were taken last, those of other clocks among them that add to
-        this one's (``add``).
+        """Return the ticks since the last call, including ticks that other clocks added through
+        ``add``.
         """
         ticks = list(self._ticks)
         self._ticks.clear()
@@ -295,8 +295,8 @@ def _nothing() -> None: ...
 
 
 def _least_s(run: Callable[[], object], runs: int) -> float:
-    """Return the seconds of one run, the least of several measurements: what disturbs makes it
-    longer.
+    """Return the seconds of one run: the least of several measurements, because disturbances only
+    make a run longer.
     """
     return min(timeit.repeat(run, number=runs, repeat=7)) / runs
 
@@ -367,7 +367,7 @@ class TimedFrame:
 
     compilation: str
     is_resume: bool
-    """Whether it is the rest of another frame."""
+    """Whether it is a resume function."""
     is_cut: bool
     """Whether a graph break ends it."""
     has_graph: bool
@@ -424,8 +424,8 @@ def _owner(running: Sequence[_Running]) -> _Running | None:
 
 
 def _hear_of_rest(tick: Tick, frame: TimedFrame, running: Sequence[_Running]) -> None:
-    """Note whether the rest that a frame has called is compiled: it is when its frame is entered
-    right after.
+    """Note that the resume function a frame has called is compiled: its own frame is entered right
+    after the call.
     """
     if running and running[-1].is_resuming and tick.kind == "enter" and frame.is_resume:
         running[-1].is_resuming, running[-1].is_open = False, True

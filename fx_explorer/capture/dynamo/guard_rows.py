@@ -294,7 +294,7 @@ def _user_frame(recording: Recording, stack: Sequence[Any]) -> Any:
 _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
 _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
-"""What a source begins with, also inside ``dict(type(L['self']).__dict__)['size']``."""
+"""Matches the beginning of a source, also inside ``dict(type(L['self']).__dict__)['size']``."""
 
 _LIBRARY = re.compile(r"^__(?:import_torch|builtins)")
 

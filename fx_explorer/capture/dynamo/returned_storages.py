@@ -122,21 +122,23 @@ class StorageNumbers:
 
 
 class _Forward:
-    """What was seen of one forward so far."""
+    """What was recorded of one forward so far: the calls of graphs, and the storages they
+    returned.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, list[int], list[int]]] = []
         """Each call's compilation, its inputs (Nodes), and their storages."""
         self.returned: list[_Returned] = []
         self.there: list[_Returned] = []
-        """Those of ``returned`` that were there when they were looked at last."""
+        """Those of ``returned`` that the last ``look`` still found alive."""
         self.numbers = StorageNumbers()
         self.eager = SavedByEager()
         self.has_new_graph = False
 
     def look(self) -> list[_Returned]:
-        """Return what is still there. What has got another owner in C++ since it was returned was
-        saved by an operator that ran in between, or is looked at by a view.
+        """Return the storages that are still alive. A storage that has another owner in C++ since
+        it was returned was saved by an eager operator in between, or has a view.
         """
         self.there = [returned for returned in self.there if returned.is_there]
         for returned in self.there:
@@ -352,8 +354,8 @@ class PythonReferences:
     """Counts references to tensors, as this Python and this torch count them."""
 
     def __init__(self) -> None:
-        """Count those of two tensors of which they are known. Raises MissingInTorch where torch
-        counts in another way.
+        """Test the counting on two tensors with a known number of references. Raises MissingInTorch
+        where this torch counts in another way.
         """
         with torch.enable_grad():
             held = torch.ones(1, device="cpu", requires_grad=True) * 1
@@ -435,15 +437,15 @@ class Numbers(Protocol):
 
 
 class SavedByEager:
-    """The sequence numbers between which a forward's graphs ran, and what is kept outside of
-    them.
+    """Finds tensors that eager operators outside a forward's graphs saved for the backward. They
+    are recognized by autograd's sequence numbers, which lie outside the ranges of the graphs.
     """
 
     def __init__(self) -> None:
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._names: dict[type, tuple[str, ...]] = {}
-        """Kind of node → the attributes in which it has what it keeps, as autograd keeps it."""
+        """Type of an autograd node → its attributes that hold saved tensors."""
 
     def graph_begins(self) -> None:
         self._begins.append(torch.autograd._get_sequence_nr())

@@ -249,7 +249,7 @@ LineNodes = list[tuple[int, str]]
 """(line from 1, name of a post-grad node)."""
 
 _Line = tuple[str, tuple[str, ...]]
-"""Text of a line, and the nodes it computes."""
+"""(text of a line, nodes that it computes)."""
 
 
 def describe(scheduler_nodes: Iterable[Any]) -> tuple[str, LineNodes]:

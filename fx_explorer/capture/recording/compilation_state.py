@@ -185,7 +185,7 @@ class ThisThread(threading.local):
     running = ""
     """The compilation whose entry, made by a backend, runs; empty while none does."""
     running_direction: Direction = ""
-    """The direction of that entry."""
+    """Direction of the entry that runs in this thread."""
     _is_publishing = False
     _aot_depth = 0
     """How often AOTAutograd was entered and not left."""

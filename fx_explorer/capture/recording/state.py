@@ -87,7 +87,7 @@ class Recording:
         self.phases = Phases(lambda: time.time() - self.started - self.waited_s)
         """What torch times now, and at which lines of the user's it is."""
         self.boundary: Boundary = StraightThrough()
-        """Where the stages meet."""
+        """The Boundary that the hooks of each stage hand their work to."""
         self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
@@ -101,7 +101,9 @@ class Recording:
         self.flush: Callable[[], None] = lambda: None
         """Writes what a hook has not written yet."""
         self.forward_ended: Callable[[object], None] = lambda loss: None
-        """Hears that the program has called what is compiled, and what it returned is at hand."""
+        """Called when the program has called the compiled target, while the result (with its loss)
+        is alive.
+        """
 
         self._states: dict[str, CompilationState] = {}
         """Compilation → its state; restarted when torch reuses a name."""
@@ -139,7 +141,7 @@ class Recording:
         ``torch_dynamo_resume_in_forward_at_12``.
         """
         self.resume_codes: CodeDict[ResumeCode] = CodeDict()
-        """Resume function → what it was made with."""
+        """Code of a resume function → the ResumeCode that Dynamo made it from."""
         self.published = Published()
         self.call_again: CallAgain | None = None
         """Calls what was captured once more; None before it was called, and for a script."""
@@ -324,7 +326,9 @@ class Recording:
 
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
-        """Restore, after the block, what was known of each compilation before it."""
+        """Restore the state of each compilation after the block, so that nothing in the block
+        changes it.
+        """
         before = {name: state.copied() for name, state in self._states.items()}
         try:
             yield
@@ -539,7 +543,7 @@ def registered(recording: Recording) -> Iterator[None]:
 
 
 def recordings() -> tuple[Recording, ...]:
-    """Return the recordings that hear of what is compiled now."""
+    """Return the recordings that are active now."""
     return tuple(_observing)
 
 

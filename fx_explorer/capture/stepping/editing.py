@@ -72,8 +72,8 @@ class GraphEdits:
     def apply_passes(
         self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule
     ) -> list[str]:
-        """Apply this variant's passes for the gate. Returns what is wrong with those that were left
-        out.
+        """Apply this variant's passes for the gate. Returns the problems of passes that failed and
+        were left out.
         """
         problems = []
         for pass_file in variant.changes.passes:

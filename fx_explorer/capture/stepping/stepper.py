@@ -92,8 +92,8 @@ class Stepper:
 
     @contextlib.contextmanager
     def lowering(self, key: Key) -> Iterator[None]:
-        """Lower inside the block with the variant's settings; when it is rebuilt, with those that
-        it had then.
+        """Apply the variant's settings while a stage is lowered inside the block. A variant that is
+        rebuilt gets the settings of its first lowering.
         """
         variant = self.variant
         if variant is None or not variant.is_rebuilt:
@@ -186,8 +186,8 @@ class Stepper:
         return self.settings.over(kept.as_in_dynamo())
 
     def compiler(self, kept: CapturedSegment) -> Compiler:
-        """Return the backend of the variant that is being compiled, and note which it is: it is
-        asked what it supports.
+        """Return the backend for the variant that is being compiled. It is also noted as the
+        backend to ask for its support.
         """
         variant = self.current[kept.name]
         compiler = compiler_for(self.settings.for_variant(variant), kept.compiler)

@@ -325,7 +325,7 @@ def refuse_dynamic(command: Command) -> None:
 
 
 def _check_lines(stepper: Stepper, command: Command) -> None:
-    """Check that marked lines are those that were captured. Raises UsageError."""
+    """Raise UsageError when lines are marked in a file that has changed since the capture."""
     if any(mark.file for mark in command.changes.marks):
         stepper.check_source()
 

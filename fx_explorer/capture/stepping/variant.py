@@ -77,7 +77,7 @@ class OptionsAndModes:
 
     @classmethod
     def now(cls) -> OptionsAndModes:
-        """Return all of them as they are now, which takes some 2 ms."""
+        """Return the options and modes in force now. Takes some 2 ms."""
         options = {}
         for group in MODULES:
             for name in names(group):
@@ -165,7 +165,7 @@ class Variant:
     took_s: dict[Key, float] = field(default_factory=dict)
     """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
     kept_at_s: float = 0.0
-    """Seconds spent until the last of them was made."""
+    """Seconds spent on the stages that were made and kept, up to the last of them."""
     replays: frozenset[Key] = frozenset()
     """The stages that are given from ``kept`` instead of being made."""
     regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)

@@ -31,9 +31,9 @@ class TraceCall:
 
     name: str
     content: Callable[[], Any]
-    """What torch calls the metadata: evaluates it."""
+    """Evaluates torch's metadata of the record."""
     payload: Callable[[], Any]
-    """A text, or what JSON is made of."""
+    """Evaluates torch's payload of the record: a text, or an object to be written as JSON."""
     compile_id: Any
 
     @property

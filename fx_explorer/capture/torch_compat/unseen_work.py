@@ -273,8 +273,8 @@ class _Compiles:
         return run_start_callbacks
 
     def ended_by(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Where a backward is compiled when it first runs, the callbacks run; those of Dynamo
-        run before it ends.
+        """Wrap torch's end callbacks, which run when a compile ends: also that of a backward
+        compiled at its first run. Dynamo's run before its compile has quite ended.
         """
 
         @functools.wraps(original)
@@ -348,11 +348,13 @@ class _Kinds:
     """Types of objects that torch makes while it traces a program."""
 
     holding: set[type]
-    """Those that hold objects of the program's."""
+    """Those of these types whose objects hold objects of the program."""
     known: tuple[type, ...]
     """What torch knows of the program, which is to be freed, with all subclasses."""
     kept: tuple[type, ...]
-    """Those of them that are kept for the next compile, and hold nothing of the program's."""
+    """Types among ``known`` that are kept for the next compile, and hold no objects of the
+    program.
+    """
 
     def knowing(self) -> set[type]:
         """Return all types of what torch knows. Classes are made while a program runs, too."""

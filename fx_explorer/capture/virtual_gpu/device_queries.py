@@ -50,7 +50,7 @@ class Placeholder:
     file: str
     line: int
     value: str
-    """What it was given, as Python writes it: ``1.0``."""
+    """The placeholder value that the program got, as Python writes it: ``1.0``."""
 
 
 Choice = dict[str, object]

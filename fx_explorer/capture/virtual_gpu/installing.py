@@ -56,7 +56,9 @@ def install(gpu: Gpu) -> Emulation:
 
 
 def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
-    """Return (what is hooked into, in words; the function that does it), in order."""
+    """Return the steps in order, each as (description of what it patches, function that
+    does it).
+    """
     from fx_explorer.capture.virtual_gpu import (
         device_queries,
         fake_cuda_tensors,

@@ -24,7 +24,7 @@ class Amount:
 
     count: int
     flops: int
-    """Those that torch's formulas count."""
+    """Arithmetic operations, of the operators for which torch has formulas."""
     size_bytes: int
     without_flops: int
     """Operators whose operations could not be counted."""
@@ -38,13 +38,13 @@ class Summary:
     backend: str
     graphs: int
     is_said: bool
-    """Whether anybody says what it supports."""
+    """Whether the backend, or torch's partitioner, says what is supported."""
     whole: Amount
     supported: Amount
     unknown: Amount
     in_segments: Amount
     segments: int | None
-    """None where it is not known which there are."""
+    """Number of segments; None where it is not known."""
 
 
 def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:

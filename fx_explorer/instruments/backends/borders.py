@@ -25,7 +25,7 @@ class Crossing:
     node: model.Node
     """The node that makes it."""
     size_bytes: int | None
-    """None where it is not known."""
+    """Size of the value; None where it is not known."""
     varies: bool = False
     """Whether a size is a symbol, so that the bytes are those of the call that was captured."""
     is_given: bool = False

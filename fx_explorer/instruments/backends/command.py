@@ -60,7 +60,7 @@ class Backend:
     package: str
     """Who registered it: ``torch``, or a package with its release."""
     does: str
-    """Empty where neither we nor its documentation say."""
+    """One sentence on the backend; empty when neither we nor its docstring have one."""
     missing: str
     """What keeps it from being used here; empty where nothing is known to."""
 

@@ -18,7 +18,7 @@ from fx_explorer.spread import interquartile_range
 
 @dataclass(frozen=True)
 class CellFigures:
-    """What was measured of one cell."""
+    """The measured figures of one cell of a bench."""
 
     cell: BenchCell
     call_s: float | None
@@ -158,7 +158,9 @@ class _Rounds:
         self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
         counting = self.quiet_s if self.has_enough_quiet else self.every_s
         self.counting_s = list(counting.values())
-        """Those that count: the ones that were not disturbed, or all where too few were not."""
+        """Seconds per call of the rounds that count: the undisturbed ones, or all when too few were
+        undisturbed.
+        """
 
 
 def _figures(

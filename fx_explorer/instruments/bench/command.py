@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.bench.plan import BenchPlan
 
 MAX_WIDTH, PLOT_HEIGHT = 120, 24
-"""Of a picture in the terminal, in cells."""
+"""Size of a picture in the terminal, in cells and rows."""
 
 EPILOG = """\
 Every combination of backend, mode, dynamic and stance is a contender, and runs in a process of its own with empty compile

@@ -25,7 +25,7 @@ Inductor), as much as their intervals reached to either side.
 """
 
 MOST_BETWEEN_PROCESSES = max(BETWEEN_PROCESSES.values())
-"""For a session that names another clock."""
+"""Value of it for a session that names another clock."""
 
 
 @dataclass(frozen=True, slots=True)

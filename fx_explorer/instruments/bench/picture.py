@@ -34,7 +34,7 @@ MARGIN = 0.1
 """Part of what is shown that stays free above and below."""
 
 COLOURS = ("blue+", "orange+", "green+", "magenta+", "cyan+", "red+")
-"""Of the contenders in the terminal."""
+"""Colours of the contenders in the terminal."""
 
 MARKS = ("●", "▲", "■", "◆", "○", "△")
 """Marks of their points, for where there are no colours."""

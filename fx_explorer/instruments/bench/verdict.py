@@ -53,7 +53,7 @@ def _is_compiled(figures: BenchFigures, name: str) -> bool:
 
 
 FAILED = ("failed", "out_of_memory", "timed_out")
-"""States of a cell that something went wrong in."""
+"""States of a cell that could not be measured because of a failure."""
 
 
 def problems(figures: BenchFigures) -> list[str]:

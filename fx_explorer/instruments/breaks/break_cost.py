@@ -51,8 +51,8 @@ class BreakCost:
     functions_in_python: int = 0
     """Functions of which nothing was compiled because of the break."""
     rests_in_python: int = 0
-    """Functions of which only what is before the break was compiled, because torch cannot resume
-    from it.
+    """Number of functions that were compiled only up to the break, because torch cannot resume from
+    it.
     """
     extra_graphs: int = 0
     read_again: Tensors = NO_TENSORS
@@ -174,7 +174,9 @@ def _costs_of(books: CutTensors, cut: FunctionCall) -> Iterable[tuple[int, Break
 
 
 def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.GraphBreak]:
-    """Return line of ``cut`` where it ends → the break that ends it there."""
+    """Return the lines of ``cut`` at which a graph break ends it: line → break. Breaks with a
+    resume function count; without any, the last break does.
+    """
     hits = {books.root_line(hit): hit for hit in cut.breaks}
     resumed = books.resumed_lines(cut)
     resumed_hits = {line: hit for line, hit in hits.items() if line in resumed}

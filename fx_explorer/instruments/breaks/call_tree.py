@@ -25,8 +25,8 @@ _NO_REASON = "Unknown fail_and_restart_analysis"
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function that torch.compile looked at, with those that Python called from it where its
-    graph had ended.
+    """A function that torch.compile looked at. Its children are the functions that Python called
+    from it between its graphs.
     """
 
     frame: str

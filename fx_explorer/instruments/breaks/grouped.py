@@ -420,7 +420,7 @@ class BreakInTorch:
     """Where torch's code breaks, or the function of torch's that Dynamo is kept out of."""
 
     what: str
-    """The place: ``_use_grad (torch/optim/optimizer.py:79)``."""
+    """Name and place of the function in torch: ``_use_grad (torch/optim/optimizer.py:79)``."""
     is_inside: bool
     """Whether Dynamo had gone into torch's code and broke there."""
 

@@ -38,8 +38,8 @@ class CacheAnswer:
 
 
 def cache_answers(reader: SessionReader, *outcomes: Outcome) -> list[CacheAnswer]:
-    """Return the questions in the order they were asked; with ``outcomes`` those that were answered
-    so.
+    """Return torch's cache records in the order they were written; with ``outcomes`` only those
+    with one of these outcomes.
     """
     titles = {
         row.id: row.title.partition(" · ")[0] for row in reader.rows(model.Artifact, kind="listing")
@@ -401,7 +401,7 @@ class KeyPair:
     left: CacheAnswer
     right: CacheAnswer
     components: tuple[DifferingComponent, ...]
-    """Those that differ, in torch's order."""
+    """Components of the key that differ, in torch's order."""
     first: KeyDifference | None
     """The first of them in words; None where none is known to differ."""
 

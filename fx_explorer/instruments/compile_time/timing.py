@@ -244,7 +244,7 @@ class CompilePart:
     span: model.Span | None = None
     """The phase that the frame shows; None for a frame that holds phases, and for a line."""
     compilation: str = ""
-    """Name of the function's compilation; empty for what is of none or of several."""
+    """Name of the compilation that the frame belongs to; empty for none or several."""
     file: int = 0
     """The SourceFile of its line; 0 for none."""
 
@@ -322,7 +322,7 @@ class _Tree:
         self._paths = paths
         self._files = {path: file for file, path in paths.items()}
         self._left = dict(compilations)
-        """Compilations without a frame so far."""
+        """Compilations that have no frame yet."""
 
     def whole(self, spans: Iterable[model.Span]) -> _Node:
         # The compilations that have no phases are the main thread's.

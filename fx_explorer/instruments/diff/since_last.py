@@ -390,7 +390,7 @@ class Differences:
 
     rows: tuple[Row, ...]
     pairs: tuple[KernelPair, ...]
-    """The kernels of both, those that are the same among them."""
+    """The kernels of both captures in pairs, including pairs without a difference."""
 
     def first_of(self, aspect: str) -> int:
         """Return the first row that is about something; else the first row."""

@@ -194,7 +194,7 @@ class DynamicMarkTrial:
     to its end.
     """
     problem: str
-    """Why it could not."""
+    """Why the program could not be captured to its end; empty when it could."""
     took_s: float
 
     is_timed_out: bool = False

@@ -98,7 +98,7 @@ async def _try(
 # All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
 
 ALL = 0
-"""``--apply all``; fixes are numbered from 1."""
+"""Value of ``--apply`` that applies all fixes. Single fixes are numbered from 1."""
 
 TOO_FEW = (
     "there are no two good fixes, of different breaks, that go with each other: nothing to "
@@ -161,7 +161,7 @@ class SessionFixes:
     why_not_tried: str = ""
     """What is in the way of a trial; empty when nothing is known to be."""
     stopped: str = ""
-    """What kept the program from its end."""
+    """Why the program did not run to its end; empty when it did."""
     knows_breaks: bool = True
     """Whether there would be breaks in it if the program had some; a debug directory has none."""
     recompiles: Recompiles | None = None

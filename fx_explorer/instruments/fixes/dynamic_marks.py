@@ -190,8 +190,8 @@ _SIZE = re.compile(r"\.size\(\)\[\d+\].*$")
 
 
 def mark_fixes(reader: SessionReader, cause: ExplainedRecompile | None = None) -> list[Fix]:
-    """Return marks as fixes: the one that avoids this recompile, and all together; without a cause,
-    all of them.
+    """Return fixes that mark sizes as dynamic: one for this recompile, and one for all sizes that
+    vary. Without a cause, one for each mark and one for all.
     """
     dynamic_marks = marks(reader)
     chosen = dynamic_marks

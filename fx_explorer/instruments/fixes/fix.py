@@ -28,11 +28,13 @@ class Fix:
     """What it does, as a request: ``take the print out of the compiled code``."""
     why: str
     risk: str = ""
-    """What it changes beside the break; empty when it means the same."""
+    """What changes in the program's behaviour besides the break; empty when nothing does."""
     line: int = 0
     """Line of the user's file at which the break is."""
     edits: tuple[FileEdit, ...] = ()
-    """The edit of the file that has the break, then those of other files that belong to it."""
+    """Edits of the user's files: first the file that has the break, then the files that must change
+    with it.
+    """
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
     marks: tuple[str, ...] = ()
@@ -98,7 +100,7 @@ class Fix:
 
 
 def distinct(fixes: Iterable[Fix]) -> list[Fix]:
-    """Return the fixes without those that change the same as one before them."""
+    """Return the fixes without duplicates: of fixes that change the same, the first stays."""
     found: dict[object, Fix] = {}
     for fix in fixes:
         found.setdefault(fix.effect, fix)

@@ -39,7 +39,7 @@ class SplitLines:
 
     inner: Sequence[str]
     outer: Sequence[str]
-    """What comes behind the call."""
+    """Lines of the outer function after the call of the new one."""
     results: Sequence[str]
     """What the outer one names what the inner one returns; the inner one ends with its own
     ``return``.

@@ -76,7 +76,7 @@ class Trial:
     fix: Fix
     verdict: Verdict
     reason: str
-    """Why, in a sentence."""
+    """Reason for the verdict, as a sentence."""
     before: SessionFigures
     after: SessionFigures | None
     """The figures of the changed program; None when it could not be captured to its end."""

@@ -190,13 +190,13 @@ class CaptureSummary:
     function: str
     frames: int
     resume_functions: int
-    """Of the frames, those behind a graph break."""
+    """How many of the frames are resume functions."""
     guarded_codes: int
     backend_graphs: int
     kept: int
     """Guards that the saved code checks."""
     unchecked: int
-    """Guards that it does not check."""
+    """Guards that the saved code does not check."""
     risky: tuple[tuple[str, str], ...]
     """Kind and source of those of them that told captured versions of a function apart, or that
     torch takes for a choice of configuration.

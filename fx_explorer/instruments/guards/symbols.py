@@ -31,7 +31,7 @@ class ExplainedSymbol:
     guards: tuple[model.GuardCheck, ...]
     """The relations between sizes that mention it."""
     became: str = ""
-    """The constant or size that it was fixed to."""
+    """The constant that it was specialized to, or the size it was found equal to."""
     of: model.Compilation | None = None
     """The compilation whose dynamic size it is."""
     stack: tuple[model.Frame, ...] = ()

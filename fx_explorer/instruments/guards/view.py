@@ -50,7 +50,7 @@ COLUMNS = (
 QUESTIONS_SHOWN = 5
 
 _NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "alias"}
-"""Names for checks that are not about one value."""
+"""Kind of check that is about no single value → its name in the table."""
 
 
 def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
@@ -160,8 +160,8 @@ def _check_row(explained_check: ExplainedCheck, documents: dict[str, Document]) 
 
 
 def _check_text(explained_check: ExplainedCheck) -> str:
-    """Describe a check: what it asks, whether it may fail, who asked for it, what it costs, and its
-    code in torch.
+    """Describe a check in several lines: its condition, whether it may fail, the user's line behind
+    it, its cost, and torch's code for it.
     """
     check = explained_check.check
     if check.file:

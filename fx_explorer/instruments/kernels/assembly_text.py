@@ -15,7 +15,7 @@ from fx_explorer.model import Level
 from fx_explorer.torch_texts import bounded
 
 Span = tuple[int, int]
-"""From which character of the line up to which."""
+"""(start, end) of a part of the line, in characters."""
 
 
 class Parts(NamedTuple):
@@ -131,7 +131,7 @@ def without_encoding(level: Level, text: str) -> str:
 
 
 FEWEST_FOLDED = 3
-"""So many lines are worth folding."""
+"""Fewest lines that are folded into one."""
 
 TELLING = (".target", ".reqntid", ".maxntid", ".headerflags")
 """Directives that say something about the kernel; they are quoted."""
@@ -149,7 +149,7 @@ class LineRun(NamedTuple):
     start: int
     stop: int
     words: str
-    """What stands there: ``18 directives: .target sm_90a, .param, .reg``."""
+    """Summary of the folded lines: ``18 directives: .target sm_90a, .param, .reg``."""
 
 
 def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:

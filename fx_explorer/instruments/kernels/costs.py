@@ -49,7 +49,7 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """A kernel with what it costs."""
+    """A kernel with its time, bytes, line and modules."""
 
     use: KernelUse
     version: Version | None

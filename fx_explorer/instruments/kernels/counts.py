@@ -22,7 +22,7 @@ from fx_explorer.session.queries.kernels import (
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """A kernel with what it computes."""
+    """A kernel with the nodes that it computes and its calls."""
 
     kernel: model.Kernel
     nodes: tuple[str, ...]
@@ -49,7 +49,7 @@ class DirectionKernels:
     ``call of a region``.
     """
     compilations: frozenset[int] = frozenset()
-    """Those whose kernels are added up."""
+    """Ids of the compilations whose kernels are counted."""
 
 
 _CONTROL_IN_WORDS = {
@@ -156,7 +156,9 @@ class BuiltKernels:
 
 
 def built_kernels(reader: SessionReader) -> BuiltKernels:
-    """Count the kernels, and those of them that were built."""
+    """Return how many kernels the session has, and how many of them were compiled to
+    machine code.
+    """
     used = in_use(reader)
     kernels = used.kernels if used else None
     count = kernel_count(reader, kernels)

@@ -337,13 +337,13 @@ _PART = re.compile(r"[.]")
 
 @dataclass(frozen=True, slots=True)
 class ExplainedOpcode:
-    """What is known of one instruction's name."""
+    """The explanation of one instruction name."""
 
     opcode: str
     """The beginning of the name that the sentence is about: ``ld.global`` of ``ld.global.b32``."""
     sentence: str
     modifiers: tuple[tuple[str, str], ...] = ()
-    """Those of the rest that are known, each with its words."""
+    """(modifier, explanation) for the other parts of the name that are known."""
 
     @property
     def words(self) -> str:

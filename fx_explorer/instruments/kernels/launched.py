@@ -150,7 +150,8 @@ def describe_profile(reader: SessionReader) -> str:
 
 
 METRIC = "autotune_choices_stats"
-"""Under torch's name for it (torch/_inductor/select_algorithm.py, ``_log_autotune_choices_stats``).
+"""Name of torch's metric with the timed choices (torch/_inductor/select_algorithm.py,
+``_log_autotune_choices_stats``).
 """
 
 NOT_IN_LOG = (
@@ -177,7 +178,7 @@ class MeasuredChoice:
     """Its options, as torch writes them."""
     best_s: float
     best_triton: str
-    """The best template, where a library is better."""
+    """Name of the fastest Triton template, when a library call is faster; else empty."""
     best_triton_s: float
 
     @property

@@ -190,7 +190,7 @@ def table(rows: Sequence[Cells]) -> Table:
 
 
 def passes_text(compiler_passes: Sequence[Pass], width: int | None = None) -> str:
-    """Return every pass; ``*`` marks those that changed the text."""
+    """Return the list of passes; those marked ``*`` changed the text."""
     changed = sum(compiler_pass.changed for compiler_pass in compiler_passes)
     rows = [["pass", "", "name", "argument", "function"]]
     rows += [_pass(compiler_pass) for compiler_pass in compiler_passes]

@@ -118,7 +118,7 @@ MEASURED = ("in a profile", "in a call", "alone")
 
 @dataclass(frozen=True, slots=True)
 class KernelPoint:
-    """A kernel with what it does, all of its calls together."""
+    """A kernel as a point of the roofline: the work and time of all its calls together."""
 
     cost: KernelCost
     size_bytes: int
@@ -470,7 +470,7 @@ def _title(kernel_roofline: KernelRoofline) -> str:
 
 
 LABELLED = 12
-"""So many of the most expensive places have names."""
+"""Number of the most expensive kernels that are labelled."""
 
 
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:

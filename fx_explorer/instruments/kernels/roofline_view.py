@@ -49,7 +49,7 @@ COLUMNS = (
 
 OF_MEASURED = ("of the roof", "memory")
 COLUMNS_UNMEASURED = tuple(column for column in COLUMNS if column.title not in OF_MEASURED)
-"""Where nothing was measured, kernels reach nothing."""
+"""Columns of the table where nothing was measured: no kernel has a rate then."""
 
 AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
 ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
@@ -145,7 +145,7 @@ class _Rows(Sequence[TableRow]):
 
 
 def _cells(point: KernelPoint, roof: Roof | None) -> dict[str, str]:
-    """Return title of a column → its cell, of those that have something in it."""
+    """Return title of a column → the kernel's cell, for columns in which it has a value."""
     cells = {
         "kernel": point.cost.use.kernel.name,
         "bound by": _bound(point, roof),
@@ -223,7 +223,7 @@ def _below_the_roof(point: KernelPoint, roof: Roof) -> list[str]:
 # The roofline above the rows of its view: a point for each kernel that has one.
 
 ROWS = 28
-"""More rows than these make no picture clearer."""
+"""Most rows of the picture; a taller one is no clearer."""
 
 SHORT_SCREEN, SHORT_ROWS = 36, 9
 """Screens with fewer lines than the first number give the picture as many rows as the second: the

@@ -47,7 +47,7 @@ BYTES = TableColumn(
 )
 BAR = TableColumn("relative time", "good", is_bar=True, min_width=BAR_CELLS, priority=3)
 BAR_OF_BYTES = replace(BAR, title="relative bytes")
-"""It stands where no kernel has a time."""
+"""Column with a bar for bytes, used when no kernel has a time."""
 REST = (
     TableColumn("language", "muted", min_width=7, priority=9),
     TableColumn("nodes", is_number=True, priority=8),

@@ -120,7 +120,8 @@ class LedgerEntry:
     began_s: float
     """Seconds after the call began."""
     lines: tuple[tuple[SourceLine, float], ...]
-    """The lines whose operators it computes, each with its part of them; empty for what is of none.
+    """(user's line, its share) of the operators that the step computes; empty for a step that
+    computes none.
     """
     place: Place | None
     """The line of the generated code; None for a step outside it."""

@@ -34,7 +34,7 @@ UNSEEN: dict[Origin, str] = {
     "state": "settings of torch (grad mode, autocast)",
     "shapes": "relations between sizes",
 }
-"""What changes unseen when nothing checks it."""
+"""Origin of a guard → the change that stays unnoticed when the guard is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FilterEffect:
 
     name: str
     like: tuple[str, ...]
-    """Filters that drop just the same."""
+    """Other filters that drop exactly the same guards."""
     guards: int
     """Guards that Dynamo asked for."""
     dropped: int
@@ -65,7 +65,9 @@ class GuardCounts:
     most_expensive: str = ""
     """The most expensive checks by themselves, with the values' names in the program."""
     filters: tuple[FilterEffect, ...] = ()
-    """Those of torch's filters that would drop any check, the one that drops least first."""
+    """Effects of torch's filters that would drop at least one check, ordered from fewest
+    dropped.
+    """
     dropped: tuple[Filtered, ...] = ()
     """What the filter in force dropped."""
     checks: Sequence[GuardCheck] = ()

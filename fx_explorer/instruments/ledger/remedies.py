@@ -39,15 +39,15 @@ class Remedy:
     """As a sentence continues behind "compile": ``in the mode reduce-overhead``."""
     why: str
     risk: str
-    """What has to hold, or what it costs; empty for nothing known."""
+    """The condition for using it, or its price; empty when none is known."""
     mode: str = ""
     options: dict[str, object] = field(default_factory=dict)
     """``torch._inductor.config`` entries, and ``guard_filter_fn`` with the name of a filter."""
     settings: dict[str, object] = field(default_factory=dict)
     """Options of torch by full name, as of Dynamo."""
     is_for_guards: bool = False
-    """Whether it makes guards fewer or cheaper. There are many of those, each told when it is
-    measured.
+    """Whether it makes guards fewer or cheaper. There are many such remedies, and each is announced
+    when it is measured.
     """
 
 
@@ -136,7 +136,7 @@ def _faster_kernels(figures: LedgerFigures) -> Iterator[Remedy]:
 
 
 def _less_of_guards(figures: LedgerFigures) -> Iterator[Remedy]:
-    """Yield settings that make guards cheaper, and filters that drop some of them."""
+    """Yield settings that make guards cheaper, and filters that drop some guards."""
     for setting in settings_for_guards(figures.guards):
         name = f"{setting.name}={setting.value}"
         settings: dict[str, object] = {setting.name: setting.value}
@@ -189,7 +189,7 @@ class GuardSetting:
     why: str
     risk: str
     concerns: Callable[[GuardCheck], bool]
-    """Whether a check is made otherwise with this value."""
+    """Returns whether a check is evaluated differently with this value."""
 
 
 _ALIAS = re.compile(r"[LG]\[.+ is [LG]\[")

@@ -198,7 +198,9 @@ class _Replay:
                 self.storages[number].dies = self.now
 
     def kernel(self, line: int) -> None:
-        """Note a kernel call. What was allocated since the call before is what it writes first."""
+        """Note a kernel call. Storages that were allocated since the last call are first written by
+        it.
+        """
         self.kernels.append(KernelStep(line, self.now))
         for number in self.unwritten:
             self.storages[number].made_on = line

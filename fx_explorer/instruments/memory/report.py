@@ -51,7 +51,7 @@ SCHEMA = "fx-explorer/memory/1"
 Json = dict[str, object]
 
 BIGGEST = 12
-"""What of the peak is listed one by one."""
+"""Number of tensors held at the peak that are listed."""
 
 TIMELINE_ROWS = 40
 """Rows of the timeline as text. CSV and JSON have every kernel call."""

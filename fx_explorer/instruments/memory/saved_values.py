@@ -273,7 +273,7 @@ plain words. Any other is reported as torch writes it.
 """
 
 INPUT = ": primal input"
-"""torch's reason for what comes into the graph."""
+"""torch's reason for saving an input of the graph."""
 
 UNTOLD = (
     "torch rules it out where operations that use it are far apart, or at the end of a long chain"

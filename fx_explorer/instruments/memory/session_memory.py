@@ -244,7 +244,7 @@ def _is_lowered(graph: model.Graph) -> bool:
 _DIRECTIONS: tuple[model.Direction, ...] = ("forward", "backward", "inference")
 
 _LOWERED: tuple[model.Stage, ...] = ("forward", "backward", "post_grad")
-"""AOTAutograd's graphs and those that kernels are made from."""
+"""The stages of AOTAutograd's graphs, and of the graphs that Inductor lowers."""
 
 
 def _tangents_are_held(reader: SessionReader, segments: list[SegmentMemory]) -> bool:

@@ -503,11 +503,11 @@ class _Assembly:
 
 
 FOREVER = 2**62
-"""Until the end of the step."""
+"""End of a storage that is held until the step ends."""
 
 
 TANGENT = "tangents_"
-"""What AOTAutograd calls the gradients of outputs (torch/_functorch/partitioners.py,
+"""Prefix of the placeholders for the gradients of outputs (torch/_functorch/partitioners.py,
 ``_is_tangent``).
 """
 

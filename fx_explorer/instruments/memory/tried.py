@@ -42,7 +42,7 @@ class BudgetTrial:
     """A step with one value of the budget."""
 
     budget: float | None
-    """None: as the program and torch have it."""
+    """The memory budget; None leaves the program's own."""
     predicted: Json
     """What ``memory_object`` says of the capture."""
     measured: MeasuredStep | None = None
@@ -67,7 +67,7 @@ class BudgetTrial:
 
 @dataclass(frozen=True)
 class BudgetTrials:
-    """All of them, and the uncompiled program where it was measured."""
+    """The trials of all memory budgets, and the uncompiled program where it was measured."""
 
     trials: Sequence[BudgetTrial]
     uncompiled: MeasuredStep | None = None
@@ -125,7 +125,7 @@ Told = Callable[[str], object]
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """What was measured of one way."""
+    """Measured memory and time of a training step under one memory budget, or uncompiled."""
 
     name: str
     peak_bytes: int = -1

@@ -34,7 +34,7 @@ FIGURE_OF: dict[str, str] = {
     "saved": "saved_bytes",
     "compile": "compile_s",
 }
-"""What modules can be sorted by → the figure."""
+"""Value of ``--sort`` → the field of ModuleFigures."""
 
 NO_TIMES = (
     "Kernel times are not known: a capture with --gpu h100 estimates them, fx-explorer "

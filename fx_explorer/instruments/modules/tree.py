@@ -91,11 +91,11 @@ class ModuleRow:
     name: str
     """Its name in the module around it: ``attn``; ``0 … 11`` for several."""
     type: str
-    """Its class, where torch tells."""
+    """Class of the module; empty where torch does not record it."""
     figures: ModuleFigures
-    """With all that is in it."""
+    """Figures of the module including its submodules."""
     own: ModuleFigures
-    """Without the modules in it."""
+    """Figures of the module without its submodules."""
     count: int = 1
     """How many modules the row stands for: those below it, for several."""
     difference: str = ""
@@ -136,7 +136,7 @@ class _Module:
     figures: ModuleFigures = NOTHING
     children: dict[str, _Module] = field(default_factory=dict)
     shape: int = 0
-    """The same for modules that hold the same, by name and class."""
+    """A number that is equal for modules with the same contents, by name and class."""
 
 
 def module_tree(reader: SessionReader) -> ModuleTree:
@@ -164,8 +164,8 @@ NO_MODULES = (
 def _nested(
     figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]
 ) -> _Module:
-    """Return the module that stands around everything, whose own figures are those of what is in
-    none.
+    """Return the root of the tree of modules. Its own figures are those that belong to no
+    module.
     """
     top = _Module(NO_MODULE)
     every = [top]
@@ -358,7 +358,9 @@ def _path_of(known: Mapping[int, Root], nodes: ModuleNodes) -> ModulePath:
 
 
 def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict[ModulePath, str]:
-    """Return the types without those that say what the name says already."""
+    """Return the types of modules, without those that are equal to the name that is shown
+    anyway.
+    """
     names = {(root.name,) for root in known.values()}
     return {path: name for path, name in types.items() if name and path not in names}
 

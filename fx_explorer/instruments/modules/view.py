@@ -189,7 +189,7 @@ _IN_UNITS = ("time_s", "saved_bytes", "compile_s")
 """Figures that are written with a unit."""
 
 _TELLING = ("time_s", "saved_bytes", "operations")
-"""Figures whose bars come first."""
+"""Figures in the order in which the table chooses one for its bars."""
 
 BAR_PRIORITY, MORE_BARS = 1, 11
 """Columns of bars are left out before those of numbers, all but one."""

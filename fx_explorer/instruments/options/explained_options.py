@@ -24,7 +24,7 @@ from fx_explorer.model.setting_values import as_python, python_text
 from fx_explorer.session import SessionReader
 
 OTHERS = "all other options of torch"
-"""The group of what has no words of ours."""
+"""Group of the options for which we have no description."""
 
 GROUP_OF = {name: group for group, options in GROUPS.items() for name in options}
 
@@ -283,7 +283,9 @@ class SetByHand:
 
     gate: Gate
     compilation: str
-    """The one that waited there; empty where the whole program did."""
+    """Name of the compilation that was paused when they were set; empty when they were set for the
+    whole program.
+    """
     settings: Mapping[str, object]
 
 
@@ -296,7 +298,7 @@ class Without:
     start: VariantStart
     settings: dict[str, object]
     had: dict[str, object]
-    """What was set by hand, and is left out."""
+    """The values set by hand that this variant leaves out."""
 
     @property
     def title(self) -> str:

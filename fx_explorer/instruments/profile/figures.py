@@ -339,8 +339,8 @@ class GraphTimes:
 
 
 def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlaces) -> GraphTimes:
-    """Return the times of a graph's nodes: of those that kernels compute, and of those that these
-    came from.
+    """Return the times of a graph's nodes: of nodes that kernels compute, and of earlier nodes from
+    which those come.
     """
     first, count = graph.first_node, graph.node_count
     found = GraphTimes(first, array("d", bytes(8 * count)), bytearray(count), PlaceTime())

@@ -293,7 +293,9 @@ class _Joining:
             self._add_other("unjoined", name, call.compilation, ran.seconds, stacks)
 
     def _join_ran(self, ran: Ran, ids: Sequence[JoinedId]) -> None:
-        """Give the time of what ran to the calls that it may be."""
+        """Add the measured time to the kernel calls that it may belong to. Several candidates share
+        it.
+        """
         if len(ids) == 1:
             ((kernel, kernel_call), how) = ids[0]
             self._add_time(kernel, kernel_call, how, ran.seconds, 1, 1)

@@ -41,7 +41,7 @@ def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
     among = sum(len(group.members) for group in groups)
     found: list[RankFinding] = []
     firsts = list(groups[:1])
-    """The first group of each role."""
+    """First group of each role."""
     for group in groups[1:]:
         of_role = (first for first in firsts if have_same_role(first.first, group.first))
         reference = next(of_role, None)
@@ -329,7 +329,7 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
         "{these} check for other numbers before {function} runs than {those}",
     ),
 )
-"""What is compared where the operations are the same."""
+"""Aspects that are compared between ranks whose graphs have the same operations."""
 
 
 def _are_collectives_other(one: CompilationSummary, two: CompilationSummary) -> bool:

@@ -143,14 +143,14 @@ class Wait:
     file: str
     line: int
     last: tuple[int, ...]
-    """The ranks that come last."""
+    """Ranks that reach the collective last."""
     first: int
     """The rank that comes first, and waits longest."""
     longest_s: float
     never: tuple[int, ...] = ()
     """Ranks that failed to compile the graph, and may never come."""
     waiting: tuple[int, ...] = ()
-    """The ranks that compiled it."""
+    """Ranks that compiled the graph and wait."""
 
     @property
     def in_words(self) -> str:

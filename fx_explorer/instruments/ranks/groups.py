@@ -15,7 +15,7 @@ from fx_explorer.model.bounded_matching import BoundedMatcher
 
 
 class Pair(NamedTuple):
-    """The same compilation on two ranks, or one that only one of them has."""
+    """A compilation as two ranks have it; None on the rank that lacks it."""
 
     reference: CompilationSummary | None
     other: CompilationSummary | None
@@ -131,7 +131,7 @@ def have_same_role(one: RankSummary, two: RankSummary) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """Ranks that did the same, in all that counts as a divergence."""
+    """Ranks without any divergence among themselves."""
 
     members: tuple[RankSummary, ...]
     """In the order of their numbers."""
@@ -279,7 +279,9 @@ _FIELDS: dict[Aspect, str] = {
     "numbers": "numbers",
     "guard_values": "guard_values",
 }
-"""Aspect → what of a compilation it is read of, for those that a text may tell of."""
+"""Aspect → the field of CompilationSummary that it compares, for aspects that a text log
+may lack.
+"""
 
 _READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
     "torch": lambda rank: (rank.torch, rank.python),
@@ -302,6 +304,6 @@ _READS: dict[Aspect, Callable[[RankSummary], Hashable]] = {
     "numbers": _of_each(lambda compilation: compilation.numbers),
     "guard_values": _of_each(lambda compilation: compilation.guard_values),
 }
-"""Aspect → what is equal on ranks that agree in it."""
+"""Aspect → a function of a rank whose result is equal on ranks that agree in it."""
 
 assert set(_READS) | {"extra"} == set(ASPECTS)

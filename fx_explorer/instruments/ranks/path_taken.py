@@ -41,7 +41,7 @@ class OtherPath:
     decided_by: str
     """What only the others could say there: ``r == 0``; empty where no check tells it."""
     decided_at: int
-    """The line of that check."""
+    """Line of the condition that decided it."""
 
     @property
     def is_branch(self) -> bool:
@@ -95,8 +95,8 @@ def path_of_another_part(
 def _runs(
     before: Sequence[model.Node], after: Sequence[model.Node]
 ) -> Iterator[tuple[list[model.Node], list[model.Node]]]:
-    """Yield the operations that only one of two graphs has, those that follow one another
-    together.
+    """Yield the runs of operations in which two graphs differ, as (operations of the first, of the
+    second).
     """
     old, new = _computing(before), _computing(after)
     matcher = BoundedMatcher(

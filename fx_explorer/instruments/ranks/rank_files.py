@@ -43,7 +43,7 @@ class FoundFile:
 
     path: Path
     named_rank: int | None
-    """The rank that its name says."""
+    """Rank in the file's name; None when it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class Assigned:
 
 
 def assigned(files: Sequence[ReadFile]) -> Assigned:
-    """Give each file its rank. Of several files of one rank, that which began to compile last is
-    taken.
+    """Assign each file to its rank. When a rank has several files, the one that began to compile
+    last is used.
     """
     left_out: list[OtherFile] = []
     usable: list[ReadFile] = []
@@ -277,7 +277,7 @@ class SplitLogs:
 
     logs: tuple[Path, ...]
     nobodys: int
-    """Lines that are of no rank that is known."""
+    """Number of lines that could not be assigned to a rank."""
 
 
 def split_by_rank(log: Path, folder: Path) -> SplitLogs:

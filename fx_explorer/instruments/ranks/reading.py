@@ -48,7 +48,7 @@ class ReadFile:
     summary: RankSummary | None
     """None for a file that cannot be read."""
     told_ranks: tuple[tuple[int, int], ...] = ()
-    """(rank, records that say so)."""
+    """(rank, number of records that name it)."""
     error: str = ""
     is_log: bool = False
     """Whether it is a log of torch's, and no session: the two name functions otherwise."""
@@ -145,7 +145,7 @@ _CUT_SHORT = ("killed", "timed_out", "cancelled", "incomplete")
 
 
 def summarise(reader: SessionReader, rank: int, path: str) -> RankSummary:
-    """Return what is compared of the session of one rank."""
+    """Return the summary of one rank's session that is compared with other ranks'."""
     in_use = reader.rows(model.Compilation, in_use=True)
     rows = [row for row in in_use if row.status not in ("restarted", "left")]
     is_pasted = is_text(reader)
@@ -300,7 +300,7 @@ class Texts:
 
     def __init__(self, reader: SessionReader) -> None:
         self.collectives: dict[int, list[str]] = {}
-        """Compilation → Inductor's order."""
+        """Compilation → names of its collectives in Inductor's order."""
         self.results: dict[int, list[str]] = {}
         self.estimated_ns: dict[int, float] = {}
         """Compilation → torch's own guess of how long its code runs."""

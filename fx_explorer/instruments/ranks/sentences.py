@@ -20,7 +20,7 @@ from fx_explorer.instruments.ranks.summary import began_together
 from fx_explorer.session.file_names import in_file
 
 MOST_FURTHER = 40
-"""Differences after which no more are written out."""
+"""Most further differences that are written out."""
 
 MOST_OF_A_KIND = 3
 """Findings of one kind about the same ranks that are told one by one."""

@@ -35,7 +35,7 @@ class CompilationSummary:
     line: int
     status: str
     error: str
-    """First line of what stopped it."""
+    """First line of the error that ended it."""
     failed_in: str
     """The stage that raised it, as people call it: ``AOTAutograd``; empty for what did not fail."""
     failed_at: tuple[str, int]
@@ -54,12 +54,12 @@ class CompilationSummary:
     numbers: Fingerprint
     """The numbers among the arguments of its operations."""
     guards: Fingerprint
-    """What is checked, without the numbers in it."""
+    """Fingerprint of the guards, without the numbers in them."""
     guard_values: Fingerprint
     """The numbers that checks compare with: a rank's own number is one."""
     breaks: Fingerprint
     reasons: Fingerprint
-    """Why it was compiled again."""
+    """Fingerprint of the reasons for recompiling."""
     cache: tuple[str, ...]
     """What torch's caches said, in order: ``fx_graph_cache_miss``."""
     traced_collectives: Fingerprint
@@ -183,7 +183,7 @@ _COLLECTIVE = re.compile(r"\b_?c10d(?:_functional)?\b|\bsymm_mem\b")
 
 
 class GraphPrints(NamedTuple):
-    """Of one graph with those nested in it."""
+    """Fingerprints of one graph, with the graphs nested in it."""
 
     operations: Fingerprint
     inputs: Fingerprint

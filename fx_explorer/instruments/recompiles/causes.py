@@ -117,7 +117,7 @@ class ExplainedRecompile:
     of: str
     function: str
     reason: str
-    """torch's own words."""
+    """torch's text on the failed guard."""
     in_words: str
     """The reason without guards, or torch's words when there is no plainer way to put it."""
     guard: str
@@ -152,7 +152,7 @@ class LimitHit:
     """
 
     compilation: str
-    """The first attempt that was refused."""
+    """Name of the first compilation that was refused at the limit."""
     function: str
     file: str
     line: int

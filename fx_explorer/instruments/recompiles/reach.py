@@ -29,7 +29,7 @@ class OutOfReach:
     where: str
     """Where it is made: ``y is made inside work, at line 7``."""
     instead: str
-    """What can be done there."""
+    """What the user can do instead of marking the size."""
 
 
 def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> OutOfReach | None:

@@ -44,7 +44,7 @@ Support = Literal["supported", "falls_back", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class SupportReport:
-    """One graph of one backend that was looked at."""
+    """What one backend said about its support of one graph."""
 
     id: int
     compilation: int
@@ -117,7 +117,7 @@ class BackendRun:
     compilation: int
     """The compilation whose entry ran; 0 when it is not known."""
     entry: str
-    """What the backend calls it."""
+    """Name that the backend gave the entry."""
     direction: Direction
     """That of the entry which ran, where it is known."""
     call: int

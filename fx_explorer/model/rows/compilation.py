@@ -214,7 +214,7 @@ class OptionInForce:
     name: str
     """Full name: ``compile.mode``, ``compiler.stance``, ``dynamo.recompile_limit``."""
     value: str
-    """JSON; what is no plain data is named."""
+    """Value as JSON; an object that is no plain data is given by its name."""
     set_by: SetBy
     function: str = ""
     """``compile.*``: what torch.compile was given; empty: it holds for all."""
@@ -273,7 +273,9 @@ class FrontEnd:
     ranges: dict[str, object] | None = None
     """Of ``export``: dynamic size → the range that it allows."""
     remarks: tuple[str, ...] = ()
-    """What was done before it could be called, and what was changed by it: sentences."""
+    """Sentences on what had to be done before the front end could run, and on what its run has
+    changed.
+    """
 
 
 # Processes that the program forked or started.
@@ -289,7 +291,7 @@ FindingKind = Literal["break", "recompile", "guards", "left", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """One process that used torch.compile, or of which that cannot be known."""
+    """A process that used torch.compile, or that may have done so unseen."""
 
     id: int
     pid: int

@@ -25,13 +25,13 @@ class ResumeFunction:
     name: str
     """``torch_dynamo_resume_in_forward_at_12``."""
     line: int
-    """Line of the function that it is the rest of, at which it continues."""
+    """Line at which it continues the original function."""
     locals: tuple[str, ...] = ()
     """Names of the locals it still needs; those of unfinished expressions (``___stack0``) are not
     among them.
     """
     depth: int = 0
-    """How many calls lie between the compiled function and the one that this is the rest of."""
+    """Number of calls between the compiled function and the function that this one continues."""
     root_line: int = 0
     """The line of the compiled function at which the break ended it: ``line`` where depth is 0."""
     taken_from: dict[str, str] | None = None

@@ -266,7 +266,7 @@ class BuildRequest:
     """What a builder is asked, one JSON line."""
 
     number: int
-    """Comes back in every answer."""
+    """Number of the request, repeated in every answer to it."""
     task: BuildTask
     session: str = ""
     """Path of the session the kernel is in, and that rows are added to."""
@@ -298,7 +298,7 @@ class BuildAnswer:
     number: int
     kind: BuildAnswerKind
     build: int = 0
-    """Id of the KernelBuild, when there is one."""
+    """Id of the KernelBuild; 0 when there is none."""
     text: str = ""
     seconds: float = 0.0
 

@@ -162,7 +162,7 @@ class LedgerGap:
     steps: tuple[int, ...]
     """Positions of the steps that the host takes meanwhile."""
     steps_s: tuple[float, ...]
-    """Seconds of each of them that are in the gap."""
+    """Seconds of each step that lie in the gap."""
 
 
 # A profile of real steps.
@@ -194,20 +194,20 @@ class Profile:
     file: str
     """Name of the file."""
     digest: str
-    """Tells the file from others."""
+    """Digest of the file's content, so that the same file is stored once."""
     device: str
     """Name of the GPU; ``cpu`` for a profile without one."""
     is_of_gpu: bool
     events: int
     """Events of the trace, of any kind."""
     skipped: int
-    """Those that could not be read."""
+    """Events that could not be read."""
     problem: str
     """Why the trace ends early; empty where it does not."""
     graph_calls: int
     """Calls of compiled graphs in the trace."""
     joined_calls: int
-    """Those whose graph is one of the session's."""
+    """Number of those calls whose graph is in this session."""
     work_s: float
     """Seconds of all that ran on the GPUs, one after the other; of a profile without one, of the
     operators.
@@ -217,7 +217,7 @@ class Profile:
     joined_s: float
     """Seconds that are joined to a call of a kernel."""
     shared_s: float
-    """Those of them that several calls share out."""
+    """Seconds of these that are divided among several calls of one name."""
     span_s: float
     """Seconds from the first to the last of the GPU that computes the longest."""
     busy_s: float
@@ -239,7 +239,7 @@ class ProfileTime:
     how: ProfileJoin
     seconds: float
     runs: int
-    """How often it ran."""
+    """Number of runs."""
     shared_s: float = 0.0
     """Seconds of these that it shares with other calls of the same name."""
 
@@ -269,7 +269,7 @@ class ProfileGap:
     id: int
     profile: int
     position: int
-    """0 for the longest."""
+    """Position by length; 0 is the longest gap."""
     start_s: float
     """Seconds after the first work of that GPU."""
     seconds: float

@@ -197,7 +197,7 @@ class Intervention:
 
     id: int
     compilation: int
-    """0: for everything that follows."""
+    """Id of the Compilation; 0 when it applies to everything that follows."""
     gate: Gate | None
     direction: Direction
     kind: InterventionKind
@@ -206,7 +206,7 @@ class Intervention:
     before: int = 0
     """Graph before a pass or mark; 0 where no graph was changed."""
     after: int = 0
-    """The Graph it became."""
+    """Id of the Graph that resulted."""
     text: int = 0
     """The text of the pass file."""
 

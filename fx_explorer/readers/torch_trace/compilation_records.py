@@ -133,7 +133,7 @@ class LogCompilation:
     cache_hits: set[str] = field(default_factory=set)
     error_text: str = ""
     called: str = ""
-    """The name that torch gave it, which it may have given before."""
+    """torch's own name of the compilation. After a reset torch gives a name for a second time."""
     put_off: list[Record] = field(default_factory=list)
     """Its records that are decoded later, without their texts."""
 

@@ -52,7 +52,7 @@ _NOTED_LINE = re.compile(r"(?:.*#\s)?(?P<file>[^#\n]+?):(?P<line>\d+) in \S+")
 
 
 class DynamoRecords:
-    """Makes rows of them."""
+    """Makes rows of Dynamo's records."""
 
     def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places) -> None:
         self._writer = writer
@@ -209,7 +209,9 @@ class DynamoRecords:
             self._writer.add(replace(event, stack=self._places.stack(frames)))
 
     def _begin(self, record: Record) -> None:
-        """Sizes of no frame are those of a program that is exported."""
+        """Begin a compilation for a record without a frame: such sizes come from
+        ``torch.export``.
+        """
         if not record.compilation:
             self._compilations.begin_without_frame(record, EXPORT)
 
@@ -275,7 +277,7 @@ class _Expression:
 
 
 class ProgramRecords:
-    """Makes rows and documents of them."""
+    """Makes rows and documents of the records about the program, its stages and how it ended."""
 
     def __init__(
         self,

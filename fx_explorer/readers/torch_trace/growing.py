@@ -60,8 +60,8 @@ class GrowingLog:
         self._is_over = True
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield what is there, and then what is added. An empty block stands wherever everything
-        was read.
+        """Yield the log in blocks, and then what is appended. An empty block means that everything
+        so far has been read.
         """
         while not self._is_over:
             block = self._file.read(BLOCK)
@@ -105,7 +105,7 @@ class GrowingLog:
             return False
 
     def _is_as_read(self) -> bool:
-        """Return whether what was read last still stands where it stood."""
+        """Return whether the file still has, at their place, the bytes that were read last."""
         return (
             os.pread(self._file.fileno(), len(self._last), self._read - len(self._last))
             == self._last

@@ -214,7 +214,7 @@ CHANGED = (
 
 
 class ChangedLogError(LookupError):
-    """What lies at a place of the log is not what was found there."""
+    """Raised when the log has other bytes at a place than when it was read."""
 
 
 class TextsOfLog:

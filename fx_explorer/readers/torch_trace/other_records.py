@@ -186,7 +186,7 @@ class _Compile:
 
 @dataclass(slots=True)
 class _Pieces:
-    """What is known of one graph that vLLM cut."""
+    """The pieces into which vLLM cut one graph, as far as the log has been read."""
 
     first: Record
     nodes: dict[str, int] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class _Pieces:
 
 
 class VllmRecords:
-    """Makes documents of them, and one that sums them up."""
+    """Makes documents of vLLM's records, and one summary per graph."""
 
     def __init__(self, compilations: Compilations) -> None:
         self._compilations = compilations

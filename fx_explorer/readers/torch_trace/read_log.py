@@ -249,8 +249,8 @@ class LogReading:
             self._decoded += 1
 
     def _decode(self, state: LogCompilation, *, is_over: bool = True) -> None:
-        """Decode what was put off of a compilation, of which nothing more comes where it
-        ``is_over``.
+        """Decode the records of a compilation that were put off. With ``is_over``, no more records
+        of it come, and what waits for them is finished.
         """
         if state.put_off:
             with self._compilations.again(state):

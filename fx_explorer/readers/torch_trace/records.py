@@ -91,8 +91,8 @@ def pieces(
 
 
 def _ended(cut: LogPiece, gone: bytes, *, is_end: bool = False) -> LogPiece:
-    """Return a piece that is too long with what else belongs to it, of which only the lines are
-    counted.
+    """Return a piece that was cut for its length, with the number of lines that were left out of
+    it.
     """
     lines = gone.count(b"\n") + (is_end and not gone.endswith(b"\n"))
     return cut._replace(lines_left_out=cut.lines_left_out + lines)
@@ -150,7 +150,7 @@ class Record:
     """``0/1``, ``!0/0/1`` under compiled autograd; empty for what is of none."""
     attempt: int
     rank: int
-    """-1 where the log does not say."""
+    """Rank of the process; -1 where the log does not name it."""
     seconds: float
     """Since midnight, as the log has it."""
     payload: str
@@ -177,7 +177,7 @@ class Record:
 
 @dataclass(slots=True)
 class Damage:
-    """What of a log could not be read."""
+    """Counts of what could not be read in a log."""
 
     skipped: int = 0
     """Lines outside any record, and records whose JSON is none."""
@@ -186,7 +186,7 @@ class Damage:
     is_cut_off: bool = False
     """Whether a packed log ends in the middle."""
     first_lines: list[int] = field(default_factory=list)
-    """Where the first of them stand."""
+    """Line numbers of the first of these, at most ten."""
 
     def note(self, line: int) -> None:
         if len(self.first_lines) < 10:
@@ -256,8 +256,8 @@ def _record(piece: LogPiece, damage: Damage) -> Record | None:
 
 
 def _is_whole(raw: bytes) -> bool:
-    """Return whether a record is all there, as far as its hash shows. Of what is none, whole lines
-    are all there.
+    """Return whether the bytes end with a complete record: with a line end, and with the hash that
+    torch wrote. Lines that are no record count as complete.
     """
     if not raw.endswith(b"\n"):
         return False

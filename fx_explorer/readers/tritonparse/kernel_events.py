@@ -314,12 +314,12 @@ def _whole(value: Any, otherwise: int = NOT_KNOWN) -> int:
 
 
 MOST_GROUPS = 500
-"""Sizes of one configuration that are counted apart; with the others, launches are counted
-together.
+"""Most groups of launch sizes that are counted separately per configuration. Launches with further
+sizes are counted in one group.
 """
 
 MOST_PLACES = 30
-"""Lines that are shown of those that launched a kernel."""
+"""Most source lines that are listed among those that launched a kernel."""
 
 
 @dataclass(slots=True)
@@ -333,7 +333,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _OfKernel:
-    """What is known of the launches of one function."""
+    """Counts and arguments of the launches of one function."""
 
     given: Given = field(default_factory=Given)
     places: Counter[str] = field(default_factory=Counter)
@@ -404,8 +404,8 @@ class LaunchCounter:
                 )
 
     def _take_over(self, kept: _OfKernel, of_kernel: _OfKernel, position: int) -> None:
-        """Add launches that came before their kernel. What they were given is shown only where no
-        others are.
+        """Add the launches that the log has before their kernel. Their arguments are shown only
+        when no later launch has any.
         """
         kept.places.update(of_kernel.places)
         kept.tuning[position] += of_kernel.tuning[0]

@@ -101,7 +101,7 @@ def returned_nodes(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
 
 
 def users_of_inputs(reader: SessionReader, nodes: Iterable[int]) -> set[int]:
-    """Return the ids of what takes those of the nodes that are inputs of their graph."""
+    """Return the ids of the nodes that use any of ``nodes``, for those that are placeholders."""
     ids = column(
         reader,
         "SELECT edge.consumer FROM json_each(?) AS wanted JOIN edge ON edge.producer = "
@@ -252,7 +252,9 @@ def operation_counts_of(reader: SessionReader, kernels: Iterable[int]) -> dict[i
 
 
 class ModuleNodes(NamedTuple):
-    """Nodes of one compilation that torch says the same of."""
+    """Nodes of one compilation that share their module, its type, and whether a user's line is
+    known.
+    """
 
     compilation: int
     module: str

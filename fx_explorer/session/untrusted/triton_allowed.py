@@ -49,7 +49,7 @@ import when it does.
 """
 
 ON_TOP = ("triton_helpers.set_driver_to_gpu()", "triton_helpers.set_driver_to_cpu()")
-"""Calls that Inductor writes at the top level."""
+"""Calls that Inductor writes at the top level of a kernel's module."""
 
 HEURISTICS = {
     "pointwise",
@@ -84,7 +84,7 @@ REACHES_OUT = {
     "repr",
     "launch_metadata",
 }
-"""Names of options that open files or are called."""
+"""Names of options that open files, or whose values are called."""
 
 JIT_OPTIONS = {
     "do_not_specialize",

@@ -184,7 +184,7 @@ OF_VIEW: Mapping[str, tuple[tuple[str, str], ...]] = {
     "candidates": (("line.follow", "levels"), ("kernel.passes", "passes")),
     "outline": (("line.follow", "open"),),
 }
-"""View → its commands, each with the word that says what it does there."""
+"""View → (id of a command, its label in that view)."""
 
 OF_A_PLACE = ("place.edit", "place.inspect", "preset.below", "view.candidates", "kernel.passes")
 """Commands that need a row which stands for a place in the code."""

@@ -134,7 +134,7 @@ KERNEL_VIEW = (
         "resources, library calls."
     ),
 )
-"""The same of the view of one kernel: the one under the cursor."""
+"""The entry for the view of the kernel under the cursor, in the form of MORE_VIEWS."""
 
 
 def sentence_of(view: str) -> str:

@@ -60,10 +60,10 @@ FATE_SIGNS: Mapping[Fate, FateSign] = {
 }
 
 NO_SIGN = FateSign(" ", "", "muted")
-"""Of what is no operation."""
+"""Sign in the column of fates for rows that are no operations."""
 
 FATE_COLUMN = ListColumn("became", min_width=10, max_width=10)
-"""Stands after the names."""
+"""Column of the fates, to the right of the names."""
 
 
 # The rows of a graph.

@@ -22,7 +22,7 @@ class CaptureLike(Protocol):
     session_path: Path
     outcome: Outcome | None
     left_behind: str
-    """What of the program runs on, in words."""
+    """Sentence on processes of the program that are still running after the capture."""
 
     @property
     def is_temporary(self) -> bool: ...

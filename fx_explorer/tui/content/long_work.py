@@ -85,15 +85,15 @@ OUTLINE_READS = Reads(
 """The outline beside the views. Of many kernels only the ranges are read."""
 
 OVERVIEW_READS = Reads(model.Node, "node", {model.Node: 1, model.Kernel: 3, model.Compilation: 200})
-"""The overview, which the app opens with."""
+"""Rows that the overview is computed from, with which the app opens."""
 
 DOCUMENT_READS = Reads(
     model.Artifact, "text", {model.Artifact: 8, model.Graph: 40, model.Compilation: 100}
 )
-"""What a pane can show."""
+"""Rows that a document of a pane is computed from."""
 
 FIND_READS = Reads(model.Node, "node", {model.Node: 0.5, model.Kernel: 8, model.SourceFile: 200})
-"""All that is searched."""
+"""Rows that a find searches."""
 
 
 NODES_AT_ONCE = 1_000

@@ -89,7 +89,7 @@ class Levels:
         self._given_up: dict[tuple[int, int], str] = {}
         """(kernel, position) → why the configuration could not be built."""
         self.news = ""
-        """What is being done about a level that is not there, or why it cannot be."""
+        """Progress of building a missing level, or why it cannot be built."""
 
     def forget(self) -> None:
         """Forget everything, because in another session ids mean something else."""
@@ -208,7 +208,9 @@ class Levels:
         return session_gpu(reader) is not None and is_open
 
     def still_lacks(self, reader: SessionReader, wanted: BuildWanted) -> bool:
-        """Return whether what was asked for is not there, although it was answered."""
+        """Return whether the wanted build is still missing from the session, although the builder
+        has answered.
+        """
         row = next(
             iter(reader.rows(KernelBuild, kernel=wanted.kernel, position=wanted.position)), None
         )

@@ -26,7 +26,7 @@ class ShownLines:
     """Turns lines into rows and back."""
 
     def __init__(self, lines: Sequence[int] | None = None) -> None:
-        """``lines`` are those that are shown, ascending; None shows all."""
+        """``lines`` are the lines to show, ascending; None shows all."""
         self.lines = lines
         self._rows = {line: row for row, line in enumerate(lines or ())}
 
@@ -42,7 +42,7 @@ class ShownLines:
         return max(0, min(bisect_left(self.lines, line), len(self.lines) - 1))
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
-        """Return those of the lines that are shown."""
+        """Return the given lines without those that are hidden."""
         if self.lines is None:
             return lines
         return frozenset(line for line in lines if line in self._rows)

@@ -201,7 +201,7 @@ class SourceFiles:
         self._read: tuple[SessionReader, int] | None = None
         """The session that the files are of, and its version."""
         self._shown: tuple[SessionReader, OldFiles, str] | None = None
-        """What the screen says."""
+        """(reader, changed files, sentence) that the screen shows now."""
         self._is_looking = False
 
     @property

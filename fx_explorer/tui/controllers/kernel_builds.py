@@ -23,7 +23,7 @@ from fx_explorer.tui.controllers.services import Services
 from fx_explorer.tui.keys import first_key
 
 TELL_S = 0.25
-"""Between two looks at how long it has taken."""
+"""Seconds between two updates of how long a build has taken."""
 
 STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
 STARTS = "start a process that builds kernels"
@@ -63,7 +63,7 @@ class KernelBuilds:
         self._services = services
         self._builds: BuilderPoolLike | None = None
         self._gpu = ""
-        """The one that ``_builds`` are for."""
+        """Name of the GPU for which ``_builds`` compiles."""
         self._asked: asyncio.Task[BuildAnswer] | None = None
         self._wanted: BuildWanted | None = None
         self._is_warm = asyncio.Event()

@@ -63,7 +63,9 @@ class Leaving:
         return await ask(self.app, Ask("Save the session as", suggested_name(self._target)))
 
     def _save(self, session: Path, name: str) -> bool:
-        """Save the session. Returns whether it is there."""
+        """Save the session. Returns False, with a message to the user, when it could not be
+        saved.
+        """
         try:
             path = save_session(session, typed_path(name))
         except FxExplorerError as error:

@@ -55,7 +55,7 @@ class ScreenUpdates:
             lambda: None,
         )
         self._shown_state: tuple[object, ...] | None = None
-        """What the header says already."""
+        """The state that the header shows now."""
         self._data_version = -1
         self._next_look = 0.0
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fx_explorer.analysis.step_record import StepRecord
 
 REFUSED_S = 20
-"""Why something was refused is read in peace."""
+"""Seconds that the reason for a refusal is shown."""
 
 NOTHING_WAITS = (
     "The compiler is working: it listens at its next pause. c x gives up what it compiles now."
@@ -46,14 +46,14 @@ NO_RECORD = (
 )
 
 RECORD_LOOK_S = 0.1
-"""While the worker records."""
+"""Seconds between two looks at the session while the worker records bytecode steps."""
 
 READ_S = 15
 
 OF_INDUCTOR: frozenset[Gate] = frozenset(
     ("pre_grad", "post_grad", "pre_fusion", "post_fusion", "output_code")
 )
-"""Gates that only Inductor comes through."""
+"""Gates that exist only when Inductor compiles."""
 
 WITH_INDUCTOR = frozenset(("", "inductor", "regional_inductor"))
 """Backends that end in Inductor; the empty name is that of a compilation whose backend is not known
@@ -74,7 +74,7 @@ class Stepping:
         self._shows_next_stage = False
         """Whether the next pause is to be shown with what the stage before it did."""
         self._then: Callable[[], Awaitable[None]] | None = None
-        """What is done once everything is compiled."""
+        """Called once every graph has been compiled."""
 
     # what happened
 
@@ -272,7 +272,7 @@ class Stepping:
         return waiting
 
     def send(self, command: Command, doing: str) -> None:
-        """Tell the worker, and show that it was told. ``doing``: what it does from now on."""
+        """Send a command to the worker, and show ``doing``: what the worker does from now on."""
         live = self._worker()
         if live:
             live.send(command, doing)

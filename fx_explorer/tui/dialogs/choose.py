@@ -92,7 +92,7 @@ async def _in_steps(choices: Found[ValueT], words: Sequence[str]) -> Found[Value
 
 
 Matches = tuple[Found[ValueT], Found[ValueT]]
-"""Those that have all words in their text, and those that have them in their text and detail."""
+"""(choices with all words in their text, choices with all words in their text or detail)."""
 
 
 def _matches(choices: Found[ValueT], words: Sequence[str]) -> Matches[ValueT]:
@@ -151,7 +151,7 @@ class Chooser(Dialog[ValueT | None], Generic[ValueT]):
         self._search = search
         self._choices: Found[ValueT] = ()
         self._typed: str | None = None
-        """What ``_choices`` were looked for with."""
+        """The query that ``_choices`` are the matches of."""
         self._is_looking = False
         self._when_found: list[Callable[[], None]] = []
         """What keys asked for that came while something was looked for."""

@@ -53,7 +53,7 @@ OF_A_CALL = MeasuringTexts(
 )
 
 READ_S = 20
-"""Why something was not done is read in peace."""
+"""Seconds that the reason for a refusal is shown."""
 
 
 class MeasuringScreen(Dialog[MeasuredT | None], Generic[MeasuredT]):

@@ -190,7 +190,7 @@ for it.
 
 
 class TryingDialog(Dialog[Chosen]):
-    """Knows what is chosen and tries it; how that looks is its subclass's business."""
+    """A dialog that keeps the chosen options and tries them. A subclass draws it."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class TryingDialog(Dialog[Chosen]):
         self._trial: Worker[None] | None = None
 
     def _show_chosen(self) -> None:
-        """Show what is chosen, or the result of trying it: it is another now."""
+        """Redraw the chosen options, or the result of trying them, after a change."""
         raise NotImplementedError
 
     def _option(self, entry: OptionEntry | None) -> ExplainedOption | None:
@@ -247,7 +247,7 @@ class TryingDialog(Dialog[Chosen]):
         return "\n".join(lines)
 
     def _try_chosen(self, setting: Setting | None) -> None:
-        """Try what was changed; without that, the next value of ``setting``."""
+        """Try the options that were changed. When none were, try the next value of ``setting``."""
         option = self._option(setting)
         if self._try_options is None:
             self.notify(READ_ONLY, severity="warning", timeout=READ_S)

@@ -33,7 +33,7 @@ class Columns:
 
     column: Mapping[Key, int]
     lines: Sequence[tuple[Key, Key]]
-    """From one thing to another in the next column."""
+    """(box, box in the next column) for each line that is drawn."""
 
 
 def columns_of(neighbourhood: Neighbourhood) -> Columns:

@@ -148,7 +148,7 @@ class Pane(TellsUnreadable, Vertical):
         return self._shown.shown(self._lit)
 
     def shown(self, lines: frozenset[int]) -> frozenset[int]:
-        """Return those of the lines that the pane shows."""
+        """Return the given lines without those that the pane hides."""
         return self._shown.shown(lines)
 
     def show(

@@ -372,7 +372,7 @@ class SourceMarks:
         self._marks = marks
         self._events: dict[int, list[LineEvent]] = {}
         self._heat: Mapping[int, LineHeat] = {}
-        """What the lines of the source cost."""
+        """Line of the source → its share of the kernels' cost."""
         self._blocks = FEW_BLOCKS
 
     def forget(self) -> None:

@@ -116,11 +116,11 @@ class StageText:
     """The words for one stage, or for two that one step goes through."""
 
     sentences: Sequence[str]
-    """What was done, whole sentences."""
+    """Full sentences on what the stage did."""
     explained: str
-    """What the last of them is for."""
+    """A sentence on what the last of these stages is for."""
     next_key: str = ""
-    """Which key does what next; empty where nothing waits."""
+    """The key for the next step and what it does; empty when nothing is paused."""
 
 
 class StageWords(Widget):

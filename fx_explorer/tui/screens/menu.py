@@ -35,7 +35,9 @@ class MenuScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = closing_bindings()
 
     class Chosen(Message):
-        """Tells the app, which carries it out: the keys that come behind wait for it there."""
+        """Posted when a command was chosen. The app carries it out; keys typed after it
+        wait there.
+        """
 
         def __init__(self, menu: MenuScreen, command: AppCommand) -> None:
             super().__init__()

@@ -102,9 +102,9 @@ class FooterLine(Cached):
 def footer_commands(
     first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
 ) -> list[AppCommand]:
-    """Return the commands in the footer, without the tabs: what continues, where something waits,
-    and what is changed before; those that matter in a view, where the first of those that matter
-    now has its place among them; the others that matter now; help at the end.
+    """Return the commands of the footer, without the tabs, in this order: continuing, where
+    something is paused, after the commands that change what is paused; the commands of the view,
+    with the first command that is useful now in its place among them; other useful commands; help.
     """
     wanted = [
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")

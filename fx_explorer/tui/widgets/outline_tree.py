@@ -61,7 +61,7 @@ class Outline(RowList):
         super().__init__(COLUMNS, placeholder="Nothing has been compiled yet.", header=False)
         self._given: list[OutlineEntry] = []
         self._entries: list[OutlineEntry] = []
-        """Those that were given, and below opened ones what was read for them."""
+        """The given entries, with the entries read below opened ones in their places."""
         self._read: ReadBelow = _nothing_below
         self._opened: dict[tuple[int, ...], list[OutlineEntry]] = {}
         self._folded: set[str] = set()

@@ -85,7 +85,7 @@ class Reference:
     rounding: float = 2.0**-24
     """Relative rounding error of the coarsest numbers that the program computes with."""
     rounding_without_tf32: float = 2.0**-24
-    """The same with TF32 switched off."""
+    """The rounding error when TF32 is switched off."""
     is_on_gpu: bool = False
     without_tf32: list[Results] = field(default_factory=list)
     """The results with TF32 switched off; empty where it was not on."""

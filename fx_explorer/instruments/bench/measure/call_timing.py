@@ -208,7 +208,7 @@ class _Tensors(TorchDispatchMode):
         """Line → bytes, when most was held."""
         self._most = 0
         self._there: dict[int, StorageWeakRef] = {}
-        """Storages that the call found."""
+        """Storages that existed before the call."""
         self._made: dict[int, tuple[StorageWeakRef, Place, int]] = {}
         self._of_node: dict[int, Place] = {}
         """Sequence number of an autograd node → the line of its forward."""

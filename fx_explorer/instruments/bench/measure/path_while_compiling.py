@@ -26,8 +26,8 @@ PATH_WHILE_COMPILING = (
 _LINES_NAMED = 3
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _ASKED = "compiling"
-"""How the functions end that ask: ``is_compiling``, ``is_dynamo_compiling``,
-``is_torchdynamo_compiling``.
+"""Endings of the functions that ask whether they are compiled: ``is_compiling``,
+``is_dynamo_compiling``, ``is_torchdynamo_compiling``.
 """
 
 

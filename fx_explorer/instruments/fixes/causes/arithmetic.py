@@ -40,7 +40,7 @@ _NUMBERS = frozenset(
         "item",
     ]
 )
-"""What these give is taken for a number."""
+"""Functions and methods whose result is assumed to be a Python number."""
 
 _FLOATS = frozenset(
     [
@@ -58,7 +58,7 @@ _FLOATS = frozenset(
         "sigmoid",
     ]
 )
-"""Methods whose result is no integer."""
+"""Methods whose result is a float."""
 
 Operators = tuple[type[cst.CSTNode], ...]
 

@@ -48,7 +48,7 @@ _ASKS = frozenset(
         "lt",
     ]
 )
-"""Calls that give a tensor of truth values."""
+"""Calls that return a tensor of booleans."""
 
 Values = dict[str, str]
 """What a branch assigns: target → expression, as written."""
@@ -83,7 +83,7 @@ class _WhereChoice:
 
     text: str
     sides: Sequence[str]
-    """Expressions that are computed in any case now."""
+    """Expressions of the branches, which are now computed whichever branch is taken."""
     last: cst.CSTNode
 
 

@@ -53,7 +53,7 @@ _FRESH = frozenset(
 _TRUTHS = frozenset(
     ["any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le"]
 )
-"""Calls that give truth values."""
+"""Calls that return booleans."""
 
 _BITWISE = cst.BitAnd | cst.BitOr | cst.BitXor
 

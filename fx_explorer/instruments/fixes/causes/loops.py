@@ -78,7 +78,7 @@ class _Scope:
     carried: tuple[str, ...]
     """Names that have a value before the loop and get a new one in each iteration."""
     new: tuple[str, ...]
-    """The names that the body makes for itself."""
+    """Names that the body assigns before it reads them, so that they need no value from before."""
 
 
 def _scope(code: Code, loop: cst.While) -> _Scope:
@@ -269,7 +269,7 @@ def _collected(code: Code, node: cst.Yield, name: str) -> str:
 
 
 def _own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes inside, except those of functions that are defined there."""
+    """Yield a node and all nodes in it, but not those of functions and classes defined inside."""
     yield node
     for child in node.children:
         if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.ClassDef):

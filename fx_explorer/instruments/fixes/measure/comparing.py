@@ -59,11 +59,11 @@ class Comparison:
     different: set[str] = field(default_factory=set)
     """The names of the values that differ."""
     unlike: set[str] = field(default_factory=set)
-    """Those of them that differ in their type, dtype or shape."""
+    """Names of the values in ``different`` that differ even in type, dtype or shape."""
     holders: set[str] = field(default_factory=set)
     """The names of what holds a value that only one of the programs has."""
     unlike_ends: set[str] = field(default_factory=set)
-    """The calls that ended in another way."""
+    """Names of the calls that end differently in the two programs."""
     largest: float = 0.0
     where: str = ""
     lost: list[str] = field(default_factory=list)

@@ -101,7 +101,7 @@ class Observer:
         self._process = ProcessState()
         self._calls = 0
         self.state_at_first = {name: tensor.clone() for name, tensor in self.state().items()}
-        """Parameters and buffers that calls begin with."""
+        """Parameters and buffers as they were before the first call."""
         self.names_at_first = sorted(set(names_of(code.modules(), self._module)))
         """Names of all globals, and of the attributes of their classes, before the first call."""
 
@@ -127,7 +127,7 @@ class Observer:
         }
 
     def first(self, function: Callable[..., Any], call: str, arguments: Arguments) -> Observation:
-        """Make the first call and observe it. What it raises continues to the caller."""
+        """Make the first call and observe it. An exception is raised to the caller."""
         seen = Observation(call)
         self._restore()
         with self._outside.recorded(seen.effects), printed(seen.written, self._code.has):
@@ -136,7 +136,7 @@ class Observer:
         return seen
 
     def again(self, function: Callable[..., Any], call: PlannedCall) -> Observation:
-        """Make another call and observe it, also what it raises."""
+        """Make a further call and observe it. An exception becomes part of the observation."""
         seen = Observation(call.words, bool(call.unlike_example))
         self._restore(with_state=not call.goes_on)
         output: dict[str, Any] = {}

@@ -49,7 +49,7 @@ class OtherPrograms:
         the change or from Inductor.
         """
         self.again = [OriginalAgain(place, request, self.original) for _ in range(MOST_RUNS)]
-        """The original once more, where something differs."""
+        """Runs the original once more, when a difference was found."""
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:

@@ -50,7 +50,7 @@ class ReachedValues:
     overlapping: list[tuple[str, str]] = field(default_factory=list)
     """Pairs of names of tensors that share memory."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Name → what cannot be seen."""
+    """Name → what of it cannot be read."""
 
 
 class ReachableWalk:
@@ -66,9 +66,9 @@ class ReachableWalk:
         self._before = before or {}
         self._waiting: deque[tuple[str, str, object]] = deque()
         self._in_modules: deque[tuple[str, str, object]] = deque()
-        """Walked over before the others."""
+        """(name, path, object) found in modules, which are walked before others."""
         self._keys: deque[tuple[str, str, object]] = deque()
-        """Walked over after the others."""
+        """(name, path, object) found as keys of dicts, which are walked last."""
         self._names: dict[int, list[str]] = {}
         self._with_identity: set[int] = set()
         self._objects: list[object] = []

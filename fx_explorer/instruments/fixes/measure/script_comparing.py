@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fx_explorer.instruments.fixes.measure.comparing import Comparison
 
 Run = Mapping[str, Any]
-"""What was seen of one run of a script (``ScriptRun.plain``)."""
+"""The observations of one run of a script (``ScriptRun.plain``)."""
 
 
 def new_names(changes: Mapping[str, str]) -> frozenset[str]:

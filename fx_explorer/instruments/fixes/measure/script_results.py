@@ -183,7 +183,7 @@ def _qualified_name(code: CodeType, name: str) -> str:
 
 
 _OF_MODULE = "<module>"
-"""Name of the code that an import runs."""
+"""Name of the code object that runs when a module is imported."""
 
 
 def _is_the_script(frame: FrameType) -> bool:

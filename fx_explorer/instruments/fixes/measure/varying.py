@@ -127,7 +127,7 @@ class Varying:
     names: frozenset[str] = frozenset()
     """Names of values that differ between two runs."""
     unlike: frozenset[str] = frozenset()
-    """Those of them that vary in their type, dtype or shape too."""
+    """Names of the values in ``names`` that vary even in type, dtype or shape."""
     holders: frozenset[str] = frozenset()
     """Names of containers and objects that do not hold as many parts in each run, or name them
     otherwise: a dict whose keys are times.
@@ -184,7 +184,7 @@ class Varying:
 
 
 MOST_RUNS = 3
-"""How often the original runs once more at most."""
+"""Most extra runs of the original."""
 
 
 class VariesByItself:
@@ -287,7 +287,7 @@ def _common(one: str, other: str) -> str:
 _OF_WORDS = string.ascii_letters + string.digits + "_"
 
 _MOST_SHOWN = 60
-"""Characters of a line."""
+"""Most characters of a line that a message quotes."""
 
 
 def _cut(text: str) -> str:

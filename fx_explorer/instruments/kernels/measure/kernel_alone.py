@@ -82,7 +82,9 @@ def _make_value(argument: Argument, device: str) -> Any:
 
 
 def with_options(configuration: Any, options: dict[str, object]) -> Any:
-    """Return a ``triton.Config`` like this one, with those of ``options`` that it has."""
+    """Return a copy of a ``triton.Config`` with the values of ``options`` for the parameters it
+    has.
+    """
     made = copy.deepcopy(configuration)
     made.kwargs.update({name: value for name, value in options.items() if name in made.kwargs})
     for name in ("num_warps", "num_stages"):

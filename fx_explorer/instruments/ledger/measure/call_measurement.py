@@ -104,8 +104,8 @@ def call_and_account(
 
 
 def uncompiled_function(target: Target) -> Callable[..., object]:
-    """Return what is called while nothing is compiled. A module that was compiled in place stays
-    what is called: the stance keeps it uncompiled.
+    """Return the function that runs the target uncompiled. A module that was compiled in place is
+    returned itself, because the stance keeps it from running compiled.
     """
     is_in_place = (
         isinstance(target.callable, torch.nn.Module)
@@ -297,8 +297,8 @@ class _Ledger:
             )
 
     def _or_note(self, measure: Callable[[], FoundT], otherwise: FoundT, what: str) -> FoundT:
-        """Return what is measured. Where that raises, note it: the rest of the ledger is of use
-        without it.
+        """Return the result of ``measure``. When it raises, note that and return ``otherwise``, so
+        that the rest of the ledger can be used.
         """
         try:
             return measure()
@@ -346,7 +346,7 @@ def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
 CPU = "cpu"
 
 COPIED_BYTES = 256 << 20
-"""Far more than the caches of a processor hold."""
+"""Bytes of a copy that measures the memory's speed: far more than a processor's caches hold."""
 
 SIZE = 1024
 REPEATS = 5

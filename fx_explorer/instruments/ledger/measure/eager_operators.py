@@ -28,7 +28,7 @@ CALLS = 11
 LOOK_AHEAD = 4
 
 EVENTS_OF_DETACH = 2
-"""``aten::detach``, and ``detach`` within it."""
+"""Events of the profiler for one detach: ``aten::detach``, and ``detach`` within it."""
 
 MOST_TIMES = 2.0
 """Most that an event of the program costs, as multiples of one in a loop of its own."""

@@ -266,7 +266,7 @@ def gaps(calls: Sequence[DeviceCall], usual: tuple[tuple[str, int], ...]) -> lis
 
 
 def _alike(calls: list[DeviceCall]) -> list[DeviceCall]:
-    """Return the calls that ran what most of them ran."""
+    """Return the calls with the most frequent sequence of work on the GPU."""
     paths = Counter(map(_work_names, calls))
     usual = paths.most_common(1)[0][0] if paths else ()
     return [call for call in calls if _work_names(call) == usual]
@@ -321,7 +321,7 @@ class CallIntervals:
     """The intervals between the ticks of the calls that took the most frequent path."""
 
     ticks: Sequence[RawTick]
-    """Those of one of these calls."""
+    """Ticks of one of these calls, as an example."""
     means_s: list[float]
     """Mean seconds of each interval, over those calls whose time is in the middle half of all
     calls.

@@ -126,7 +126,7 @@ class FlameBlock:
 _FAMILY = re.compile(
     r"^(extern_kernels\.|torch\.ops\.(aten\.)?|(cpp|triton_\w+?)_fused_)(?=.)|\.default$"
 )
-"""Matches the common beginning of many names of calls."""
+"""Matches the beginnings, and the end, that many names of calls have in common."""
 
 
 def short_name(name: str) -> str:

@@ -139,12 +139,12 @@ class Descendants:
         self._hook = hook
         self._worker = 0
         self._images: set[str] = set()
-        """Images (``Status.image``) that the worker's process has had, one for each program it has
-        run.
+        """Images (``ProcessStatus.image``) that the worker's process has had, one for each program
+        it has run.
         """
         self._own_image = ""
-        """Image of this process (``Status.image``). A fork of it has the same until it runs its own
-        program.
+        """Image of this process (``ProcessStatus.image``). A fork of it has the same until it runs
+        its own program.
         """
         self._marks = ""
         self._processes: dict[int, _Process] = {}

@@ -29,7 +29,7 @@ pipe for ever.
 """
 
 DRAIN_TURNS = 20
-"""Number of turns in which the rest of the pipes is read."""
+"""Number of turns into which that time is divided."""
 
 LONGEST_NOTICE = 1 << 20
 
@@ -274,7 +274,9 @@ class TimeLimit:
 SHELL = "/bin/sh"
 
 SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
-"""Program of a process that blocks in ``read`` until the pipe closes."""
+"""Shell script that ends a process group when the pipe on its input closes: nobody writes to the
+pipe.
+"""
 
 
 @contextlib.asynccontextmanager

@@ -231,7 +231,7 @@ class CompiledFunction:
         self.compiler = compiler
         self.guards = guards
         self.recorded = recorded
-        """Name of the recorded compilation; empty when nothing is recorded."""
+        """The compilation in each recording that was active; empty when nothing was recorded."""
         self._run = run
 
     def __repr__(self) -> str:

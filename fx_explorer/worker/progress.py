@@ -157,7 +157,7 @@ _SKIPPED = frozenset(
         "__builtins__",
     )
 )
-"""Names of the builtins that change without the program's doing."""
+"""Names in Python's modules that change by themselves, and are no sign of a replaced function."""
 
 
 class OriginalFunctions:

@@ -330,7 +330,7 @@ _IN_TORCH = {
     "cudnn",
     "xpu",
 }
-"""Submodules of torch that ``import torch`` loads already."""
+"""Namespaces of ``torch.ops`` that exist without a further import."""
 
 IS_TORCHS = {*_DEFINED_IN, *_IN_TORCH}
 

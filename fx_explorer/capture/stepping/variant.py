@@ -165,7 +165,7 @@ class Variant:
     took_s: dict[Key, float] = field(default_factory=dict)
     """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
     kept_at_s: float = 0.0
-    """Seconds spent on the stages that were made and kept, up to the last of them."""
+    """Seconds that had been spent when the last of them was made."""
     replays: frozenset[Key] = frozenset()
     """The stages that are given from ``kept`` instead of being made."""
     regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)

@@ -25,7 +25,7 @@ Inductor), as much as their intervals reached to either side.
 """
 
 MOST_BETWEEN_PROCESSES = max(BETWEEN_PROCESSES.values())
-"""Value of it for a session that names another clock."""
+"""The largest of them, used for a session that names another clock."""
 
 
 @dataclass(frozen=True, slots=True)

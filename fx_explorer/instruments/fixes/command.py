@@ -98,7 +98,7 @@ async def _try(
 # All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
 
 ALL = 0
-"""Value of ``--apply`` that applies all fixes. Single fixes are numbered from 1."""
+"""Stands for ``--apply all``. Single fixes are numbered from 1."""
 
 TOO_FEW = (
     "there are no two good fixes, of different breaks, that go with each other: nothing to "

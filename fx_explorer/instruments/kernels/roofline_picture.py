@@ -470,7 +470,7 @@ def _title(kernel_roofline: KernelRoofline) -> str:
 
 
 LABELLED = 12
-"""Number of the most expensive kernels that are labelled."""
+"""Number of places in the picture that are labelled, the most expensive first."""
 
 
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:

@@ -277,7 +277,9 @@ class _Expression:
 
 
 class ProgramRecords:
-    """Makes rows and documents of the records about the program, its stages and how it ended."""
+    """Makes rows and documents of records about exported programs, symbolic expressions, links,
+    files and failed fake kernels.
+    """
 
     def __init__(
         self,

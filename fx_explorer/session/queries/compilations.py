@@ -169,7 +169,7 @@ def chains_of_breaks(reader: SessionReader) -> list[int]:
 
 
 _LEFT = "SELECT * FROM guard WHERE dropped_by = ''"
-"""SQL condition for guards that no filter dropped."""
+"""SQL query for the guards that no filter dropped."""
 
 
 def check_count(reader: SessionReader, compilation: int | None = None) -> int:

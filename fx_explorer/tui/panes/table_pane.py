@@ -103,7 +103,7 @@ class TablePane(TellsUnreadable, Vertical):
         on.
         """
         self._missed: SessionReader | None = None
-        """The session, when it has grown while the table was being made."""
+        """The session, when it has grown while a part of the table was open; None otherwise."""
         self.narrowed_to = ""
         """The words that rows must have to be shown; empty for all rows."""
         self._region: RegionKey | None = None

@@ -102,9 +102,9 @@ class FooterLine(Cached):
 def footer_commands(
     first: Sequence[str] = (), view: str = "", without: Collection[str] = ()
 ) -> list[AppCommand]:
-    """Return the commands of the footer, without the tabs, in this order: continuing, where
-    something is paused, after the commands that change what is paused; the commands of the view,
-    with the first command that is useful now in its place among them; other useful commands; help.
+    """Return the commands of the footer, without the tabs, in this order: the commands that
+    continue, where something is paused; those of the view, with the first command that is useful
+    now among them; the others that are useful now; all others, with help at the end.
     """
     wanted = [
         c for c in of_scope("explorer", "lines", "app") if c.footer and not c.id.startswith("view.")

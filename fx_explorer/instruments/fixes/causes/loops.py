@@ -78,7 +78,7 @@ class _Scope:
     carried: tuple[str, ...]
     """Names that have a value before the loop and get a new one in each iteration."""
     new: tuple[str, ...]
-    """Names that the body assigns before it reads them, so that they need no value from before."""
+    """Names that the body binds and that have no value before the loop."""
 
 
 def _scope(code: Code, loop: cst.While) -> _Scope:

@@ -44,7 +44,7 @@ _FUNCTIONS = frozenset(
 WHERE_A_LINE_BEHIND_RAISES = "a call in which a line behind the {} raises: nothing is written then"
 
 _PLAIN = re.compile(r"\.(shape|dtype|device|size\(\))$")
-"""Attributes and methods of a tensor that return plain values, such as its shape, and no tensor."""
+"""Matches an attribute or method of a tensor that returns a plain value, such as its shape."""
 
 
 def fixes_of_prints(

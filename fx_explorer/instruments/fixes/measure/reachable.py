@@ -66,9 +66,9 @@ class ReachableWalk:
         self._before = before or {}
         self._waiting: deque[tuple[str, str, object]] = deque()
         self._in_modules: deque[tuple[str, str, object]] = deque()
-        """(name, path, object) found in modules, which are walked before others."""
+        """Values that were found in modules; they are walked before the others."""
         self._keys: deque[tuple[str, str, object]] = deque()
-        """(name, path, object) found as keys of dicts, which are walked last."""
+        """Keys of dicts; they are walked after the others."""
         self._names: dict[int, list[str]] = {}
         self._with_identity: set[int] = set()
         self._objects: list[object] = []

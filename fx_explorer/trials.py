@@ -59,7 +59,7 @@ def ignore_message(*said: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Recapture(Generic[FoundT]):
-    """The result of capturing again."""
+    """The result of one recapture: its outcome, and what was looked up in the new session."""
 
     outcome: Outcome
     found: FoundT
@@ -132,7 +132,7 @@ BREAK_TIMES_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class BreakTimes:
-    """The times that were measured, apart from any session."""
+    """The measured times of a call and its graph breaks, independent of any session."""
 
     call: CallTime
     at_breaks: tuple[tuple[tuple[str, int, str], BreakTime], ...]

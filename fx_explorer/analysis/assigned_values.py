@@ -31,7 +31,9 @@ class AssignedExpression:
 
 @dataclass(frozen=True, slots=True)
 class AssignedValues:
-    """All that is assigned to what a source of torch's names."""
+    """All expressions that the program assigns to the name or attribute that a source of torch's
+    stands for.
+    """
 
     name: str
     """As the program names it: ``t`` for ``G['f'].__closure__[0].cell_contents``; empty where the

@@ -158,8 +158,8 @@ def _in_order(
 def _positions(
     stages: Sequence[model.PublishedStage], graphs: Sequence[model.Graph]
 ) -> dict[tuple[str, int], int]:
-    """Return (kind, id) of a document → where it comes among those that the backend published: a
-    nested graph where the one around it does.
+    """Return (kind, id) of a document → its place among the published ones. A nested graph has the
+    place of the graph around it.
     """
     positions: dict[tuple[str, int], int] = {}
     for stage in stages:

@@ -219,7 +219,7 @@ def _part_of(block: FlameBlock, wanted: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Where in the chart a time is."""
+    """Converts a time to a cell of the chart's width."""
 
     began_s: float
     cells_per_s: float

@@ -18,7 +18,7 @@ from fx_explorer.session import SessionReader
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A compilation beside the others of its function."""
+    """A compilation as one of several versions of its function."""
 
     compilation: int
     name: str

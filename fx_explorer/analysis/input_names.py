@@ -47,8 +47,8 @@ class InputName:
     node: int = 0
     """Id of the input of Dynamo's graph that it stands for; 0 when no link leads there."""
     module: str = ""
-    """Of a parameter or buffer: the path of the module that has it, from the one that was compiled
-    or that a function was given.
+    """Path of the module that has the parameter or buffer, from the compiled module, or from one
+    that a function was given; empty for other inputs.
     """
 
 

@@ -24,7 +24,7 @@ NO_MODULE: ModulePath = ()
 
 
 class Root(NamedTuple):
-    """What a compilation begins with."""
+    """The root of a compilation's module paths: the class or function that was compiled."""
 
     name: str
     """The class whose method was compiled, or that a function calls; else the function's name."""

@@ -33,7 +33,7 @@ it.
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """A node and what is around it."""
+    """A node with the nodes within two steps of it, their edges and their kernels."""
 
     centre: model.Node
     nodes: Mapping[int, model.Node]

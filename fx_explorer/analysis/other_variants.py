@@ -176,7 +176,7 @@ keeps nothing to start again from.
 
 @dataclass(frozen=True, slots=True)
 class VariantStart:
-    """A stage of a compilation to set out from."""
+    """A stage of a compilation from which a new variant begins."""
 
     compilation: str
     gate: Gate
@@ -273,7 +273,7 @@ def _passed(reader: SessionReader, compilation: model.Compilation, gate: Gate) -
 
 @dataclass(frozen=True, slots=True)
 class Measurable:
-    """One thing that can be measured."""
+    """A choice of what to measure: some variants, or the graph breaks."""
 
     words: str
     detail: str

@@ -32,7 +32,7 @@ COMPILED_GRAPH = "__compiled_fn_"
 
 @dataclass(frozen=True)
 class StepRecord:
-    """The last recorded run of a session."""
+    """A StepRecord holds the last run that was recorded instruction by instruction."""
 
     run: model.BytecodeRun
     steps: Sequence[model.BytecodeStep]

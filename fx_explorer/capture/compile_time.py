@@ -62,7 +62,7 @@ class LineClock:
 
 @dataclass(eq=False, slots=True)
 class OpenPhase:
-    """An event that has begun."""
+    """A timed phase of torch's that has begun and not ended."""
 
     name: str
     start_s: float
@@ -72,7 +72,7 @@ class OpenPhase:
 
 
 class Phases:
-    """What runs within what. Times are those of ``now``, a clock in seconds."""
+    """Keeps the nested phases that are running. Times are those of ``now``, a clock in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

@@ -31,7 +31,9 @@ training step of 14,000 nodes.
 
 
 class EarlierGraph:
-    """``graph`` with those nested in it."""
+    """Finds the nodes of an earlier graph, and of those nested in it, that a later node
+    comes from.
+    """
 
     def __init__(self, graph: RecordedGraph) -> None:
         self.graph = graph

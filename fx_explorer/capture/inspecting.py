@@ -106,8 +106,8 @@ def _done(stack: contextlib.ExitStack, notes: dict[str, str], what: str, part: _
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Let torch.compile build and return what it compiles inside the block, within ``inspecting``,
-    as if without it.
+    """Let torch.compile build real code inside the block, as if it were not within
+    ``inspecting``.
     """
     lifted = list(_in_force)
     for stack, _ in reversed(lifted):
@@ -166,8 +166,8 @@ def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) ->
 
 
 def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], list[Any]]:
-    """Return a function that is called as Inductor's are: with a list of inputs, which it
-    empties.
+    """Return a function with Inductor's calling convention: it takes a list of inputs and empties
+    it.
     """
 
     def run(inputs: list[Any]) -> list[Any]:
@@ -225,8 +225,8 @@ def call_region(subgraph: Callable[..., Any], identifier: str, *operands: Any) -
 
 
 def backward_at_once() -> contextlib.AbstractContextManager[object]:
-    """Lower the backward with the forward, not when it runs, where this torch release can do
-    that.
+    """Lower the backward together with the forward, instead of at its first run, where this release
+    of torch can do that.
     """
     from torch._functorch import config
 

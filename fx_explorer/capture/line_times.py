@@ -82,7 +82,7 @@ def _notified_first(
 
 
 def _nothing() -> None:
-    """Stand for a weak reference to what is gone."""
+    """Return None, as a weak reference does whose object is gone."""
 
 
 class _Lines(threading.local):

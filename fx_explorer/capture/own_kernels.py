@@ -96,8 +96,8 @@ _WHY = {
 
 
 def _functions(kernel: object) -> Iterator[Any]:
-    """Yield the kernel and what is copied with it: all that a function's code names and that Triton
-    knows the text of.
+    """Yield the kernel and the functions copied with it: those that its code names and whose text
+    Triton knows.
     """
     pending, seen = [kernel], {id(kernel)}
     while pending:

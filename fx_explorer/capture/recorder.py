@@ -183,8 +183,8 @@ def has_steps(state: Recording) -> bool:
 
 @contextlib.contextmanager
 def observing(state: Recording) -> Iterator[None]:
-    """Let torch tell ``state`` what it does inside the block. The block may be entered again for
-    what is compiled later.
+    """Record into ``state`` what torch does inside the block. The block may be entered again, for
+    later compiles.
     """
     writer, request = state.writer, state.request
     writer.set_meta("environment", environment(request, state.unavailable))
@@ -335,8 +335,8 @@ GPU_PROPERTIES = (
     "memory_bus_width",
     "gcnArchName",
 )
-"""Attributes of ``torch.cuda.get_device_properties()``; rates are in kHz. No release has all of
-them.
+"""Attributes of ``torch.cuda.get_device_properties()`` that are recorded; rates are in kHz. No
+release has all of them.
 """
 
 

@@ -22,7 +22,7 @@ MOST_PRINTED = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a program printed, and how it ended."""
+    """Output and exit status of a Python process that was asked something."""
 
     status: int
     output: str

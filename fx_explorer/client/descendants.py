@@ -34,7 +34,9 @@ worker.
 """
 
 OWN_MARK = "FX_EXPLORER_CLIENT"
-"""A variable of what this process starts for itself; no worker has it."""
+"""Environment variable of processes that this process starts for itself; a worker does not
+have it.
+"""
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
@@ -156,8 +158,8 @@ class Descendants:
         self._thread: threading.Thread | None = None
 
     def begin(self, worker: int, marks: Path | None) -> None:
-        """Follow what ``worker`` starts. ``marks`` is the directory in which those that are
-        recorded leave their marks; None where nobody is.
+        """Begin to follow the processes that ``worker`` starts. Recorded processes leave their
+        marks in the directory ``marks``; None when nothing is recorded.
         """
         self._worker, self._marks = worker, str(marks) if marks else ""
         if not can_follow_processes():

@@ -154,7 +154,7 @@ class LogReadingProcess:
         """Do nothing: what is kept is the log."""
 
     def discard(self) -> None:
-        """Remove what was read, and end the process where nobody has followed it."""
+        """Remove the session that was read, and end the process unless somebody follows it."""
         if self._process is not None and self._told is None:
             self._process.kill()
             self._process.communicate()

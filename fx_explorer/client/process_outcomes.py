@@ -53,7 +53,7 @@ STACK_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EndedWorker:
-    """Everything that is known when the worker process is gone."""
+    """What is known of a worker process that has ended."""
 
     returncode: int
     """The worker's exit status, or minus the signal's number."""

@@ -70,7 +70,7 @@ def front_ends(text: str) -> tuple[str, ...]:
 
 
 def add_call_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add what is called, with which inputs, and where."""
+    """Add the options for the call: what is called, with which inputs, and where."""
     parser.add_argument(
         "--call",
         metavar="EXPR",

@@ -295,7 +295,9 @@ def is_to_be_built(capture: Capture, outcome: Outcome, progress: CaptureNarratio
 
 
 def built_after(request: CaptureRequest, outcome: Outcome) -> CaptureRequest:
-    """Return the request for a build of what raised while it was inspected."""
+    """Return the request for a capture with ``--build``, after a program raised while it was
+    inspected.
+    """
     return replace(request, build=True, raised_inspecting=outcome.message)
 
 

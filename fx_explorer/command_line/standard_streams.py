@@ -73,7 +73,7 @@ class _Output(io.FileIO):
 
 
 class _Narration(io.FileIO):
-    """Drops what cannot be written."""
+    """Standard error for narration: what cannot be written is dropped."""
 
     def write(self, content: ReadableBuffer) -> int:
         try:

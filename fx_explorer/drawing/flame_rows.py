@@ -39,7 +39,7 @@ Marked = Sequence[tuple[int, FlameBlock]]
 
 
 class FlamePiece(NamedTuple):
-    """A stretch of a row."""
+    """Cells of a chart's row, side by side, that are drawn alike."""
 
     text: str
     kind: str = ""
@@ -101,9 +101,7 @@ def row_of_blocks(
 
 
 def _inside(block: FlameBlock, room: int, fill: str) -> str:
-    """Return what stands in a block: the longest of its names that fits, or the beginning of
-    one.
-    """
+    """Return the text in a block: the longest of its names that fits, or the beginning of one."""
     names = [printable(name) for name in block.names]
     name = next((name for name in names if cell_len(name) <= room), "")
     if not name and room >= LEAST_CUT:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ChartPiece(NamedTuple):
-    """A stretch of a row of a chart."""
+    """Cells of a chart's row, side by side, that are drawn alike."""
 
     text: str
     tone: str = ""
@@ -123,7 +123,7 @@ class TableRow:
 
 @runtime_checkable
 class ReadWhenShown(Protocol):
-    """Rows that are read from the session when they are shown."""
+    """Rows of a table that are read from the session only when they are shown."""
 
     def read_by(self, reader: SessionReader) -> Sequence[TableRow]:
         """Return the same rows, read with this reader: another thread needs its own."""

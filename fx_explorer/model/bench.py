@@ -156,7 +156,7 @@ class InputSize:
 
 @dataclass(frozen=True, slots=True)
 class BenchTask:
-    """What the process of one cell is asked to do before it measures."""
+    """The task of a cell's process: what to build before it measures."""
 
     request: CaptureRequest
     is_compiled: bool

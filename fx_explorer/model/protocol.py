@@ -86,8 +86,8 @@ class CaptureRequest:
     name.
     """
     verify: bool = False
-    """Compare what is compiled with the program as its files have it, run without torch.compile (a
-    Verification).
+    """Compare the compiled program with the program as its files have it, run without torch.compile
+    (a Verification).
     """
     original_settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     """With ``verify``: the ``settings`` that are not part of the change, which the original is
@@ -126,7 +126,7 @@ class CaptureRequest:
 
     @property
     def compile_arguments(self) -> dict[str, Any]:
-        """Return the arguments that hold in place of what the program gives to torch.compile."""
+        """Return the arguments of torch.compile that replace the program's own."""
         named = {
             name.removeprefix("compile."): value
             for name, value in self.settings.items()

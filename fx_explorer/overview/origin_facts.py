@@ -212,7 +212,7 @@ def _computed(texts: list[model.Artifact]) -> str:
 
 
 def package_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what is in the package, and its code to look at first."""
+    """Yield facts on the content of an AOTInductor package, and the code to look at first."""
     models = reader.rows(model.Compilation)
     named = listed([compilation.name for compilation in models])
     target = (reader.meta("target") or {}).get("name", "")

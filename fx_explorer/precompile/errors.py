@@ -66,4 +66,4 @@ class SaveError(PrecompileError):
 
 
 class PrecompileWarning(UserWarning):
-    """Something was compiled, but not what was probably meant."""
+    """A warning that the compiled function is probably not what the caller meant."""

@@ -189,7 +189,7 @@ class _Reader:
 
 
 class _Name:
-    """Stands for a node in what is written."""
+    """Prints as a node's name in the text of arguments."""
 
     def __init__(self, name: object) -> None:
         self._name = name

@@ -190,7 +190,7 @@ def _lowered(compiled_fn: CompiledFunction) -> Any:
 
 
 class GuardsOfFile:
-    """A filter of guards that keeps those that can be saved: all but those on globals and on the
+    """A guard filter that keeps the guards a file can have: all but those on globals and on the
     identity of objects, which mean nothing in another process.
     """
 

@@ -52,7 +52,9 @@ the exception of a break.
 
 
 class States:
-    """The verdicts over states of torch, for one capture. Thread-safe."""
+    """Decides whether the code of one capture may be used in the state that torch is in now.
+    Thread-safe.
+    """
 
     def __init__(self, guard: Any, traced: Any = None) -> None:
         """``guard`` is the ``GlobalStateGuard`` of torch's guard tree; ``traced`` is the
@@ -325,8 +327,8 @@ def frame_of(traced: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _length_of_call(instructions: list[dis.Instruction]) -> int:
-    """Return how many instructions load a function (the first one does), its arguments, some of
-    them by calls, and call it.
+    """Return the number of instructions of a call: they load a function (the first one does) and
+    its arguments, some of them by calls, and call it.
     """
     depth = 0
     for index, instruction in enumerate(instructions):

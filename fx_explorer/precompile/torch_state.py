@@ -32,7 +32,7 @@ _DTYPES = {5: torch.float16, 6: torch.float32, 7: torch.float64, 15: torch.bfloa
 
 @dataclass(frozen=True)
 class TorchState:
-    """One state, in torch's own words (JSON)."""
+    """A state of torch that guards look at, as the JSON text that torch makes of it."""
 
     text: str
 

@@ -74,7 +74,7 @@ ROUNDING_OF_TF32 = 2.0**-11
 
 @dataclass(frozen=True)
 class ResultDifference:
-    """How a result stands to eager's."""
+    """The difference between a result and eager's, and how it is judged."""
 
     kind: EqualityKind
     largest: float = 0.0
@@ -110,7 +110,7 @@ class ResultDifference:
 
 @dataclass(frozen=True)
 class Precision:
-    """How exactly a program computes, which decides what is chance."""
+    """The precision of a program's numbers, from which the allowed differences follow."""
 
     rounding: float = 2.0**-24
     """Relative rounding error of the coarsest numbers that it computes with."""

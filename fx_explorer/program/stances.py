@@ -107,8 +107,8 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
 
 
 def given_and_not_called(given: Mapping[str, CallSite]) -> str:
-    """Say that nothing became of what was given to torch.compile, where, and what the program does
-    with what it got; empty where nothing was given.
+    """Return a sentence on calls of torch.compile whose result was never called, with their line;
+    empty where there are none.
     """
     if not given:
         return ""

@@ -216,7 +216,7 @@ Event = dict[str, object]
 
 
 class EventStream:
-    """Yields events. What was passed over is known afterwards."""
+    """Yields the events of a trace. Afterwards it knows how many were skipped."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = pieces

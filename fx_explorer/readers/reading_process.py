@@ -56,7 +56,9 @@ def main() -> int:
 
 
 class Wanted:
-    """The compilation that is looked at."""
+    """The compilation that the user looks at, which is decoded first. Its number comes in
+    on stdin.
+    """
 
     def __init__(self) -> None:
         self._latest = 0

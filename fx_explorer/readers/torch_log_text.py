@@ -64,7 +64,7 @@ def printed_ranks(text: Path) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What torch wrote at once."""
+    """One message that torch logged, of one or several lines."""
 
     artifact: str
     """``graph_breaks``, ``output_code``; empty for a warning and the like."""
@@ -79,7 +79,7 @@ class Message:
 
 @dataclass(slots=True)
 class Others:
-    """Lines that torch's logging did not write."""
+    """Lines of the text that are not torch's messages."""
 
     lines: list[str]
 

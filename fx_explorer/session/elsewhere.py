@@ -112,8 +112,8 @@ MOST_BASES = 64
 """Two megabytes of the user's process at most."""
 
 WORTH_IT = 0.5
-"""A text that takes more than this share of what it takes alone is not like its base, and becomes
-the next one.
+"""Largest size of a packed text, relative to packing it alone, at which it still counts as like its
+base. A larger one becomes the next base.
 """
 
 

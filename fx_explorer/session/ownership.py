@@ -96,8 +96,8 @@ def secret_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _secret(environ: Mapping[str, str], *, make: bool) -> bytes | None:
-    """Return the secret; None where it cannot be kept, or where others could have written or read
-    it.
+    """Return the secret of this user; None where it cannot be stored, or where others could read or
+    write it.
     """
     path = secret_path(environ)
     if make and not path.exists():

@@ -278,8 +278,8 @@ def storable(text: str) -> str:
 
 
 def decoder(row_type: type[RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:
-    """Return a function that turns SQL values back into rows. It raises ValueError for values that
-    cannot be those of one.
+    """Return a function that turns the SQL values of a row into the dataclass. It raises ValueError
+    for values that the fields cannot have.
     """
     if row_type not in _DECODERS:
         _DECODERS[row_type] = rows_maker(row_type)

@@ -135,7 +135,7 @@ class CapturedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """One with another text now."""
+    """A captured file whose text on disk differs now."""
 
     file: CapturedFile
     line: int

@@ -15,5 +15,5 @@ square of that.
 
 
 def bounded(line: str) -> str:
-    """Return what of a line regular expressions are given."""
+    """Return the beginning of a line, which is as much as regular expressions are given."""
     return line[:LONGEST_LINE]

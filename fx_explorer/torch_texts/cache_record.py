@@ -49,7 +49,7 @@ class CacheRecord:
     reason: str
     """Why the cache was not asked, in torch's words."""
     saved_s: float
-    """What a hit saved, as torch reckons: what it had taken to compile."""
+    """Seconds that a hit saved: the compile time that torch stored with the entry."""
 
 
 def is_cache_record(name: str) -> bool:

@@ -42,7 +42,7 @@ class PrintedNode:
 
 
 class Value(NamedTuple):
-    """What an annotation says of a value."""
+    """Type, sizes and device of a value, read from its annotation."""
 
     dtype: str = ""
     shape: tuple[str, ...] | None = None
@@ -78,7 +78,7 @@ def _sizes(text: str) -> tuple[str, ...]:
 
 
 class Operation(NamedTuple):
-    """What an expression does."""
+    """FX opcode, target and arguments of an expression."""
 
     op: str
     target: str

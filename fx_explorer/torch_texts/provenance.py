@@ -56,7 +56,7 @@ class Provenance:
 
 
 def read_provenance(text: str) -> Provenance:
-    """Read either table. Raises ValueError for what is none."""
+    """Read one of torch's two provenance tables. Raises ValueError for any other text."""
     try:
         table = json.loads(text)
     except RecursionError as error:

@@ -203,8 +203,8 @@ tried against the figures of a whole capture.
 """
 
 SHOWN_ANYWAY = ("preset.backward", "preset.joint", "breaks.fix")
-"""Commands that are carried out too when the user does not want to continue: what they show says
-what is missing. Views are shown before anything is asked.
+"""Commands that are carried out even when the user declines to continue: what they show says what
+is missing. Views are shown before anything is asked.
 """
 
 

@@ -44,7 +44,7 @@ class Config:
     """The content of the config file, and what is wrong with it."""
 
     theme: str = ""
-    """``dark`` or ``light``; empty for the one that goes with the terminal's background."""
+    """``dark`` or ``light``; empty to follow the terminal's background."""
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     after_fix: AfterFix = "ask"
     mark_kernels: bool = True

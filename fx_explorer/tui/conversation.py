@@ -38,7 +38,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Asker(Protocol):
-    """A screen, or a controller of the app."""
+    """A screen, or a controller of the app, that asks the user something."""
 
     @property
     def app(self) -> App[Any]: ...
@@ -50,7 +50,7 @@ Action = Callable[Concatenate[AskerT, Arguments], Coroutine[Any, Any, None]]
 
 
 class _Conversation:
-    """One that has begun."""
+    """A conversation with the user that has begun and not ended."""
 
     def __init__(self, description: str) -> None:
         self.description = description
@@ -141,7 +141,7 @@ class TurnLock:
 
     @property
     def can_change(self) -> bool:
-        """Return whether the screen is still there: the app may be leaving it."""
+        """Return whether the screen may still be changed: the app may be leaving it."""
         return self._screen.is_attached
 
     async def __aenter__(self) -> None:
@@ -198,7 +198,7 @@ class ViewShown(Message):
 
 
 class BelowWanted(Message):
-    """Asks to show what is below the configuration that the cursor is on."""
+    """Posted to show the levels below the configuration under the cursor."""
 
 
 class CopyWanted(Message):

@@ -85,7 +85,7 @@ def explained(widget: Widget) -> Iterator[None]:
 
 
 def why(reader: SessionReader | None, error: BaseException) -> SessionError | None:
-    """Say what of the session raised ``error``; None when nothing of it did, or that is not
+    """Return what in the session may have raised ``error``; None when nothing did, or it is not
     known.
     """
     inner = error if isinstance(error, SessionError) else getattr(error, "error", None) or error
@@ -118,7 +118,7 @@ def survive(app: App[Any], error: Exception, doing: str) -> None:
 
 
 def faults_of(app: App[Any]) -> list[str]:
-    """Return the tracebacks of what was survived, oldest first."""
+    """Return the tracebacks of errors that the app survived, oldest first."""
     return _faults.get(app, [])
 
 

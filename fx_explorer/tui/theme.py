@@ -26,7 +26,7 @@ class Look(NamedTuple):
     percent: int = 100
     attributes: str = ""
     mixed_with: str = ""
-    """Another variable, half of which makes a colour that a theme does not have."""
+    """Another variable of the theme. Half of each makes a colour that the theme does not have."""
 
 
 KINDS: Mapping[str, Look] = {

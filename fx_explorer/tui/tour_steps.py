@@ -24,7 +24,7 @@ MAIN_SCREEN = "Explorer"
 
 @dataclass(frozen=True, slots=True)
 class TourMoment:
-    """The app at one time."""
+    """What the tour needs to know of the app at one moment, to see whether a step is done."""
 
     screen: str = MAIN_SCREEN
     """The class of the screen that is on top: the main one, a dialog, the fixes."""
@@ -305,7 +305,7 @@ MOST_OF_PROGRESS = 4096
 
 @dataclass(frozen=True, slots=True)
 class GuidedTour:
-    """One tour: where it begins, and where that is kept."""
+    """A guided tour: the folder with the user's copy of the sample, and the step it begins at."""
 
     folder: Path
     begins_at: int = 0

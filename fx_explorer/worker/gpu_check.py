@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Say(Protocol):
-    """Writes one line of the answer."""
+    """Reports the result of one check."""
 
     def __call__(self, name: str, passed: bool, found: str, advice: str = "") -> None:
         """Report a check. ``advice`` says what is worth a look although the check passed."""

@@ -78,7 +78,7 @@ class RequestedProgram(Protocol):
 
 
 class Job:
-    """Does what one request asks for, in order."""
+    """Carries out one request, from importing torch to the outcome."""
 
     def __init__(self, progress: RequestProgress) -> None:
         self._progress = progress

@@ -185,7 +185,9 @@ class OriginalFunctions:
         return names
 
     def in_words(self) -> str:
-        """Name what has been replaced; empty when nothing was."""
+        """Return the names of the functions that the program has replaced; empty when there are
+        none.
+        """
         names = self.replaced()
         shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
         if names:
@@ -199,7 +201,9 @@ class OriginalFunctions:
         return OriginalsInPlace(self)
 
     def put_back(self) -> list[tuple[Any, str, object]]:
-        """Put Python's own functions in their places. Returns what the program had there."""
+        """Put Python's own functions in their places. Returns the functions the program had put
+        there.
+        """
         others = list(self.others())
         now = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in others]
         for owner, name, value in others:

@@ -193,7 +193,9 @@ class LaterRun(ChildProgram):
         return self._ended
 
     def seen_again(self) -> Mapping[str, Any]:
-        """Run the script and return what was seen; empty where it did not come to its end."""
+        """Run the script once more and return its observations; empty when it did not run to its
+        end.
+        """
         return self.run().seen
 
     def _end(self) -> SeenRun:

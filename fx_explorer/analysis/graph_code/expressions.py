@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 SHORTENED = " …"
-"""How the arguments of a node end that are longer than what a session keeps of them."""
+"""End of the arguments of a node that the session has shortened."""
 
 DEVICE = r"(?:cpu|cuda|xpu|mps|meta|hpu|mtia|xla|vulkan|privateuseone)"
 """How the text of a device begins."""
@@ -166,7 +166,7 @@ def _name(argument: ast.keyword) -> str:
 
 
 class _Arguments:
-    """Writes one argument after the other."""
+    """Writes the arguments of a call as Python expressions, one after the other."""
 
     def __init__(self, inputs: Collection[str], names: RowNames) -> None:
         self._inputs = inputs

@@ -114,7 +114,7 @@ def build_of(reader: SessionReader, document: Document) -> KernelBuild | None:
 
 
 def triton_lines(reader: SessionReader, build: KernelBuild, place: Place) -> Lines:
-    """Return the lines of the Triton source that a line of one of its levels was made from."""
+    """Return the lines of the Triton source from which a line of one of the levels was compiled."""
     sources = level_lines(reader, build, _level(place.document)).get(place.line + 1, ())
     return frozenset(line - 1 for line in sources)
 

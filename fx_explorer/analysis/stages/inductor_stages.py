@@ -106,8 +106,8 @@ def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
 def _gathered(
     reader: SessionReader, point: StagePoint, into: Mapping[int, set[int]], after: int, what: str
 ) -> StageWork:
-    """Tell what operations of a graph went into; ``into`` has the places of those that went into
-    any.
+    """Return the StageWork for operations that go into nodes of the scheduler, or into kernels.
+    ``into`` maps an operation to these places.
     """
     nodes = plain_operations(reader, (document.id for document in point.before))
     fates = _gathered_fates(nodes, into)

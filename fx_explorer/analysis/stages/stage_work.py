@@ -234,9 +234,9 @@ def stage_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def works_at(path: Path, compilation: str, gate: Gate, direction: Direction) -> list[StageWork]:
-    """Tell what the stages did that have just been finished where the compiler waits: none, where
-    nothing is recorded of them, or several that have no pause between them. It opens the session
-    for itself, so that another thread can read it.
+    """Return the work of the stages that have just finished where the compiler is paused: several
+    where there is no pause between them, none where nothing is recorded of them. It opens the
+    session for itself, so that another thread can read it.
     """
     with SessionReader(path) as reader:
         variants = reader.rows(model.Compilation, name=compilation)

@@ -61,7 +61,7 @@ def answerer(backend: str, compiler: Any) -> Answerer | None:
 
 @dataclass
 class Asking:
-    """A graph that a backend is at work on, with what is known of it so far."""
+    """A graph that a backend is compiling, with the answers about its support so far."""
 
     recording: Recording
     answerer: Answerer
@@ -83,7 +83,7 @@ class Asking:
         self.partitioners.append(partitioner)
 
     def answer(self, partitioner: Any, node: torch.fx.Node, answer: object) -> None:
-        """Note what the backend's support answered of one node."""
+        """Note the answer of the backend's support for one node."""
         proposal = self.proposals.get(id(partitioner))
         if proposal is not None:
             proposal.answers[node] = answer
@@ -350,7 +350,7 @@ class AskedSupport:
         return "unknown"
 
     def oddities(self) -> list[str]:
-        """Return sentences on what was asked and not answered."""
+        """Return sentences on questions that the backend did not answer."""
         sentences = [*self._declared.oddities]
         for what, count in self._odd.most_common(MOST_ODDITIES):
             sentences.append(f"Asked of {_operators(count)}, {what}.")

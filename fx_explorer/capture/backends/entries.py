@@ -130,7 +130,7 @@ def _counting(
 
 
 class _Entry:
-    """One entry, with its row as it is in the session."""
+    """Counts the calls of one entry, and keeps its row of the session up to date."""
 
     def __init__(self, recording: Recording, row: BackendEntry, outputs: int) -> None:
         self.row = row

@@ -38,8 +38,7 @@ MOST_CHARACTERS = 4_000_000
 """
 
 MOST_PROBLEMS = 20
-"""Sentences about one thing that was published; what else is wrong with it is likely to be alike.
-"""
+"""Most sentences about one published thing. Further problems are likely to be similar."""
 
 MOST_LINES_LINKED = 1_000_000
 MOST_NODES_OF_A_LINE = 1_000
@@ -145,8 +144,8 @@ def bounded_text(text: str, problems: Problems) -> BoundedText:
 
 
 def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]]:
-    """Return (line, what was given for it) of each line in ``links``, a mapping or a function that
-    makes one. What is no line number is noted.
+    """Return (line, value given for it) for each line in ``links``, a mapping or a function that
+    makes one. Keys that are no line numbers are noted as problems.
     """
     if callable(links) and not isinstance(links, type):
         links = problems.tried("the function that makes its links", links, None)
@@ -272,10 +271,9 @@ def _unknown(given: object) -> str:
 
 
 def graph_links(later: RecordedGraph, segment: Segment, direction: Direction) -> Iterator[Link]:
-    """Link a published graph, and those nested in it, to the graph that the backend was given, else
-    to one that it published before.
-
-    A node that calls a nested graph is linked to all that is computed in there.
+    """Link a published graph, and the graphs nested in it, to the graph that the backend was given,
+    else to an earlier published one. A node that calls a nested graph is linked to everything
+    computed there.
     """
     given = given_graph(segment, direction)
     earlier = [

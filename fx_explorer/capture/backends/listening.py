@@ -262,7 +262,7 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
 # Runs of a backend's programs, as ``fx_explorer.publish_run`` gets them, as rows.
 
 MOST_RUNS = 100
-"""Runs of one entry that are kept; a training loop has as many as it has steps."""
+"""Most runs of one entry that are kept. A training loop has one for each step."""
 
 MOST_INSTRUCTIONS = 20_000
 """Instructions of one run that are kept."""

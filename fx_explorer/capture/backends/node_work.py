@@ -133,8 +133,8 @@ def _flop_counter() -> FlopCounterMode:
 
 
 class _Operators(TorchDispatchMode):
-    """Notes whether any operator is called that is no view, and whether all of them are
-    countable.
+    """Notes whether a call runs any operator that is not a view, and whether all its operators can
+    be counted.
     """
 
     def __init__(self) -> None:

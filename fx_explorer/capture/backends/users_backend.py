@@ -44,7 +44,7 @@ def users_backend(compiler: Any) -> Any:
 
 
 _IN_FILE = re.compile(r"^.+\.py:(?=\w+$)")
-"""What is before the function in the name of a backend that is named with its file."""
+"""Matches the file in the name of a backend that is given as ``file.py:function``."""
 
 _NAMELESS = ("", "<lambda>")
 
@@ -102,7 +102,9 @@ def _name_of_object(backend: Any) -> str:
 
 
 def _name_of_compiler(compiler: Any) -> str:
-    """Return the name of what was given to ``aot_autograd``; empty where it has none of its own."""
+    """Return the name of the compiler given to ``aot_autograd``; empty where it has none of its
+    own.
+    """
     name = "" if compiler is None else _name_of_object(compiler)
     if name in _NAMELESS:
         return ""
@@ -289,7 +291,7 @@ _ROOTS = {"torch": torch, "operator": operator, "_operator": operator, "math": m
 
 
 class Registry:
-    """The operators that a backend has in a collection."""
+    """Answers which nodes a backend supports, by the collection of operators that it declares."""
 
     def __init__(self, entries: Collection[Any]) -> None:
         self._names = {entry for entry in entries if isinstance(entry, str)}

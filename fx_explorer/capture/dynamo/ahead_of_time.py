@@ -229,8 +229,8 @@ def lowered_by_program(
 
 
 def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record the guards that a program builds of what it captured in the compilation it was
-    captured in. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
+    """Record guards that a program builds from what it captured earlier, in the compilation of that
+    capture. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:

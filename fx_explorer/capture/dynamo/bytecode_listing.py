@@ -56,7 +56,7 @@ WIDEST_OPNAME = 15
 
 @dataclass(frozen=True, slots=True)
 class ListingRow:
-    """One line of a listing."""
+    """One line of a bytecode listing."""
 
     text: str
     line: int
@@ -295,7 +295,7 @@ COMPILED_GRAPH = "__compiled_fn_"
 
 
 def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None:
-    """Return Dynamo's graph that ``code``, just made, calls. None when it calls none, or several:
+    """Return the graph of Dynamo's that the new ``code`` calls. None when it calls none or several:
     then it is not known which is which.
     """
     names = {

@@ -363,7 +363,7 @@ left, or an exception leaves it.
 
 @dataclass(frozen=True, slots=True)
 class TimedFrame:
-    """The compiled code of one frame."""
+    """One frame that was compiled with the clock in it."""
 
     compilation: str
     is_resume: bool
@@ -383,7 +383,7 @@ class Tick:
 
 @dataclass
 class CallSeconds:
-    """Seconds of one call."""
+    """Seconds of one call of the program: in graphs, and at each graph break."""
 
     graphs_s: float = 0.0
     at_cuts_s: dict[int, float] = field(default_factory=dict)

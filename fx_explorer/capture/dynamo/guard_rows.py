@@ -308,7 +308,7 @@ class _Place(NamedTuple):
 
 
 class _Checks:
-    """Makes rows of checks, with the values they were made for."""
+    """Makes the rows of a guard tree's checks, with the example values they passed for."""
 
     def __init__(
         self, recording: Recording, code: Any, f_locals: dict[str, Any], manager: Any

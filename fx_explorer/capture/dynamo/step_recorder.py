@@ -49,7 +49,7 @@ class _Seen(NamedTuple):
 
 @dataclass
 class _StepFrame:
-    """A function call that continues."""
+    """A call of a function with Dynamo's bytecode that has not returned yet."""
 
     number: int
     parent: int

@@ -252,8 +252,8 @@ NOT_WRITTEN: tuple[str, LineNodes] = ("", ())
 
 
 def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nodes: Any) -> None:
-    """Write, before ``codegen_template(template_node, *nodes)`` is called, what it would write for
-    each choice.
+    """Write the code of each choice as ``codegen_template(template_node, *nodes)`` would, just
+    before it is called.
     """
     from torch._inductor.virtualized import V
 

@@ -54,7 +54,7 @@ BYTES_OF_A_REGISTER = 4
 
 
 class KernelNotes:
-    """Everything that was noted, by autotuner."""
+    """Builds, timings and launches noted so far, by the kernel's autotuner."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -148,8 +148,8 @@ class KernelNotes:
 
 @contextlib.contextmanager
 def launch_hook(recording: Recording) -> Iterator[None]:
-    """Note what is built, timed and launched inside the block. Nothing is launched while
-    inspecting, nor on a GPU that is not there.
+    """Note the builds, timings and launches of kernels inside the block. Nothing is launched while
+    inspecting, nor on a virtual GPU.
     """
     if (
         not recording.request.build

@@ -318,7 +318,7 @@ class GeneratedKernel:
     """What one call reads and writes; -1 where Inductor was not asked."""
     estimated_flops: int = -1
     copied: tuple[CopiedLines, ...] = ()
-    """The lines of a user's kernel that are those of the user's files; empty for other kernels."""
+    """Lines of a user's kernel that were copied from the user's files; empty for other kernels."""
     runs: tuple[str, ...] = ()
     """Graphs that it runs: a conditional's branches, a loop's condition and body, a region. Then it
     is no library call.

@@ -296,8 +296,8 @@ class CodeMark:
 
 
 def marked_lines(line_map: Iterable[tuple[int, object]]) -> list[tuple[int, CodeMark]]:
-    """Return our marks among the contexts of a generated text, with those of the texts put into it
-    brought to its line numbers.
+    """Return our marks among the contexts of a generated text. Marks of texts that were put into it
+    get its line numbers.
     """
     marks: list[tuple[int, CodeMark]] = []
     for line, context in line_map:

@@ -31,7 +31,7 @@ the post-grad node.
 
 
 class _State(threading.local):
-    """What this thread is doing now."""
+    """The node whose code Inductor writes on this thread at the moment."""
 
     tracing: str | None = None
     """Post-grad node whose element function is being traced."""

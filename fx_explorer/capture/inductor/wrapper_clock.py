@@ -214,7 +214,9 @@ class _Ticking:
         yield statement
 
     def _returning(self, statement: ast.Return) -> Iterator[ast.stmt]:
-        """Make what is returned before the wrapper is left."""
+        """Compute the returned value before the last tick, so that its time is counted in the
+        wrapper.
+        """
         if self._kind != "buffers":
             yield self._begin(statement, "buffers")
         made = ast.Name("_fx_explorer_made", ast.Store())

@@ -75,9 +75,9 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
 
 
 def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with those of the request in their place. A mode and options exclude
-    each other, and a backend that replaces the program's takes neither: what the program gave of
-    them is dropped then.
+    """Return the arguments of torch.compile with those of the request in their place. A mode and
+    options exclude each other, and a backend that replaces the program's takes neither: then the
+    program's are dropped.
     """
     dropped: set[str] = set()
     if wanted.get("mode"):

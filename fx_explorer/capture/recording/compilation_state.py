@@ -305,7 +305,7 @@ class CompilationState:
     """The events of dynamic sizes that were recorded already."""
 
     def copied(self) -> CompilationState:
-        """Return a copy. What becomes known of one of the two is not known of the other."""
+        """Return a copy that changes independently of the original."""
         return replace(
             self,
             seen_stages=set(self.seen_stages),

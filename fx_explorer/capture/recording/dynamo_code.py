@@ -64,7 +64,7 @@ class CodeSet(CodeDict[None]):
 
 @dataclass
 class DynamoBytecode:
-    """The code objects on both sides of Dynamo in one capture."""
+    """The code objects that Dynamo compiled in one capture, and those that it made of them."""
 
     modified: CodeDict[RecordedBytecode] = field(default_factory=CodeDict)
     original: CodeSet = field(default_factory=CodeSet)

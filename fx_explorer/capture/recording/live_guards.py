@@ -25,7 +25,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class CalledProgram(Protocol):
-    """The program that was called, for making other inputs for it."""
+    """The program that was called. It makes other inputs for it, to ask the guards about."""
 
     @property
     def callable(self) -> Any:

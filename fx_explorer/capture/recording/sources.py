@@ -160,7 +160,7 @@ class Sources:
         return known
 
     def parse(self, stack_trace: str) -> tuple[Frame, ...]:
-        """Parse a stack once: the nodes of one line share their stack text."""
+        """Parse a stack trace. The result is kept, because the nodes of a line share one text."""
         frames = self._parsed.get(stack_trace)
         if frames is None:
             frames = self._parsed[stack_trace] = parse_stack(stack_trace)

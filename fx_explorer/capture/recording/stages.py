@@ -37,7 +37,7 @@ NEEDS_NONE = "the graph needed no kernel"
 def missing(
     recording: Recording, name: str, status: Status, error: str = ""
 ) -> dict[str, str] | None:
-    """Return stage → why compilation ``name`` has nothing of it, or None when it has all stages.
+    """Return stage → why compilation ``name`` has no result of it, or None when it has all.
     ``error`` is what stopped it.
     """
     state = recording.of(name)

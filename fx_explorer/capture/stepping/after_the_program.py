@@ -280,7 +280,7 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True)
 class MeasuredFigures:
-    """What was measured, and how long building took."""
+    """The measurements of one variant, and how long building it took."""
 
     rows: tuple[Measurement, ...]
     build_s: float

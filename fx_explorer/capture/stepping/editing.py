@@ -173,7 +173,7 @@ SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class RegionCut:
-    """How torch cuts a region out of the graph."""
+    """The pieces into which torch would cut a region."""
 
     pieces: tuple[tuple[str, ...], ...]
     """Names of the nodes per piece, in graph order. Inductor compiles each piece on its own."""

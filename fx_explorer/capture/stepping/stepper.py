@@ -139,7 +139,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def as_current(self, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
-        """Record what is compiled inside the block under ``variant``."""
+        """Record compiles inside the block under ``variant``."""
         state = self.recording.of(kept.name)
         before = state.segment, state.variant, state.backend, self.current.get(kept.name)
         state.segment = variant.segment

@@ -331,8 +331,8 @@ def _check_lines(stepper: Stepper, command: Command) -> None:
 
 
 def edit_all(stepper: Stepper, command: Command) -> str:
-    """Apply marks and passes to Dynamo's graph of every compilation that they fit. Raises what is
-    wrong when they fit none.
+    """Apply marks and passes to Dynamo's graph of every compilation that they fit. Raises the first
+    problem when they fit none.
     """
     problems, done = [], []
     for kept in stepper.kept.values():

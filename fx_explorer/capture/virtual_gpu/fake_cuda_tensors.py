@@ -76,7 +76,7 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
 
 
 class _NoReferences:
-    """Stands in for the module ``weakref``."""
+    """Stands in for the module ``weakref``, and finds no references to a tensor."""
 
     @staticmethod
     def getweakrefs(tensor: torch.Tensor) -> list[object]:
@@ -298,7 +298,9 @@ class EndlessReadError(RuntimeError):
 
 
 class NoContentError(RuntimeError):
-    """What was asked for cannot be filled with placeholders."""
+    """Raised when the program needs the content of a tensor, and a placeholder cannot stand
+    for it.
+    """
 
 
 _aten = torch.ops.aten
@@ -332,7 +334,7 @@ class Placeholders:
         self._mode = mode
         self._reads: dict[tuple[str, int], int] = {}
         self._unwritten: dict[str, object] = {}
-        """Path → what the program wanted to save there."""
+        """Path → the object that the program wanted to save there."""
 
     def answers(self, func: Any, args: tuple[Any, ...]) -> bool:
         """Return whether ``func`` reads the content of a tensor that has none."""

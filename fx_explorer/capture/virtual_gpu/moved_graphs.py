@@ -239,8 +239,8 @@ class _GraphMover:
                     where[new.target] = self.tensor(value)
 
     def _module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """Return a copy of a module that a graph calls, or has parameters of, as those that
-        ``torch.fx.symbolic_trace`` and ``torch.export`` make do.
+        """Return a copy of a module that a graph calls or takes parameters from, as graphs of
+        ``torch.fx.symbolic_trace`` and ``torch.export`` do.
         """
         if isinstance(module, torch.fx.GraphModule):
             return self.graph(module)

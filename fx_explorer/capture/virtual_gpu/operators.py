@@ -208,7 +208,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class AttentionArguments:
-    """The arguments that the choice depends on."""
+    """The arguments of attention by which torch chooses a kernel."""
 
     query: torch.Tensor
     key: torch.Tensor

@@ -129,7 +129,7 @@ def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
 
 
 def _nothing() -> None:
-    """Do nothing, in place of what needs a device."""
+    """Do nothing. It replaces functions that need a device."""
 
 
 def _plain(value: object) -> object:

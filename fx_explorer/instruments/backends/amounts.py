@@ -20,7 +20,7 @@ from fx_explorer.session.queries.regions import (
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much some operators do."""
+    """Number, work and bytes of some operators."""
 
     count: int
     flops: int
@@ -33,7 +33,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How much of all that it was given a backend supports."""
+    """Amounts of what one backend supports, of all operators in the graphs it was given."""
 
     backend: str
     graphs: int

@@ -49,8 +49,8 @@ def why_unknown(reader: SessionReader) -> str:
 
 
 def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:
-    """Return how much each backend supports, who says so, and what was odd; one backend after the
-    other.
+    """Return sentences on how much each backend supports, who says so, and what was odd in the
+    answers.
     """
     sentences: list[str] = []
     for backend in backends:

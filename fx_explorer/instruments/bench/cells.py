@@ -230,8 +230,8 @@ def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> I
 def _pays_after(
     cell: BenchCell, times: list[float], reference: BenchCell, uncompiled: list[float]
 ) -> int | None:
-    """Return after how many calls all calls together, those of the warm-up among them, took less
-    than uncompiled.
+    """Return the number of calls after which the compiled program has saved time, with the warm-up
+    calls counted.
     """
     gain_s = median(uncompiled) - median(times)
     if gain_s <= 0:

@@ -29,7 +29,7 @@ class CellFailed(Exception):
         self.state = state
         self.message = message
         self.is_usage = is_usage
-        """Whether the target cannot do what was asked for."""
+        """Whether the request is to blame: the target cannot do what was asked for."""
         self.traceback = traceback
         """Where the program or the compiler raised; empty where neither did."""
 

@@ -145,7 +145,7 @@ class Bench:
 
 
 class _ToldHere(Protocol):
-    """Hears what is being done at one size."""
+    """Is called with what the bench does at one size."""
 
     def __call__(self, doing: str, number: int = 0) -> object: ...
 

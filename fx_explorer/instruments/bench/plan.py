@@ -30,7 +30,7 @@ MODE_BACKENDS = ("inductor",)
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What is to be compared, and for how long."""
+    """The ways and sizes that a bench compares, and the time it may take."""
 
     request: CaptureRequest
     """What all contenders have in common."""

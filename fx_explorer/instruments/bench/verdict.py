@@ -406,7 +406,7 @@ def _around_s(cell: CellFigures) -> float:
 
 
 def _not_measured(cells: Sequence[CellFigures]) -> Iterator[str]:
-    """Name what was not measured, once for each reason."""
+    """Return sentences on the cells that were not measured, grouped by reason."""
     by_reason: dict[tuple[bool, str], list[CellFigures]] = {}
     for cell in cells:
         if cell.cell.message:

@@ -43,7 +43,7 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptAcross:
-    """One value that a graph behind a break keeps."""
+    """A value that a graph behind a break saves for its backward."""
 
     source: str
     """The function's name for it in torch's words: ``L['h']``."""

@@ -193,7 +193,7 @@ class EagerRest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DistinctBreak:
-    """All hits (``GraphBreak``) of one cause on one line."""
+    """A DistinctBreak merges all hits (``GraphBreak``) with one cause on one line."""
 
     registry_id: str
     reason: str
@@ -289,7 +289,7 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
 
 
 class _Known:
-    """What all breaks of a session are described with, read once."""
+    """Describes graph breaks of one session. Whatever all of them need is read once."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader

@@ -31,7 +31,7 @@ MOST_READ = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CacheAnswer:
-    """One question, and the compilation that asked."""
+    """One cache record of torch, and the compilation that asked the cache."""
 
     compilation: model.Compilation
     record: CacheRecord
@@ -148,7 +148,9 @@ def describe_bypass(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What the caches answered, and where the time went."""
+    """How many compilations found their code in a cache, and where the compile time went all the
+    same.
+    """
 
     hits: int
     """Compilations that found something."""
@@ -178,8 +180,8 @@ def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart |
 
 
 def _saved(answers: list[CacheAnswer]) -> float:
-    """Add up what the hits saved. A hit of AOTAutograd's cache takes in those of Inductor's below
-    it.
+    """Return the seconds that all hits saved. A hit of AOTAutograd's cache includes those of
+    Inductor's below it.
     """
     outer: dict[int, float] = {}
     inner: dict[int, float] = {}
@@ -403,7 +405,7 @@ class KeyPair:
     components: tuple[DifferingComponent, ...]
     """Components of the key that differ, in torch's order."""
     first: KeyDifference | None
-    """The first of them in words; None where none is known to differ."""
+    """The first differing component in words; None where none is known."""
 
     @property
     def is_same_key(self) -> bool:

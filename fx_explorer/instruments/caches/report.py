@@ -95,7 +95,7 @@ def warm_sentence(warm: WarmStart) -> str:
 
 
 def done_sentence(warm: WarmStart) -> str:
-    """Say what a warm start did all the same."""
+    """Return a sentence on the phases that ran although the start was warm."""
     phases = ", ".join(
         f"{words} {seconds(spent)}" for words, spent in warm.done[:MOST_PHASES] if spent >= 0.001
     )

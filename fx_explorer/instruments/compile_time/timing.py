@@ -251,7 +251,7 @@ class CompilePart:
 
 @dataclass(frozen=True, slots=True)
 class CompileTime:
-    """The whole, and its frames."""
+    """The compile time of a session as one frame that holds all others."""
 
     root: FlameFrame
     parts: tuple[CompilePart, ...]
@@ -264,7 +264,7 @@ class CompileTime:
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A frame that is being made."""
+    """A frame of the chart while the tree is built."""
 
     name: str
     kind: str
@@ -436,7 +436,7 @@ def _module(modules: dict[str, _Node], path: str) -> _Node:
 
 
 def _without_single_ones(top: _Node) -> _Node:
-    """Leave out modules that hold another module only, and add up the others."""
+    """Skip modules whose only content is another module, and merge the others' times."""
     order = [top]
     for node in order:
         node.children = [_innermost(child) for child in node.children]

@@ -325,7 +325,9 @@ def _run_time(measurement: model.Measurement | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Warmth:
-    """What a compilation had when it began."""
+    """Whether a compilation was warm: torch's caches, or an earlier variant, had part of its
+    results.
+    """
 
     is_warm: bool
     words: str

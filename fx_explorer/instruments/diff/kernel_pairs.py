@@ -110,9 +110,7 @@ def _across_compilations(
 
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
-    """Return what a kernel has in common with one that is the same: its code; of a library call its
-    name.
-    """
+    """Return what makes two kernels the same: their code; for library calls their name."""
     if use.kernel.artifact:
         code = _without_device(code_lines(reader, use.kernel))
     else:

@@ -376,7 +376,7 @@ _OF_CAPTURES: dict[Difference, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure, a file, or a pair of kernels."""
+    """One difference since the last capture: a figure, a source file, or a pair of kernels."""
 
     aspect: Aspect
     figure: Figure

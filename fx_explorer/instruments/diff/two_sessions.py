@@ -141,7 +141,7 @@ def _bench(cell: _Cell, interval: Interval, other: Interval) -> Figure:
 
 
 class _Value(NamedTuple):
-    """One value of one session."""
+    """The value of one figure in one session."""
 
     kind: Literal["count", "size", "text"]
     amount: int | str

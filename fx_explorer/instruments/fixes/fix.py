@@ -48,8 +48,8 @@ class Fix:
     to refuse it.
     """
     unseen: str = ""
-    """What it leaves out, and why calls may show nothing of that: it was not compared where no call
-    shows a difference.
+    """What the fix leaves out, and why calls may not show the difference. It is reported as not
+    compared when all calls are equal.
     """
     untried: str = ""
     """A kind of call in which it changes something, and which no trial makes."""

@@ -56,8 +56,8 @@ class _WayOfCompiling:
 
 
 def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | None:
-    """Return the function of the break when it is the one that is compiled, and is nothing but
-    lines that follow each other.
+    """Return the function of the break when it is the compiled one, and its body is a plain
+    sequence of lines.
     """
     statements = site.statements
     function = site.code.function(statements[0]) if statements else None

@@ -25,7 +25,7 @@ SourceLine = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The nodes of one front end."""
+    """The nodes of the graphs that one front end made."""
 
     graphs: tuple[model.Graph, ...]
     """Without nested ones."""

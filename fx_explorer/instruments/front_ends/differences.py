@@ -33,7 +33,7 @@ MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class FrontEndDifference:
-    """A front end's graph beside those of Dynamo."""
+    """The differences between a front end's graph and Dynamo's."""
 
     reader: SessionReader
     row: model.FrontEnd

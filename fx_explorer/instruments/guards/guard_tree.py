@@ -331,7 +331,7 @@ def _is_structure(check: model.GuardCheck) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one question about other inputs."""
+    """The guards' answers to one question about other inputs, by compilation."""
 
     question: int
     inputs: str

@@ -328,7 +328,7 @@ def _nanoseconds(metric: model.Metric) -> float:
 
 
 def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
-    """Return the time that the checks of one compilation take in a call."""
+    """Return the time that one call spends on the checks of a compilation."""
     if slowest is None:
         return ""
     name = compilation_names(reader).get(slowest.compilation, "")

@@ -35,7 +35,7 @@ from fx_explorer.session.queries.kernels import kernel_languages
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One row of the table."""
+    """One configuration of a kernel, as a row of the table of configurations."""
 
     build: KernelBuild
     occupancy: Occupancy | None

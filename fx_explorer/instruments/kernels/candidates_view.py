@@ -159,7 +159,7 @@ def _in_all(rows: Sequence[KernelBuild]) -> str:
 
 
 def _with_a_column(rows: Sequence[KernelBuild]) -> list[str]:
-    """Return the options that have a column. A library call among templates has none of them; its
+    """Return the options that have a column. A library call among templates has no options: its
     name is in the last column.
     """
     names = options_that_differ(rows)

@@ -16,7 +16,7 @@ Measure = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LineHeat:
-    """The kernels of one line."""
+    """The kernels that compute one line, and the share of all time that they take for it."""
 
     parts: tuple[tuple[int, float], ...]
     """Each kernel's id with the share of everything that it takes for this line, the most expensive
@@ -45,7 +45,7 @@ class LineHeat:
 
 @dataclass(frozen=True, slots=True)
 class SourceHeat:
-    """The lines that kernels compute."""
+    """The share of the kernels' cost that falls on each source line."""
 
     measure: Measure = ""
     files: Mapping[int, Mapping[int, LineHeat]] = field(default_factory=dict)

@@ -434,7 +434,9 @@ def describe_control(control: Control) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """Of a line: each instruction counts once, however often it runs."""
+    """Registers and waiting of the instructions of one line. An instruction counts once, however
+    often it runs.
+    """
 
     instructions: int
     stall_cycles: int

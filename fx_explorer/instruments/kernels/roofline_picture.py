@@ -198,7 +198,7 @@ class KernelRoofline:
 
 @dataclass(slots=True)
 class _Work:
-    """What the steps of one kernel in a ledger come to."""
+    """Bytes and operations of the steps of a ledger that run one kernel."""
 
     size_bytes: int = 0
     flops: int = 0
@@ -277,7 +277,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The powers of ten that are shown."""
+    """The ranges of the picture's two axes, as powers of ten."""
 
     left: int
     right: int
@@ -287,7 +287,7 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class RooflinePlot:
-    """The picture in cells of a terminal."""
+    """The roofline as text for a terminal, and where its points stand in it."""
 
     lines: Sequence[str]
     cells: Sequence[tuple[int, int]]

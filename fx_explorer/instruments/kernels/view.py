@@ -200,8 +200,8 @@ class _Shown(Sequence[TableRow]):
         )
 
     def _cells(self, cost: KernelCost) -> list[str]:
-        """Return the cells of the columns that are shown, those of the number and the frame left
-        out.
+        """Return the cells of the columns that are shown, except those of the number and
+        the frame.
         """
         use, kernel = cost.use, cost.use.kernel
         cells: list[str] = []

@@ -385,7 +385,7 @@ GIGA, TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a kernel or library call reaches."""
+    """The bytes and operations per second that a kernel or library call reaches."""
 
     bytes_per_s: float
     flops_per_s: float

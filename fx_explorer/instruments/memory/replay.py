@@ -31,7 +31,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a graph is given at one position."""
+    """One argument of a graph: its name, size and device."""
 
     name: str
     size_bytes: int
@@ -85,7 +85,7 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What running a graph once does to memory."""
+    """The storages that one run of a graph makes, and the kernels that write them."""
 
     storages: tuple[Lifetime, ...]
     kernels: tuple[KernelStep, ...]

@@ -70,7 +70,7 @@ class MemoryReport:
     optimizer: str = ""
     """The optimizer whose state is counted; empty for none."""
     saved: str = ""
-    """What is saved for the backward, as a sentence."""
+    """A sentence on the tensors saved for the backward."""
     saved_bytes: int = 0
     """What the forward computes and saves, by AOTAutograd's graphs."""
 

@@ -304,7 +304,9 @@ def choices(reader: SessionReader) -> dict[tuple[int, str], model.PartitionChoic
 
 
 def recomputed(reader: SessionReader) -> list[Recomputed]:
-    """Return what is computed again, biggest first. Views are left out: they compute nothing."""
+    """Return the operations that the backward recomputes, biggest first. Views are left out: they
+    compute nothing.
+    """
     rows = {row.node: row for row in choices(reader).values() if row.choice == "recomputed"}
     nodes = [node for node in reader.by_ids(model.Node, rows) if not node.is_view]
     operations = [Recomputed(rows[node.id], node, place_of_node(reader, node)) for node in nodes]

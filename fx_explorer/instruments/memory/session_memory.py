@@ -41,7 +41,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class SessionMemory:
-    """The predicted step of a session."""
+    """The memory of a session's step as it is predicted, and what is missing in the prediction."""
 
     step: StepMemory
     unread: tuple[Unread, ...]
@@ -176,7 +176,7 @@ def _segment(
 
 @dataclass(frozen=True, slots=True)
 class _Lowered:
-    """A graph that kernels are made from."""
+    """One graph that Inductor lowered, with its output code."""
 
     direction: model.Direction
     graph: model.Graph

@@ -169,8 +169,8 @@ class _Assembly:
         return result_name(producer)
 
     def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
-        """Return the part of a buffer's life in which it holds the value that is returned. Before,
-        it was used for others.
+        """Return the part of a buffer's life in which it holds the returned value. Before that, it
+        was used for other values.
         """
         begin = self.now + lifetime.named
         if lifetime.named > lifetime.born + 1:

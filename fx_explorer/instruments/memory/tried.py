@@ -129,14 +129,15 @@ class MeasuredStep:
 
     name: str
     peak_bytes: int = -1
-    """The most that a step had allocated at once, beyond what is there before it; -1: not measured.
+    """Largest number of bytes allocated at once during a step, on top of those before it; -1 when
+    it was not measured.
     """
     calls_s: tuple[float, ...] = ()
     """Seconds per step, one for each round."""
     device: str = ""
     held: tuple[HeldLine, ...] = ()
-    """What the uncompiled program holds when it holds most, beyond what is there before, by the
-    line that made it; empty for others.
+    """Tensors that the uncompiled program holds at its peak, on top of those before the step, by
+    the line that made them; empty for other ways.
     """
     message: str = ""
     """Why it was measured no further; empty when it was."""
@@ -414,7 +415,7 @@ NOTHING = (
 
 
 class BudgetPoint(NamedTuple):
-    """What one way of running a step takes."""
+    """Memory and time of a step under one budget, as a point of the picture."""
 
     name: str
     bytes_: int

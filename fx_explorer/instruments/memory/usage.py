@@ -40,7 +40,7 @@ class Usage:
     step: StepMemory
     device: str
     points: tuple[Point, ...]
-    """In the order of the step; the first is what is there before it."""
+    """Points in the order of the step. The first is the memory before it."""
     elsewhere: Mapping[str, int]
     """Bytes of storages on other devices, by device."""
     unknown: int

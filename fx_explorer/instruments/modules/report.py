@@ -93,7 +93,9 @@ def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> Iterator[ModuleRow]:
-    """Yield the rows without what is in several layers: one row stands for them."""
+    """Yield the rows with repeated layers folded: one row stands for what is the same in
+    several.
+    """
     hidden_below: int | None = None
     for row in rows:
         if hidden_below is not None and row.depth > hidden_below:

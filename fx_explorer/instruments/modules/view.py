@@ -192,7 +192,7 @@ _TELLING = ("time_s", "saved_bytes", "operations")
 """Figures in the order in which the table chooses one for its bars."""
 
 BAR_PRIORITY, MORE_BARS = 1, 11
-"""Columns of bars are left out before those of numbers, all but one."""
+"""Priorities of the columns with bars: all but the first are left out before columns of numbers."""
 
 
 def _bar_title(title: str) -> str:

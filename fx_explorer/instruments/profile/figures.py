@@ -109,7 +109,7 @@ class ProfileFigures:
     others: tuple[model.ProfileOther, ...]
     gaps: tuple[model.ProfileGap, ...]
     at_node_s: float
-    """Seconds that are joined to a call of which an operation is known."""
+    """Seconds of kernel calls for which an operation of the graph is known."""
     at_line_s: float
     """Seconds that are joined to a call of which a user's line is known."""
 

@@ -41,7 +41,7 @@ from fx_explorer.session.queries.profiles import calls_in_order
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something that ran, or a call in generated code."""
+    """A name for matching: of something that ran, or of a call in the generated code."""
 
     key: str
     is_library: bool
@@ -87,7 +87,9 @@ def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Positions in both lists that belong to each other, ascending."""
+    """Positions in the list of what ran and in the list of calls, between which matches are sought.
+    Both ascend.
+    """
 
     ran: Sequence[int]
     calls: Sequence[int]
@@ -242,11 +244,10 @@ class ProfiledGraphCall:
 
 @dataclass(slots=True)
 class Calls:
-    """All of a trace."""
+    """The calls of compiled graphs in a trace, and the work outside of them."""
 
     graphs: list[ProfiledGraphCall]
-    """Those that the trace marks, and one more with the generated kernels that no mark is around.
-    """
+    """Calls of graphs that the trace marks, and one for generated kernels outside any mark."""
     outside: list[tuple[int, int, int]]
     """(GPU work, thread, event): what ran elsewhere, and the operator that launched it; -1 and -1
     where the trace does not say.

@@ -56,7 +56,7 @@ summaries say.
 
 @dataclass(frozen=True, slots=True)
 class ComparedRanks:
-    """All that is said of the ranks of a job."""
+    """The result of comparing the ranks of a job: groups, findings, and files left out."""
 
     summaries: tuple[RankSummary, ...]
     groups: tuple[RankGroup, ...]

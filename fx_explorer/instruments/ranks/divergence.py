@@ -79,7 +79,7 @@ def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
 
 
 class _Comparison:
-    """One group compared with the first one."""
+    """Finds where one group of ranks diverges from the first group."""
 
     def __init__(self, reference: RankGroup, group: RankGroup, among: int) -> None:
         self._reference = reference

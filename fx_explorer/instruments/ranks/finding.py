@@ -136,7 +136,7 @@ AT_ONCE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Ranks at the collectives of one graph."""
+    """How long ranks wait for others at the collectives of one graph."""
 
     compilation: str
     function: str

@@ -147,9 +147,9 @@ class RankGroup:
 
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
-    """Return the groups. The first is the one that the others are compared with: the largest of
-    those whose end is known and of which nothing failed, and of equally large ones that with the
-    lowest rank.
+    """Return the groups of ranks that are alike. The first is the reference for the others: the
+    largest of those whose end is known and in which nothing failed; of equally large ones, that
+    with the lowest rank.
     """
     groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
     return sorted(
@@ -166,8 +166,9 @@ def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
 def without_differing_records(
     groups: Sequence[RankGroup], differing: Sequence[int]
 ) -> list[RankGroup]:
-    """Put to the first group those that do not diverge from it: their logs only lack records that
-    the others have. What has an unknown end stays by itself, and so does another part of the model.
+    """Add to the first group those ranks whose logs only lack records that the others have, so that
+    they do not diverge from it. Ranks whose end is unknown, and ranks of another part of the model,
+    stay apart.
     """
     first = groups[0]
     members = list(first.members)
@@ -209,8 +210,8 @@ def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
 
 
 def noted_parts(group: RankGroup) -> dict[Aspect, list[tuple[RankSummary, ...]]]:
-    """Return of each aspect that is noted only, and in which members of a group differ, those that
-    agree; the most first.
+    """Return the notes on a group: for each aspect in which its members differ without diverging,
+    the subsets that agree, the largest first.
     """
     noted: dict[Aspect, list[tuple[RankSummary, ...]]] = {}
     for aspect in NOTED:

@@ -55,8 +55,8 @@ class OtherPath:
 def other_path(
     reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
 ) -> OtherPath | None:
-    """Return where the graph of ``compilation`` leaves that of ``other``, of another session; None
-    where the operations are the same, or one of them has no graph.
+    """Return where the graph of ``compilation`` diverges from that of ``other``, in another
+    session; None when the operations are the same, or one of them has no graph.
     """
     theirs, ours = nodes_of(reference, other), nodes_of(reader, compilation)
     if not theirs or not ours:

@@ -48,7 +48,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class OtherFile:
-    """A file that is not compared."""
+    """A file that is not compared, and why."""
 
     path: Path
     why: str
@@ -273,7 +273,7 @@ END = 400
 
 @dataclass(frozen=True, slots=True)
 class SplitLogs:
-    """The logs of one file."""
+    """The logs that a file of several ranks was split into."""
 
     logs: tuple[Path, ...]
     nobodys: int

@@ -84,7 +84,7 @@ def ranks_markdown(ranks: ComparedRanks) -> Iterator[str]:
 def group_text(
     ranks: ComparedRanks, group: RankGroup, rank: RankSummary, width: int
 ) -> Iterator[str]:
-    """Yield all that is known of a group; ``rank`` is the one of it whose compilations are
+    """Yield the lines that describe a group. ``rank`` is the member whose compilations are
     listed.
     """
     of_group = [finding for finding in ranks.findings if finding.ranks == group.ranks]

@@ -23,11 +23,11 @@ MOST_FURTHER = 40
 """Most further differences that are written out."""
 
 MOST_OF_A_KIND = 3
-"""Findings of one kind about the same ranks that are told one by one."""
+"""Most findings of one kind about the same ranks that are written out."""
 
 
 MOST_PARTIES = 8
-"""Ranks that agree with one another in one thing: so many sets of them are written out."""
+"""Most sets of ranks that are written out for one aspect; ranks in a set agree in it."""
 
 
 def headline(ranks: ComparedRanks) -> str:

@@ -224,8 +224,8 @@ def reached_limit(compilation: model.Compilation) -> bool:
 def _with_cause(
     group: list[ExplainedRecompile], seen: set[tuple[object, ...]]
 ) -> list[ExplainedRecompile]:
-    """Return the group with its cause marked. ``seen`` has the values that were compiled for, and
-    gets those of this group.
+    """Return a group of recompiles with the one that caused it marked. ``seen`` holds the values
+    that were compiled for before, and gets those of this group.
     """
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}

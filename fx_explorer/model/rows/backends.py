@@ -61,7 +61,7 @@ class SupportReport:
     merges_independent: bool = True
     """Whether the partitioner puts operators into one segment that do not need each other."""
     notes: tuple[str, ...] = ()
-    """Sentences on what was odd: unknown names in a registry, answers that are none."""
+    """Sentences on oddities: unknown names in a registry, answers that are none."""
 
 
 @dataclass(frozen=True, slots=True)

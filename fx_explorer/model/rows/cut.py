@@ -110,7 +110,9 @@ class ReturnedStorage:
     is_saved_between: bool = False
     """Whether an operator that ran uncompiled, before the next graph, keeps it for its backward."""
     at_end: AtTheEnd = ""
-    """Whether the program holds it when the forward has ended: what it holds by a view, too."""
+    """Whether, and how, the program holds the storage when the forward has ended; a view of it
+    counts.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class CallTime:
     iqr_s: float
     """Range of the middle half of all measured calls."""
     graphs_s: float
-    """Median of what the calls spent in compiled graphs."""
+    """Median of the seconds that a call spends in compiled graphs."""
     runs: int
     device: str
     """``cpu``, or the accelerator's name."""

@@ -230,9 +230,7 @@ class LineSource:
     source_line: int
     how: How = "lnotab"
     lines: int = 1
-    """How many lines of the artifact, ``line`` the first of them, belong to that one of the
-    source.
-    """
+    """Number of lines of the artifact, from ``line`` on, that belong to that source line."""
 
 
 # What AOTAutograd's partitioner decided about values that the backward needs.

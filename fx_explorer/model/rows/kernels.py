@@ -263,7 +263,7 @@ of its passes.
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What a builder is asked, one JSON line."""
+    """A request to a builder process, sent as one JSON line."""
 
     number: int
     """Number of the request, repeated in every answer to it."""

@@ -132,7 +132,9 @@ class Changes:
         )
 
     def _passes_with(self, more: Changes) -> tuple[PassFile, ...]:
-        """Return each pass file once. One that is given again takes the place of what it did."""
+        """Return the pass files, each once. A file that is given again replaces its earlier
+        entry.
+        """
         return tuple(dict.fromkeys((*self.passes, *more.passes)))
 
     def to_json(self) -> dict[str, object]:
@@ -288,8 +290,8 @@ class BytecodeStep:
     locals: int = 0
     """Text: a JSON object, name → value in short."""
     changed: tuple[str, ...] = ()
-    """Names of locals, and positions of the stack (``[0]``), that are not what they were at the
-    call's step before. One that is gone is among them.
+    """Names of locals, and positions of the stack (``[0]``), whose value has changed since the last
+    step of this call; deleted ones are among them.
     """
     calls: str = ""
     """The compiled graph (``__compiled_fn_1``) or resume function

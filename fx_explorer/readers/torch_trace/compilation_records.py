@@ -58,7 +58,7 @@ class _Cut:
 
 
 class Buckets:
-    """Knows which bucket each compilation is at."""
+    """Follows which of DDPOptimizer's buckets each compilation is at, record by record."""
 
     def __init__(self) -> None:
         self._cuts: dict[str, _Cut] = {}

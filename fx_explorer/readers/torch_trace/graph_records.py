@@ -192,8 +192,8 @@ class GraphRecords:
     def _link_inputs(
         self, known: GraphsOfCompilation, stage: Stage, text: str, inputs: dict[str, int]
     ) -> None:
-        """Link the inputs of what AOTAutograd traced, the joint or the inference graph, to those it
-        was given.
+        """Link the inputs of the graph that AOTAutograd traced (joint or inference) to the inputs
+        of the graph it was given.
         """
         if stage in ("dynamo", "pre_grad"):
             known.traced_inputs = tuple(inputs.values())

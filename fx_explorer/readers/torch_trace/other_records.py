@@ -116,7 +116,7 @@ by one.
 
 
 class OtherRecords:
-    """Keeps them, and counts the kinds that are not known here."""
+    """Keeps records of further kinds as documents, and counts those of unknown kinds."""
 
     def __init__(self, writer: SessionWriter, compilations: Compilations) -> None:
         self._writer = writer
@@ -175,7 +175,7 @@ _CACHE_WORDS = {
 
 @dataclass(slots=True)
 class _Compile:
-    """One compile of a piece."""
+    """One compile of a piece of vLLM's graph."""
 
     piece: str
     tokens: str

@@ -173,7 +173,9 @@ class LogReading:
     def _end_following(
         self, growing: GrowingLog, pending: Iterator[Record | None], handles: dict[str, Handle]
     ) -> None:
-        """Handle the record that was being written, and what else waited for more."""
+        """Handle the last record, which was still being written, and all that waited for more
+        records.
+        """
         growing.end()
         with self._writer.transaction():
             self._take(pending, handles)

@@ -35,7 +35,7 @@ sought once more.
 
 
 class LogPiece(NamedTuple):
-    """What lies between two beginnings of records."""
+    """Bytes of a log from the beginning of one record to the beginning of the next."""
 
     raw: bytes
     offset: int

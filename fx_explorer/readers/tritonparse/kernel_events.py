@@ -63,7 +63,7 @@ class Build:
 
 
 class Kernels:
-    """Writes kernels and their configurations, and knows these by Triton's hashes."""
+    """Writes kernels and their configurations, and finds them again by Triton's hashes."""
 
     def __init__(self, writer: SessionWriter, compilations: Compilations, places: Places) -> None:
         self._writer = writer
@@ -143,8 +143,8 @@ class Kernels:
         return build
 
     def finish(self) -> None:
-        """Tell apart configurations of a function that differ in what they were compiled for, and
-        in no option.
+        """Give distinct names to configurations of a function whose options are equal, by what else
+        they were compiled for.
         """
         for function in self.functions:
             if len({str(build.row.options) for build in function.builds}) < len(function.builds):
@@ -354,7 +354,7 @@ class LaunchCounter:
         self._places = places
         self._kernels = kernels
         self._waiting: dict[str, _OfKernel] = {}
-        """Launches of what no event had compiled when they came, by hash and name."""
+        """Launches of kernels whose compilation is not in the log so far, by hash and name."""
         self._known: dict[int, _OfKernel] = {}
         self._first: dict[str, tuple[Event, str, str]] = {}
 

@@ -217,8 +217,8 @@ def is_of(build: Build, config: str) -> bool:
 
 
 def _seconds(timing: Any) -> float:
-    """Return the median of what the autotuner measured: milliseconds, with the quantiles after
-    it.
+    """Return the median time that the autotuner measured, in seconds. The log has milliseconds,
+    with the quantiles after it.
     """
     first = timing[0] if isinstance(timing, list) and timing else timing
     is_time = isinstance(first, int | float) and not isinstance(first, bool) and 0 < first < 1e9

@@ -202,7 +202,7 @@ def guard_kind_counts(reader: SessionReader, compilation: int | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What a guard filter did to a program."""
+    """How many guards a guard filter dropped."""
 
     filter: str
     dropped: int
@@ -233,8 +233,8 @@ def guard_kinds_of(reader: SessionReader, compilation: int) -> dict[int, str]:
 
 
 def checked_tensors(reader: SessionReader, compilation: int) -> list[tuple[str, str | None]]:
-    """Return the tensors that a compilation checks: torch's name for each, and what it was then
-    (``f32[4, 64]``).
+    """Return (torch's name, description) of the tensors that a compilation checks; the description,
+    such as ``f32[4, 64]``, is of the example input.
     """
     return reader.query(
         "SELECT source, value FROM guard_check WHERE compilation=? AND kind='TENSOR_MATCH'",

@@ -185,7 +185,7 @@ def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str
 
 
 def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild | None:
-    """Return the configuration that a text is a level of; None when it is a level of none."""
+    """Return the configuration one of whose levels is this text; None when the text is no level."""
     builds = (
         "SELECT kernel_build.id FROM kernel_build, json_each(kernel_build.levels) AS level "
         "WHERE level.value=?"

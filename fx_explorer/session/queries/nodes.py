@@ -55,8 +55,8 @@ def operation_counts(
 
 
 def between_devices(reader: SessionReader, targets: Iterable[str]) -> list[tuple[int, int]]:
-    """Return (node, what it takes) for the nodes that call one of these operators with an argument
-    of another device than their result's.
+    """Return (node, argument) for the nodes that call one of these operators with an argument on
+    another device than their result.
     """
     rows = reader.query(
         "SELECT node.id, min(given.id) FROM node JOIN edge ON edge.consumer = node.id JOIN node AS "

@@ -227,8 +227,8 @@ def support_of_nodes(
 
 
 def nodes_in_segment(reader: SessionReader, segment: int) -> list[int]:
-    """Return the nodes that the report of each graph has in this segment, ascending; for 0 those
-    that fall back to PyTorch.
+    """Return the nodes, ascending, that the report of each graph puts into this segment; for
+    segment 0 those that fall back to PyTorch.
     """
     return column(
         reader,

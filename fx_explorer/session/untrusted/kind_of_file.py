@@ -58,7 +58,7 @@ _THE_PYTHON_FILE = "Give the Python file that makes the model"
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a file is."""
+    """The kind of a file, and the words for it in messages."""
 
     kind: Kind
     words: str

@@ -112,7 +112,9 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
 
 
 MOST_STATEMENTS, LONGEST_STATEMENT = 1_000, 2_000
-"""Statements whose answers are kept, and their characters: all sessions have the same."""
+"""Most SQL statements whose permission is remembered, and the longest of them in characters. All
+sessions use the same ones.
+"""
 
 
 def _is_plain(kind: object, name: object, sql: object) -> bool:

@@ -253,7 +253,7 @@ def _first(error: BaseException) -> str:
 
 
 class _TopLevel:
-    """What Python runs when the source is loaded."""
+    """Checks the top level of a kernel's module, which Python runs when the source is loaded."""
 
     def __init__(self, source: TritonSource) -> None:
         self._source = source

@@ -16,7 +16,7 @@ MAX_STOPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where back and forward lead."""
+    """One entry of the history that back and forward go through."""
 
     view: str
     place: Place | None = None

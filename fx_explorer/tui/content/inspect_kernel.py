@@ -171,7 +171,7 @@ def _machine_entries(reader: SessionReader, build: KernelBuild, place: Place) ->
 
 
 def _alone(reader: SessionReader, kernel: model.Kernel) -> list[KernelFact]:
-    """Return what was measured of a kernel by itself."""
+    """Return the measured times of a kernel that ran alone."""
     speed = kernel_speed(reader, kernel)
     if speed is None:
         return []

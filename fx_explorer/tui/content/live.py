@@ -51,7 +51,7 @@ class LogReadingLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Where the worker waits for a command."""
+    """The gate at which the worker is paused."""
 
     gate: Gate | None = None
     """None: the program has ended, and every stage is at hand."""

@@ -130,8 +130,8 @@ def document_for(
 
 
 def asked_slots(name: str, asked: Collection[str]) -> tuple[Slot, ...]:
-    """Return the slots of a preset, without those of front ends that were not asked where others
-    were.
+    """Return the slots of a preset. Slots of front ends that were not asked for are left out when
+    others were.
     """
     return tuple(
         slot for slot in PRESETS[name] if slot not in model.FRONT_ENDS or not asked or slot in asked

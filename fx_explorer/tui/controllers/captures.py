@@ -235,7 +235,7 @@ NOT_KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The session of the capture before."""
+    """The session of the previous capture."""
 
     session: Path
     is_through: bool
@@ -243,7 +243,7 @@ class Earlier:
 
 
 class EarlierSessions:
-    """Knows of each capture which session came before it."""
+    """Remembers for each capture the session of the one before it."""
 
     def __init__(self) -> None:
         self._before: list[tuple[CaptureLike, Earlier]] = []

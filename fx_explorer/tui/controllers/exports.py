@@ -132,7 +132,7 @@ class Exports:
     # where it goes
 
     def copy_text(self, text: str) -> None:
-        """Copy a text by the best way there is, and say which it was."""
+        """Copy a text by the best available way, and tell the user which."""
         if len(text) > OSC52_LIMIT_BYTES:
             copying = functools.partial(self._copy_long, text)
             self._services.begin(copying, "copy", "copy", "copy a long text")

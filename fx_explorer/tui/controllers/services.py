@@ -86,7 +86,9 @@ class Consents:
 
 @dataclass(slots=True)
 class Services:
-    """Shared by all controllers of one app."""
+    """What all controllers of one app share: the app, the captures, the main screen, and ways to
+    redraw.
+    """
 
     app: App[int]
     captures: Captures

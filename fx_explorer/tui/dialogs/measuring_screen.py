@@ -31,7 +31,7 @@ MeasureBreaks = Measure[BreakTimes]
 
 @dataclass(frozen=True, slots=True)
 class MeasuringTexts:
-    """What the dialog says."""
+    """The texts of the dialog that is shown while something is measured."""
 
     title: str
     what: str

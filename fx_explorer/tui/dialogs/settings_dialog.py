@@ -178,7 +178,7 @@ class SettingsDialog(TryingDialog):
 
     @property
     def _uses(self) -> list[tuple[str, Callable[[], object]]]:
-        """Return what can be done with what was changed."""
+        """Return the actions that are possible with the changed settings."""
         if not self._chosen:
             return []
         uses: list[tuple[str, Callable[[], object]]] = []

@@ -122,7 +122,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Picture:
-    """Everything that is drawn."""
+    """The picture of a node's neighbourhood: boxes, frames and lines with their places."""
 
     boxes: Mapping[Key, Box]
     """Nodes, and what stands for further ones."""
@@ -131,7 +131,7 @@ class Picture:
     ways: Mapping[Key, Box]
     """Where edges pass over a column."""
     lines: Sequence[tuple[Key, Key, int]]
-    """From, to, and the column of cells in which it goes up or down."""
+    """(from, to, column of cells in which the line goes up or down)."""
     columns: Mapping[Key, int]
     width: int
     height: int
@@ -145,7 +145,7 @@ class Picture:
 
 @dataclass
 class _Group:
-    """What stands together: a kernel's nodes, or one thing by itself."""
+    """Boxes that stay together in the layout: the nodes of one kernel, or a single box."""
 
     kernel: int
     members: dict[int, list[Key]] = field(default_factory=lambda: defaultdict(list))

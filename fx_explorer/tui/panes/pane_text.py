@@ -320,7 +320,7 @@ def _layout_of(document: Document, text: str, *, shows_code: bool) -> LineLayout
 
 
 class MachineWords:
-    """Shows the column beside one text."""
+    """Shows the control bits of SASS in a column beside the text."""
 
     def __init__(self, code: CodeView) -> None:
         self._code = code
@@ -376,7 +376,7 @@ class SourceMarks:
         self._blocks = FEW_BLOCKS
 
     def forget(self) -> None:
-        """Forget what is marked, because another text was loaded."""
+        """Forget the marks, because another text was loaded."""
         self._events, self._heat = {}, {}
 
     def renew(self, reader: SessionReader, document: Document) -> bool:

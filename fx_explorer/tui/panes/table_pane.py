@@ -82,7 +82,7 @@ class TablePane(TellsUnreadable, Vertical):
             self.place = place
 
     class Followed(Moved):
-        """Posted by enter on a row."""
+        """Posted when the user presses enter on a row."""
 
     def __init__(self, make_table: TableMaker, reads: Reads | None = None, *, id: str) -> None:
         """``reads``: what may make the table large; None for one that never is."""
@@ -243,7 +243,7 @@ class TablePane(TellsUnreadable, Vertical):
             self._say(FAILED)
 
     def _say(self, words: str) -> None:
-        """Show a sentence in the place of a table that is not there."""
+        """Show a sentence instead of a table."""
         self.rows.placeholder = words
         self.rows.load(row_list.Rows())
         self._totals.display = self._detail.display = False

@@ -35,7 +35,7 @@ Steps = Iterator["Arrangement | None"]
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """By which column, and which way."""
+    """The column that a table is sorted by, and the direction."""
 
     column: str
     """Title of the column."""

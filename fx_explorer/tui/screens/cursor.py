@@ -27,7 +27,9 @@ from fx_explorer.tui.widgets.outline_tree import Outline
 
 
 class Cursor:
-    """Looks at the outline and at the view on screen."""
+    """Tells what the cursor of the main screen is on: a place, a break, a region or a
+    configuration.
+    """
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Cursor:
         return []
 
     def regions(self, reader: SessionReader) -> list[RegionKey]:
-        """Return the regions of what is under the cursor."""
+        """Return the regions that the row or node under the cursor belongs to."""
         table = self._views.table
         if self._views.name_shown == "regions" and table and not self._outline.has_focus:
             return [(region.key, region.value) for region in regions(reader)[table.position :][:1]]

@@ -112,7 +112,7 @@ class FigureRows:
 
 
 class ShownChange(NamedTuple):
-    """What stands behind a row, as it is shown."""
+    """The list or text that is opened from a row of the differences."""
 
     rows: list[Row]
     marks: frozenset[int]

@@ -198,7 +198,9 @@ class Explorer(TellsUnreadable, Screen[None]):
         self._overview_changed()
 
     def show_old(self, old: OldFiles, remedy: str) -> None:
-        """Mark what is old. ``remedy`` says what to do."""
+        """Mark the files that have changed since the capture. ``remedy`` says what the user
+        can do.
+        """
         self.old = old
         self.show_of_app("old", old.fact(remedy))
         self.views.show_old(old)

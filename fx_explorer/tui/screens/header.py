@@ -36,7 +36,7 @@ COLOURS: dict[Tone, str] = {
 
 @dataclass(frozen=True, slots=True)
 class CaptureState:
-    """How the capture stands: glyph + words + colour."""
+    """State of the capture as the header shows it: glyph, words and colour."""
 
     glyph: str
     words: str

@@ -124,7 +124,7 @@ class InputBytes:
         return held
 
     def _take_keys(self, text: str, kept: list[str]) -> str:
-        """Keep what comes before the next paste or answer. Returns what follows its beginning."""
+        """Keep the keys before the next paste or answer, and return what follows its beginning."""
         special = _SPECIAL.search(text)
         if special is None:
             kept.append(self._without_beginning(text))

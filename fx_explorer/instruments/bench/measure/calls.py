@@ -59,7 +59,7 @@ class Caller:
 
     target: Target
     function: Callable[..., Any]
-    """What is called: the target's callable, compiled or not."""
+    """The function that is called: the target's callable, compiled or not."""
     trains: bool
     has_grad: bool = True
     """Whether gradients are enabled in the call."""
@@ -291,8 +291,8 @@ def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[
 
 
 def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list[str]]:
-    """Return the target with inputs of these sizes, and which dimensions each of them is, in words.
-    Raises TargetError for a dimension that is not there.
+    """Return the target with inputs of these sizes, and a phrase for each size on the dimensions it
+    sets. Raises TargetError for a dimension that does not exist.
     """
     named, parts = named_inputs(target), []
     changes: dict[int, dict[int, int]] = {}
@@ -357,8 +357,8 @@ def resized(tensor: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
 
 
 def _tensors_of(dim: InputDim, named: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors of the input that have this dimension, of the size that the first has
-    there. Raises TargetError for an input or dimension that is not there.
+    """Return the tensors of an input that have this dimension in the same size as the first. Raises
+    TargetError when the input or the dimension does not exist.
     """
     if dim.input.isdecimal() and int(dim.input) < len(named):
         position = list(named)[int(dim.input)]

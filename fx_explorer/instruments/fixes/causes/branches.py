@@ -79,7 +79,7 @@ def fixes_of_branches(
 
 @dataclass(frozen=True)
 class _WhereChoice:
-    """What stands in place of a statement, and of those up to ``last``."""
+    """The replacement for an ``if`` and for the statements behind it up to ``last``."""
 
     text: str
     sides: Sequence[str]
@@ -463,7 +463,9 @@ def _can_return(
 def _function(
     code: Code, name: str, branch: list[tuple[str, str]], targets: list[str], known: list[str]
 ) -> str:
-    """Return a branch as a function. It must not return what it was given, so that is copied."""
+    """Write a branch as a function. torch.cond does not allow a branch to return its input, so an
+    input is copied.
+    """
     unit = code.unit
     lines = [f"{unit}{target} = {value}" for target, value in branch]
     assigned = {target for target, _ in branch}

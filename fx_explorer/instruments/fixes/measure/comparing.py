@@ -508,7 +508,9 @@ def _ended(seen: Mapping[str, Any]) -> str:
 
 
 def _form(value: object) -> tuple[object, ...]:
-    """Return what is the same in each run of a value that varies."""
+    """Return the parts of a varying value that are the same in each run: its type, dtype
+    and shape.
+    """
     if isinstance(value, torch.Tensor):
         return (value.dtype, value.shape)
     return (type(value),)

@@ -28,7 +28,7 @@ OF_KEY = ", "
 
 @dataclass(frozen=True, slots=True)
 class ObjectParts:
-    """What one object consists of."""
+    """The parts of one object: facts that are compared, and the objects in it."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     """Facts about the object itself that are compared: ``type``, ``length`` and so on."""

@@ -160,7 +160,7 @@ too, and another second has begun.
 """
 
 MOST_PLACES = 6
-"""Places of the program at which it is made to wait so long."""
+"""Most places of the program that are listed for a long wait."""
 
 _in_the_places: list[object] = []
 

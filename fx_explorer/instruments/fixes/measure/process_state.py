@@ -34,7 +34,7 @@ class ProcessState:
         self._names = {module: dict(vars(module)) for module in _modules()}
 
     def changes(self) -> dict[str, Any]:
-        """Return what has changed since: name → plain value."""
+        """Return the facts that have changed since the object was made: name → plain value."""
         before = self._facts
         found = {
             name: value for name, value in _facts() if name not in before or before[name] != value

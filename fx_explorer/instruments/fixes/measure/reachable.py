@@ -37,7 +37,9 @@ _OF_ATOMS = {
 
 @dataclass
 class ReachedValues:
-    """What was reached, in a form that another process can read."""
+    """All values that were reached from a program's names, in a form that another process
+    can read.
+    """
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Kind → name → a plain value or a tensor."""

@@ -77,8 +77,8 @@ def _parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
 
 
 def unwrapped(value: object) -> object:
-    """Return the module or function that ``torch.compile`` or ``torch.compiler.disable`` was given,
-    in place of what it made.
+    """Return the module or function behind a result of ``torch.compile`` or
+    ``torch.compiler.disable``.
     """
     while True:
         namespace = namespace_of(value)

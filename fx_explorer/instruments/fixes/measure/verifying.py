@@ -145,7 +145,7 @@ def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
 
 
 def users_modules(place: TargetPlace, request: CaptureRequest) -> list[ModuleType]:
-    """Return the user's modules that are imported now, and those of the target and of the changed
+    """Return the user's modules that are imported now, including those of the target and of changed
     files.
     """
     return users_code(place, request).modules()

@@ -381,8 +381,8 @@ class _Work:
             return self._kept(with_resources(done, built))
 
     def _as_it_is_now(self, row: KernelBuild) -> KernelBuild:
-        """Return the row as the session has it. Another builder may have been first: then its texts
-        are those that are linked and shown elsewhere.
+        """Read the row from the session again. Another builder may have been first: then its texts
+        are the ones that are linked and shown.
         """
         return self._reader.get(KernelBuild, row.id)
 

@@ -109,7 +109,7 @@ def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:
 
 
 def _cycle_s(run: Run, prepare: Run) -> float:
-    """Return the seconds of one run with its preparation. Afterwards everything is warm."""
+    """Return the seconds of one run including its preparation. It also warms everything up."""
     run()
     torch.cuda.synchronize()
     began = time.perf_counter()

@@ -31,7 +31,7 @@ EVENTS_OF_DETACH = 2
 """Events of the profiler for one detach: ``aten::detach``, and ``detach`` within it."""
 
 MOST_TIMES = 2.0
-"""Most that an event of the program costs, as multiples of one in a loop of its own."""
+"""Largest cost of a profiler event in the program, as a multiple of one in a loop of its own."""
 
 LEAST_PART = 0.1
 """Part of its profiled time that an operator is taken to have at least without the profiler."""

@@ -60,7 +60,7 @@ def _timed(check: Callable[[dict[str, Any]], object], f_locals: dict[str, Any]) 
 
 
 def _managers(frame: EnteredFrame) -> list[Callable[[dict[str, Any]], object]]:
-    """Return the checks up to the one that holds; nothing where none does."""
+    """Return the guard trees up to the first one that accepts the call; empty when none does."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     checks = []

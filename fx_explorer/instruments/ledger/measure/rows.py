@@ -32,7 +32,7 @@ GENERATED = ("cpp_", "triton_")
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCode:
-    """Whose code the output code of a file is."""
+    """Compilation and direction that a file of output code was generated for."""
 
     compilation: str
     direction: Direction
@@ -40,7 +40,7 @@ class GeneratedCode:
 
 @dataclass
 class Measured:
-    """What was measured of a call, each by itself."""
+    """The separate measurements of a call from which its ledger is put together."""
 
     whole: CallIntervals
     steps: Sequence[CallStep]

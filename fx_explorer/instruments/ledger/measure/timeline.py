@@ -45,7 +45,9 @@ _OF_MARK: dict[str, LedgerKind] = {
 
 
 class FrameCode(Protocol):
-    """The compiled code of one frame."""
+    """What a frame of the timeline must tell of itself: compilation, whether a graph break ends it,
+    and so on.
+    """
 
     @property
     def compilation(self) -> str: ...
@@ -56,7 +58,7 @@ class FrameCode(Protocol):
 
 
 class WrapperStatements(Protocol):
-    """Some statements of a generated wrapper."""
+    """Statements of a generated wrapper that belong to one step."""
 
     @property
     def kind(self) -> str: ...
@@ -64,7 +66,7 @@ class WrapperStatements(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """What passes between two ticks."""
+    """The step of a call between two ticks of the clock."""
 
     kind: LedgerKind
     frame: int = -1
@@ -78,7 +80,7 @@ class CallStep:
 
 @dataclass
 class _Now:
-    """What is running at a tick."""
+    """The frames and wrappers that are running at a tick."""
 
     mark: str = ""
     frames: list[int] = field(default_factory=list)

@@ -192,8 +192,8 @@ class WorkerProcess:
         self._timing_out = asyncio.create_task(self.stop("timed_out"), name="time out")
 
     async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Read the rest of the pipes, in several turns: on a machine that is busy for a while, one
-        turn may pass without output and the others not.
+        """Read the rest of the pipes within ``DRAIN_S``, in several turns. When this process gets
+        no time for a while, that costs one turn and not all of them.
         """
         for _ in range(DRAIN_TURNS):
             ended, unfinished = await asyncio.wait(tasks, timeout=DRAIN_S / DRAIN_TURNS)

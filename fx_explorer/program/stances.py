@@ -107,8 +107,8 @@ def why_nothing_compiled(options: Sequence[OptionInForce]) -> str:
 
 
 def given_and_not_called(given: Mapping[str, CallSite]) -> str:
-    """Return a sentence on calls of torch.compile whose result was never called, with their line;
-    empty where there are none.
+    """Return a sentence on the functions that were given to torch.compile, with the lines, and of
+    which nothing was compiled; empty where none were given.
     """
     if not given:
         return ""

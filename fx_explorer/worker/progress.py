@@ -185,7 +185,7 @@ class OriginalFunctions:
         return names
 
     def in_words(self) -> str:
-        """Return the names of the functions that the program has replaced; empty when there are
+        """Return a sentence that names the functions the program has replaced; empty when there are
         none.
         """
         names = self.replaced()

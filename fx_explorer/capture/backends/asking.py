@@ -350,7 +350,9 @@ class AskedSupport:
         return "unknown"
 
     def oddities(self) -> list[str]:
-        """Return sentences on questions that the backend did not answer."""
+        """Return sentences on oddities: those of the declaration, and errors of the backend while
+        it was asked.
+        """
         sentences = [*self._declared.oddities]
         for what, count in self._odd.most_common(MOST_ODDITIES):
             sentences.append(f"Asked of {_operators(count)}, {what}.")

@@ -214,9 +214,7 @@ class _Ticking:
         yield statement
 
     def _returning(self, statement: ast.Return) -> Iterator[ast.stmt]:
-        """Compute the returned value before the last tick, so that its time is counted in the
-        wrapper.
-        """
+        """Compute the returned value into a variable before the last tick, and return it after."""
         if self._kind != "buffers":
             yield self._begin(statement, "buffers")
         made = ast.Name("_fx_explorer_made", ast.Store())

@@ -192,7 +192,9 @@ _TELLING = ("time_s", "saved_bytes", "operations")
 """Figures in the order in which the table chooses one for its bars."""
 
 BAR_PRIORITY, MORE_BARS = 1, 11
-"""Priorities of the columns with bars: all but the first are left out before columns of numbers."""
+"""Priorities of the first column with bars, and of further ones: where there is no room, the
+further ones are left out before columns of numbers.
+"""
 
 
 def _bar_title(title: str) -> str:

@@ -160,7 +160,7 @@ too, and another second has begun.
 """
 
 MOST_PLACES = 6
-"""Most places of the program that are listed for a long wait."""
+"""Most places of the program at which the original waits that long before it reads a clock."""
 
 _in_the_places: list[object] = []
 

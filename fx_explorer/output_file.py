@@ -28,7 +28,7 @@ class OutputFile:
     what: str
     """What is written, in a word: ``session``, ``report``."""
     is_ours: Callable[[Path], bool]
-    """Whether a file that is there is one of these, made by us."""
+    """Returns whether a file is one of this kind that we have made."""
     force: bool = False
     """Whether a file may be replaced that we have not made."""
     never: tuple[Path, ...] = ()

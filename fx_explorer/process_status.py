@@ -25,7 +25,9 @@ class ProcessStatus:
         fields = rest.rpartition(") ")[2].split()  # a name may hold anything, parentheses too
         self.pid = int(number)
         self.state = fields[0]
-        """One letter; ``Z`` for one that has ended and that its parent has not asked about."""
+        """State of the process, one letter. ``Z`` is a process that has ended and that its parent
+        has not waited for.
+        """
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])

@@ -263,8 +263,8 @@ def _unnumbered(node: model.Node, numbers: set[str]) -> str:
 
 
 def _renamed(node: model.Node, results: Collection[str]) -> model.Node:
-    """Return the node with its arguments as they are without the numbers by which FX distinguishes
-    names: one operation more before it, and each has another one.
+    """Return the node without the numbers that FX adds to names, in its arguments too: one more
+    operation before it would change all of them.
     """
 
     def without_its_number(word: re.Match[str]) -> str:

@@ -74,7 +74,9 @@ class FlameBlock:
     frames: tuple[FlameFrame, ...]
     """The frames that share this block: neighbours, in order."""
     main: FlameFrame | None
-    """The one that the block is; others beside it are too narrow for a cell. None where all are."""
+    """The frame that the block shows. Others in it are too narrow for a cell; None where
+    all are.
+    """
     noun: str = "step"
     """What the chart calls one of its steps."""
 

@@ -112,7 +112,7 @@ def careful_share(part: float, whole: float) -> str:
 
 
 def annotation_text(value: object) -> str:
-    """Return an annotation as a name: a text as it is, anything else as JSON."""
+    """Return the name of an annotation: a text as it is, any other value as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

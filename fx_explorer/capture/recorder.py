@@ -126,8 +126,8 @@ UNSEEN_WORK: dict[str, tuple[str, str]] = {
         "no_printed_graphs",
     ),
 }
-"""What torch does only to be thrown away while a capture looks, and what leaves it out, as in
-``HOOKS``. Without one of them a capture takes longer, and shows the same.
+"""Work of torch's that a capture does not need → the hook that leaves it out, as in ``HOOKS``.
+Without one of them a capture takes longer and shows the same.
 """
 
 

@@ -191,8 +191,8 @@ class _Records:
         self.spans.flush()
 
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
-        """Store what stopped the compilation, a backend's own exception where there was one;
-        returns it in one line.
+        """Store the error that stopped the compilation, or a backend's own exception behind it;
+        returns it as one line.
         """
         recording = self._recording
         raised = recording.take_error(name)
@@ -214,8 +214,8 @@ class _Records:
         return message
 
     def _after_stage(self, stage: Stage | None) -> str:
-        """Say which stage of its own a backend had published last when it raised; empty where it
-        had none.
+        """Return a phrase on the stage that a backend published last before it raised; empty where
+        it had published none.
         """
         published = self._recording.published.stages.get(self._recording.variant_id(), [])
         if stage == "backend" and published:

@@ -336,7 +336,7 @@ class Capture:
         return text
 
     def _outcome_of_program(self) -> Outcome | None:
-        """Return what a worker that stayed has written before it waited."""
+        """Return the outcome that a worker wrote when its program had ended and it stayed."""
         with contextlib.suppress(SessionError), SessionReader(self.session_path) as reader:
             known = reader.meta("outcome")
             return Outcome.from_json(known) if known else None

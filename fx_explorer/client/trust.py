@@ -38,7 +38,7 @@ because that cannot be known.
 """
 
 _captured: set[Path] = set()
-"""Sessions that this process captures or has captured: they have no mark as long as they grow."""
+"""Sessions that this process captures or has captured. They have no mark while they grow."""
 
 _requests: dict[str, CaptureRequest] = {}
 """Path that a session had first → its whole request, with the arguments that the session leaves

@@ -268,7 +268,7 @@ async def _follow(
 
 
 def _random_words(session: Path) -> Iterator[str]:
-    """Say so where the program ran with other random numbers than it has alone."""
+    """Return a sentence when the program ran with other random numbers than without fx-explorer."""
     with SessionReader(session) as reader:
         if has_other_random_numbers(reader):
             yield f"note: {OTHER_RANDOM_NUMBERS}"

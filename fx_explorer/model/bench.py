@@ -181,7 +181,7 @@ class BenchTask:
 
 @dataclass(frozen=True, slots=True)
 class HeldLine:
-    """Bytes that the tensors hold which one line of the user's made."""
+    """Bytes held by tensors that one line of the user's made."""
 
     file: str
     """Empty where no line is known."""

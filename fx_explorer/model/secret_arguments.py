@@ -61,7 +61,7 @@ class SafeWords:
 
     words: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """Of what the value was left out: ``--token``, each once."""
+    """Names of the options whose values were left out, such as ``--token``, each once."""
 
 
 def without_secrets(words: Sequence[str]) -> SafeWords:

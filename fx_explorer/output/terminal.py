@@ -17,8 +17,8 @@ LEAST_PROSE = 24
 """Cells in which a sentence can still be read."""
 
 INDENT = 4
-"""Cells by which a sentence is indented that has no room beside what it belongs to, and begins
-below.
+"""Indentation, in cells, of a sentence that begins on a line of its own because there is no room
+beside its head.
 """
 
 
@@ -53,7 +53,9 @@ def heading(text: str, out: object) -> str:
 
 
 class Hanging(NamedTuple):
-    """A sentence that continues under its own beginning, beside what stands before it."""
+    """A sentence whose further lines are indented to its own beginning, behind the text
+    before it.
+    """
 
     head: str
     """What stands before it, with the gap between them."""

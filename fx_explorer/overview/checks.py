@@ -63,7 +63,7 @@ class Check:
     """What breaks the condition, in the order of the overview; empty when the condition is met."""
     is_met: bool = True
     allowed_by: str = ""
-    """For a condition that every check has: the option that drops it."""
+    """The option that drops the condition, for one that every check has; empty for others."""
 
     @property
     def option(self) -> str:

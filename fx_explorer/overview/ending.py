@@ -207,8 +207,8 @@ def _differences_from_users_run(reader: SessionReader) -> Iterator[Fact]:
 
 
 def went_on(reader: SessionReader) -> bool:
-    """Return whether the program came to its end, so that it caught what compiling raised, or torch
-    was told to pass over it (``suppress_errors``).
+    """Return whether the program ran to its end. If compiling raised, the program has then caught
+    the error, or torch was told to ignore it (``suppress_errors``).
     """
     outcome = reader.meta("outcome")
     return outcome is not None and model.Outcome.from_json(outcome).went_well

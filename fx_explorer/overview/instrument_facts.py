@@ -82,9 +82,7 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much each backend supports that says what it does; nothing of others, such as
-    torch's own ``eager``.
-    """
+    """Yield how much each backend supports, for backends that say so."""
     if not reader.has(model.SupportReport):
         return
     from fx_explorer.instruments.backends.amounts import (

@@ -283,7 +283,7 @@ def _given_directly(compilations: Sequence[model.Compilation]) -> str:
 
 
 def _describe_names(compilations: Sequence[model.Compilation]) -> str:
-    """Return what torch's names of these compilations mean; empty where there is only one."""
+    """Return what torch's names of these compilations mean; empty for a single one."""
     if len(compilations) < 2:
         return ""
     return (
@@ -492,7 +492,7 @@ def _saved_code(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _about_recompile(recompile: ExplainedRecompile) -> str:
-    """Return which compilation it came after, from where it was called, and what to do about it."""
+    """Return sentences on a recompile: the compilation before it, the caller, and the remedy."""
     file, line = recompile.called_from
     caller = f", called from {in_file(file, line)}" if file else ""
     graphs = f": {recompile.graphs}" if recompile.graphs else ""

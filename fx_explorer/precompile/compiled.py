@@ -189,8 +189,10 @@ def bound(
 
 
 def forward_only_without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``compiled``, called so that it saves nothing where gradients are off. AOTAutograd's
-    code for training turns them on when it runs, so it is given inputs that require none.
+    """Return ``compiled`` wrapped so that it saves nothing when gradients are off.
+
+    AOTAutograd's code for training turns gradients on when it runs. It is therefore given inputs
+    that do not require them.
     """
 
     def run(*inputs: Any) -> Any:

@@ -24,7 +24,9 @@ MODULE_TARGET = re.compile(
 
 
 KERNELBENCH_MODELS = frozenset(["Model", "ModelNew"])
-"""Classes of a file as KernelBench has them, beside ``get_init_inputs()`` and ``get_inputs()``."""
+"""Names of the model class in a file written for KernelBench, which also has ``get_init_inputs()``
+and ``get_inputs()``.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ class EventStream:
         return False
 
     def _read(self) -> bool:
-        """Take one more piece of text in; False where there is none."""
+        """Read one more piece of text. Returns False at the end of the file."""
         piece = next(self._pieces, None)
         if piece is None:
             self._has_more = False
@@ -283,7 +283,9 @@ class EventStream:
                 return
 
     def _next(self) -> object:
-        """Return what stands here; None where it is no JSON, or continues behind the end."""
+        """Return the JSON value at the present place; None where there is none, or it is not
+        complete yet.
+        """
         while True:
             try:
                 event, self._at = _DECODER.raw_decode(self._text, self._at)

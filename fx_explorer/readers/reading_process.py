@@ -73,7 +73,7 @@ class Wanted:
 
 
 class Teller:
-    """Says how far it is, as often as somebody could read it."""
+    """Reports how far the reading is, as often as a person can read it."""
 
     def __init__(self) -> None:
         self._told = 0.0

@@ -80,7 +80,7 @@ class _OpenTransaction:
     """The outermost transaction that a thread has open."""
 
     block: FrameType | None
-    """The frame that has it as a block."""
+    """Frame of the ``with`` block that holds it."""
 
 
 class SessionWriter:

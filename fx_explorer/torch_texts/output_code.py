@@ -87,7 +87,9 @@ _LIBRARY = re.compile(
 
 
 def direction_of(code: str) -> Direction:
-    """Return which graph the module computes, as its first line says; empty where it does not."""
+    """Return the direction of the graph that a module computes, from its first line; empty without
+    one.
+    """
     match = _AOT_ID.search(code)
     directions: dict[str, Direction] = {
         "forward": "forward",

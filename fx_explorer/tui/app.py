@@ -143,7 +143,7 @@ class ExplorerApp(TellsUnreadable, App[int]):
 
     @on(BackgroundHeard)
     def background_heard(self, event: BackgroundHeard) -> None:
-        """Take the theme that goes with the background, which the terminal has told only now."""
+        """Use the theme for the background that the terminal has reported only now."""
         if not self.config.theme:
             self.theme = default_theme(event.is_light)
 

@@ -42,7 +42,9 @@ SHOWN = re.compile(r"(?:\w+_)?(?:view|screen)")
 
 
 class LaterImports:
-    """Imports them once. A thread that is stopped ends behind the module that it imports."""
+    """Imports modules in a thread, once. When it is stopped, it ends after the module it is
+    importing.
+    """
 
     def __init__(self) -> None:
         self._thread = threading.Thread(

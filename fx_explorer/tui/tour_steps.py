@@ -72,7 +72,7 @@ class TourStep:
     is_there: Callable[[TourMoment], bool] = lambda _: True
     """Returns whether the key does something at the user's place."""
     way: str = ""
-    """The command that leads back to where it does; empty where the user has to wait."""
+    """Command that leads to where the step's key works; empty where the user has to wait."""
     resumes_at: str = ""
     """The step that a tour begins with which was left here; empty for this one."""
     pause: Pause = ""

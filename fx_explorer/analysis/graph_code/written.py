@@ -75,7 +75,7 @@ def script_name(owner: str, title: str) -> str:
 # A graph as a script that runs it alone.
 
 UNKNOWN_SIZE = 4
-"""The value of a size that has none: one that depends on data."""
+"""Value for a size whose value is unknown, because it depends on data."""
 
 _DTYPES = {
     "f64": "float64",

@@ -536,7 +536,9 @@ def _row(
 
 
 def _computing(node: torch.fx.Node) -> torch.fx.Node:
-    """Return the operation that has a value as one of its results: what rules that out counts."""
+    """Return the operation that computes a value as one of several results: a rule that excludes
+    the operation counts for the value.
+    """
     whole = node.args[0] if node.target is operator.getitem else node
     if isinstance(whole, torch.fx.Node):
         return whole

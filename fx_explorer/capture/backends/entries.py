@@ -43,7 +43,9 @@ def entry_hook(recording: Recording) -> Iterator[None]:
 def counted_entry(
     recording: Recording, made: Any, module: Any, backend: str, direction: Direction
 ) -> Any:
-    """Return what a backend made for a graph, counting its calls as long as it is recorded."""
+    """Return the backend's result for a graph, wrapped so that its calls are counted while
+    recording.
+    """
     result = made
     with recording.noting("a compiled entry", "backend"):
         is_inductors = backend == "inductor" or type(made).__module__.startswith("torch._inductor")

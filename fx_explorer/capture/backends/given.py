@@ -57,7 +57,9 @@ class Problems:
             self.sentences.append(sentence)
 
     def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
-        """Return what ``read`` returns; ``otherwise`` where it raises, which is noted."""
+        """Return the result of ``read``. When it raises, the problem is noted, and ``otherwise`` is
+        returned.
+        """
         try:
             return read()
         except KeyboardInterrupt:
@@ -126,7 +128,9 @@ def content_of(content: object, problems: Problems) -> Graph | str | None:
 class BoundedText:
     text: str
     whole_lines: int
-    """Lines from the first that are as they were given; what follows has other numbers."""
+    """Number of lines at the beginning that are as they were given. Later lines have other
+    numbers.
+    """
 
 
 def bounded_text(text: str, problems: Problems) -> BoundedText:
@@ -291,7 +295,9 @@ def graph_links(later: RecordedGraph, segment: Segment, direction: Direction) ->
 
 
 def _first_found(node: torch.fx.Node, graphs: Sequence[EarlierGraph]) -> Found | None:
-    """Return what a node came from, in the first of the graphs that has it; None where none has."""
+    """Return the rows that a node came from, in the first of these graphs that has any; None when
+    none has.
+    """
     for graph in graphs:
         rows, how = _came_from(node, graph)
         if rows:

@@ -36,7 +36,9 @@ from fx_explorer.highlight import printable
 
 
 def users_backend(compiler: Any) -> Any:
-    """Return the backend behind DDPOptimizer; any other one as it is."""
+    """Return the user's backend where ``compiler`` is DDPOptimizer; any other compiler is returned
+    as it is.
+    """
     owner = getattr(compiler, "__self__", None)
     if type(owner).__name__ != "DDPOptimizer":
         return compiler

@@ -98,8 +98,8 @@ def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any
 
 
 def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what the function calls each value, ``x`` or ``rest[0]``, with its source; an empty one
-    where it has none.
+    """Yield (name in the function, source) for each argument: ``x`` or ``rest[0]``; the source is
+    empty where there is none.
     """
     for parameter, value in bound.items():
         yield parameter, _source(value)

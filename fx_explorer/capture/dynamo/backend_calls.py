@@ -32,7 +32,7 @@ def _nothing(output_graph: Any, module: torch.fx.GraphModule) -> None:
 
 
 def _as_made(compiled: Any, _: object) -> Any:
-    """Return what the backend made as it is."""
+    """Return the backend's result unchanged."""
     return compiled
 
 

@@ -239,7 +239,7 @@ def without_uuid(text: str) -> str:
 
 
 class _Explained:
-    """Says what each made-up name stands for where it is first met."""
+    """Explains each name that Dynamo made up at its first use in the listing."""
 
     def __init__(self, compilation: str, resume_names: dict[str, str], graph_lines: str) -> None:
         self._compilation = compilation
@@ -458,8 +458,8 @@ class BytecodeInstruction:
     without an argument.
     """
     line: int
-    """Source line from 1: that of the instruction before where it has none of its own, 0 where no
-    one before has one.
+    """Source line of the instruction, from 1. One without a line has that of the instruction
+    before; 0 where there is none.
     """
     target: int | None
     """The offset it jumps to, when it does."""

@@ -415,8 +415,8 @@ def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
 
 
 def _owner(running: Sequence[_Running]) -> _Running | None:
-    """Return the innermost frame with an open cut; None also when a rest that is not compiled runs
-    inside it.
+    """Return the innermost running frame that waits at a graph break; None also while the code
+    behind the break runs uncompiled.
     """
     frames = reversed(running)
     last = next((frame for frame in frames if frame.is_open or frame.is_resuming), None)

@@ -52,7 +52,7 @@ from fx_explorer.model import AtTheEnd, GraphCall, ReturnedStorage, SavedBetween
 WHAT = "for how long the program holds what graphs return"
 
 MOST_CALLS = 4000
-"""Calls of graphs that are watched in one forward. A program that never goes backward has one
+"""Most calls of graphs that are watched in one forward. A program without a backward has one long
 forward.
 """
 
@@ -385,9 +385,7 @@ def owners_in_cpp(reference: WeakTensor) -> int:
 
 
 def _counted(reference: WeakTensor) -> tuple[int, int]:
-    """Return the references to a tensor as Python and as C++ count them; (0, 0) where it is
-    gone.
-    """
+    """Return (references from Python, references from C++) to a tensor; (0, 0) when it is gone."""
     tensor = reference()
     if tensor is None:
         return (0, 0)

@@ -74,7 +74,7 @@ class StepRecorder:
         self.is_over = False
         """Whether nothing more is recorded: the limit is reached, or something of ours broke."""
         self.as_python: list[str] = []
-        """Functions that Dynamo has made bytecode for, and that ran as they were written."""
+        """Functions that have Dynamo's bytecode, and ran with their original bytecode."""
         self._recording = recording
         self._run = run
         self._limit = limit

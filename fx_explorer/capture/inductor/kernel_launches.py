@@ -382,7 +382,7 @@ def add_launch_rows(recording: Recording, notes: list[NotedKernel]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _TunedCandidate:
-    """A candidate that was timed (autotuner_choices.py), as its row is so far."""
+    """A candidate that the autotuner timed (autotuner_choices.py), with its row so far."""
 
     row: KernelBuild
     kernel: Kernel

@@ -516,8 +516,8 @@ def variable_of(group: SettingGroup, name: str) -> str:
 
 
 def set_entry(group: SettingGroup, name: str, value: object) -> Restore:
-    """Set one as torch does for itself, so that what is put back is “not set by the user” where it
-    was.
+    """Set an option, and return a function that restores it. Both go through torch's own patcher,
+    so that an option that the user had not set counts as not set afterwards.
     """
     module, name = _resolved(group, name)
     restore: Restore = module._make_closure_patcher(**{name: value})()

@@ -157,7 +157,9 @@ class Published:
     entries: list[CountedEntry] = field(default_factory=list)
     """What backends have returned, and is counted in its calls."""
     _of_inductor: dict[int, tuple[weakref.ref[object], CountedEntry]] = field(default_factory=dict)
-    """What Inductor has returned, by its identity: it has no hash."""
+    """Id of an object that Inductor returned → the object and its entry. Such objects cannot be
+    hashed.
+    """
 
     def count_inductors(self, made: object, entry: CountedEntry) -> None:
         self._of_inductor[id(made)] = weakref.ref(made), entry

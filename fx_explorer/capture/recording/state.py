@@ -225,7 +225,7 @@ class Recording:
         return row
 
     def resume_code(self, code: types.CodeType) -> ResumeCode:
-        """Return what a resume function was made with; of any other function, that it takes its
+        """Return the ResumeCode of a resume function; for any other function one that takes its
         arguments by name.
         """
         return self.resume_codes.get(code) or ResumeCode(code)

@@ -161,7 +161,7 @@ class Variant:
     segment: Segment
     changes: Changes = field(default_factory=Changes)
     kept: dict[Key, Any] = field(default_factory=dict)
-    """What its stages made, including those it shares with the variant it set out from."""
+    """Results of its stages, including those shared with the variant it began from."""
     took_s: dict[Key, float] = field(default_factory=dict)
     """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
     kept_at_s: float = 0.0

@@ -46,9 +46,7 @@ def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]
 
 
 def _held(owner: Any, name: str) -> Any:
-    """Return what the owner itself holds under this name, as it is held: a descriptor where it is
-    one.
-    """
+    """Return the attribute as the owner's own dict holds it: the descriptor, where it is one."""
     return vars(owner).get(name, _INHERITED)
 
 

@@ -158,7 +158,7 @@ ASKS = (
     "torch.cuda.is_available()",
     "torch.cuda.device_count()",
 )
-"""What a condition may ask about."""
+"""Parts of a condition by which it counts as a question about the device."""
 
 _TYPES = ("cuda", "cpu", "gpu")
 """Words of which a condition on a device has one, unless it only compares two tensors."""

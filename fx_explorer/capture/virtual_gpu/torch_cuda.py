@@ -21,7 +21,7 @@ from fx_explorer.capture.virtual_gpu.fake_cuda_tensors import users_line
 from fx_explorer.model import Gpu
 
 CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
-"""Versions for a build of torch that has none: Inductor asks whether there is one."""
+"""CUDA and HIP versions for a build of torch without one, because Inductor asks for them."""
 
 
 def answer(emulation: Emulation) -> None:

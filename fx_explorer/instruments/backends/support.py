@@ -222,7 +222,9 @@ class GraphSupport:
     document: Document
     nodes: tuple[SupportedNode, ...]
     parts: tuple[ShownPart, ...]
-    """In the order in which they can run; empty where it is not known which segments there are."""
+    """The parts of the graph in an order in which they can run; empty where the segments are not
+    known.
+    """
     splits: tuple[Split, ...]
     out_of_turn: tuple[OutOfTurn, ...]
     """Writes in place that may come before or after what reads the same memory, other than in the

@@ -139,7 +139,7 @@ def _check_saved(arguments: argparse.Namespace) -> None:
 def _print_bench(
     reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
 ) -> int:
-    """Print what the session's bench found. Raises UsageError when it has none."""
+    """Print the results of the session's bench. Raises UsageError when it has none."""
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.picture import bench_plot, bench_svg
     from fx_explorer.instruments.bench.report import FORMATS, bench_text

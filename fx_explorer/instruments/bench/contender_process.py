@@ -13,7 +13,7 @@ from fx_explorer.errors import WorkerError
 from fx_explorer.model import BenchNews, BenchTask, CellState
 
 LAST_WORDS = 3
-"""Lines of its output that are told when it dies."""
+"""Most lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
 """Hears what the process is doing."""

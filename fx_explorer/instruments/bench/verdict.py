@@ -20,7 +20,7 @@ from fx_explorer.instruments.bench.interval import (
 )
 
 MUCH_AROUND = 0.3
-"""Part of a call beside its kernels, from which on it is told."""
+"""Least share of a call outside its kernels that is mentioned."""
 
 ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
 """Rounds of a size that a bench makes at least, where its budget allows, and at most."""
@@ -390,7 +390,9 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
 
 
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
-    """Say what a call costs beside its kernels, where it is not faster and that is why."""
+    """Return sentences on what a call costs beside its kernels, when that keeps it from being
+    faster.
+    """
     known = [cell for cell in cells if cell.speed_up and cell.cell.work_s >= 0]
     slow = [cell for cell in known if not cell.is_wrong and not cell.is_faster]
     most = max(slow, key=lambda cell: _around_s(cell), default=None)

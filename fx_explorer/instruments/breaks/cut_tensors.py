@@ -302,7 +302,7 @@ class CutTensors:
         return {kernel for node in returned for kernel in self._kernels.get(node, ())}
 
     def reading(self, inputs: set[int]) -> set[int]:
-        """Return the kernels that take these inputs as they come in."""
+        """Return the kernels that read these inputs directly."""
         users = users_of_inputs(self._reader, self._lowered(inputs))
         return {kernel for node in users for kernel in self._kernels.get(node, ())}
 

@@ -422,7 +422,9 @@ def _kind(span: model.Span, around: _Node | None) -> str:
 
 
 def _module(modules: dict[str, _Node], path: str) -> _Node:
-    """Return the node of a module, made with those around it where it is new."""
+    """Return the node of a module. It is made when it is new, together with the modules
+    around it.
+    """
     names = path.split(".") if path else []
     known = len(names)
     while ".".join(names[:known]) not in modules:

@@ -398,7 +398,7 @@ class Differences:
 
 
 def differences(before: SessionReader, after: SessionReader, extent: Extent = "all") -> Differences:
-    """Return what differs, as far as it can be compared: what one of them never came to is left
+    """Return the differences of two captures. Figures that one of them has not reached are left
     out.
     """
     pairs = kernel_pairs(before, after) if extent != "graphs" else []
@@ -443,7 +443,7 @@ Lists = Callable[[SessionReader], list[str]]
 def rows_behind(
     before: SessionReader, after: SessionReader, all_of_it: Differences, row: Row
 ) -> list[DiffRow[str]]:
-    """Return the list or text of either capture that a row's figure is about."""
+    """Return, line by line, the list or text of both captures behind a figure."""
     if row.source:
         return text_diff(row.source.before.splitlines(), row.source.after.splitlines())
     if row.pair:

@@ -90,5 +90,7 @@ async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> in
 
 
 def _laid_out(rows: list[tuple[str, ...]], width: int | None) -> TextTable:
-    """Lay out rows as wide as the widest that is expected, which comes after them."""
+    """Return the rows as a text table. Its columns are as wide as the widest expected row needs,
+    because further rows follow.
+    """
     return text_table(Table(COLUMNS, [*rows, _WIDEST], elsewhere=IN_A_FILE), width)

@@ -166,7 +166,7 @@ class SessionFixes:
     """Whether there would be breaks in it if the program had some; a debug directory has none."""
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Fix], str]] = field(default_factory=list)
-    """A break, its fixes, and why it has none that edits the source."""
+    """(break, its fixes, why it has no fix that edits the source)."""
     trials: list[Trial] = field(default_factory=list)
 
     def fix(self, number: int) -> Fix:

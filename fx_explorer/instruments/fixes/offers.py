@@ -95,7 +95,7 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
 
 
 def as_break(left: DistinctFallback) -> DistinctBreak:
-    """Return a function that was run in eager mode as if it had broken where it begins."""
+    """Return a function that ran in eager mode in the form of a graph break at its first line."""
     return DistinctBreak(
         registry_id=left.registry_id,
         reason=left.reason,

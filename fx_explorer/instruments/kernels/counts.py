@@ -143,8 +143,8 @@ class BuiltKernels:
 
     @property
     def in_words(self) -> str:
-        """Return ``built``, ``not built``, or ``2 built``, which stands behind how many there are;
-        empty where there is none.
+        """Return words that follow a number of kernels: ``built``, ``not built``, or ``2 built``;
+        empty for no kernels.
         """
         if not self.kernels:
             return ""

@@ -31,7 +31,7 @@ from fx_explorer.session import SessionReader, SessionWriter
 TIMEOUT_S = 300.0
 
 LAST_WORDS = 10
-"""Lines of its output that are told when it dies."""
+"""Most lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
 """Hears what the process is doing."""

@@ -132,7 +132,7 @@ class KernelPoint:
     most_flops_per_s: float
     """The roof above it; 0 where it is not known."""
     missing: str
-    """Why it has no point; empty where it has one."""
+    """Why the kernel is not drawn as a point; empty when it is."""
 
     @property
     def is_measured(self) -> bool:

@@ -76,7 +76,9 @@ def describe_unaccounted(figures: LedgerFigures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What a frame that holds others is; equal keys that follow each other are one frame."""
+    """Identity of a frame that holds others. Neighbours with equal keys are merged into one
+    frame.
+    """
 
     kind: FlameKind
     name: str

@@ -151,8 +151,8 @@ def _usual_device(placeholders: Iterable[model.Node]) -> str:
 def _results(
     call: CallOfKernel | None, sizes: Mapping[str, int], usual: str
 ) -> list[Result | None] | None:
-    """Return what a library call returns, by the node that it computes; None where there is
-    none.
+    """Return the results of a library call: the values of the node it computes; None where that is
+    unknown.
     """
     node = _computed(call) if call else None
     if node is None:

@@ -93,7 +93,7 @@ class StepMemory:
     held: tuple[Held, ...]
     moments: tuple[StepMoment, ...]
     backward_from: int
-    """The moment at which the backward begins; ``end`` where there is none."""
+    """Moment at which the backward begins; ``end`` in a step without one."""
     end: int
     saved_bytes: int = 0
     """What the graphs keep for their backwards and did not find: each storage once."""

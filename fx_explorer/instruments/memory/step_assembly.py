@@ -350,8 +350,9 @@ class _Assembly:
             self.held.append(Held("temporary", "", size_bytes, device, runs, runs + 1))
 
     def _orders_between(self) -> dict[int, list[int]]:
-        """Return the operators that run backward behind each call of the step, in the order in
-        which they do: behind the last call first, and before the first at -1.
+        """Return call of the step → the eager operators that run after it in the forward, in the
+        order in which they run backward: right before the call's own backward. -1 has those before
+        the first call.
         """
         by_call: dict[int, set[int]] = {}
         for row in self.between:
@@ -426,8 +427,8 @@ class _Assembly:
         return self._end_of_backward(at - 1)
 
     def _end_of_backward(self, at: int) -> int:
-        """Return the end of a call's backward; of the next one that there is before it where it has
-        none.
+        """Return the moment at which a call's backward ends. For a call without a backward it is
+        that of the nearest call before it that has one.
         """
         while at and self.segments[at].backward is None:
             at -= 1

@@ -303,7 +303,7 @@ def _across_breaks(memory: SessionMemory) -> str:
 
 
 def name_of(held_tensor: Held) -> str:
-    """Return the user's name of what is held, as far as there is one."""
+    """Return the user's name of a storage, as far as there is one."""
     if held_tensor.kind == "gradient":
         if held_tensor.name:
             return f"gradient of {held_tensor.name}"

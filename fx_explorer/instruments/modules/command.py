@@ -127,8 +127,8 @@ def print_modules(listed: ModuleList) -> None:
 
 
 def barred(listed: ModuleList) -> str:
-    """Return the figure that has a bar: that which the rows are sorted by, else the time, or what
-    else there is.
+    """Return the figure that is drawn as a bar: the one the rows are sorted by, else the time, else
+    the first that any module has.
     """
     wanted = (listed.sort, "time_s", "saved_bytes", "operations")
     return next((name for name in wanted if name and getattr(listed.whole, name)), "operations")

@@ -312,7 +312,7 @@ def describe_times(tree: ModuleTree, *, has_gpu: bool) -> str:
 @dataclass(frozen=True, slots=True)
 class OwnFigures:
     figures: Mapping[ModulePath, ModuleFigures]
-    """Of each module that has some, in the order in which Dynamo came to them."""
+    """Path of a module → its figures, in the order in which Dynamo reached the modules."""
     types: Mapping[ModulePath, str]
     """The class of a module, where torch tells."""
     time_kinds: frozenset[TimeKind]

@@ -130,7 +130,7 @@ class _Shown(Sequence[TableRow]):
         )
 
     def totals(self, shown: Sequence[int]) -> str:
-        """Return what rows that stand beside each other add up to."""
+        """Return the sums of rows that do not contain one another."""
         figures = sum((self._tree.rows[at].figures for at in shown), NOTHING)
         parts = [f"{title} {write(figures, name)}" for title, name in self._figures]
         return " · ".join(["all together", *parts])

@@ -125,7 +125,7 @@ def _reflowed(text: str) -> str:
 
 
 def _side_by_side(before: str, values: Sequence[str], means: Sequence[str]) -> list[Line]:
-    """Return what each value means beside it, below each other."""
+    """Return the values of an option and their meanings in two columns."""
     wide = max(map(len, values), default=0)
     lines: list[Line] = []
     for value, effect in zip(values, means, strict=True):

@@ -49,7 +49,7 @@ SHORTEST_US = 1.0
 """Microseconds. Less lies between any two kernels that follow each other."""
 
 MOST_GAPS = 100
-"""The longest are told one by one, the others in their sum."""
+"""Most gaps that are listed one by one; further ones are summed up."""
 
 MOST_DOINGS = 6
 MOST_STEPS = 20_000

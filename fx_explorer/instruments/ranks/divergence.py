@@ -333,8 +333,8 @@ _OF_EQUAL_GRAPHS: tuple[tuple[Aspect, Callable[[CompilationSummary], str], str],
 
 
 def _are_collectives_other(one: CompilationSummary, two: CompilationSummary) -> bool:
-    """Return whether the collectives differ, as Inductor orders them where it told so on both
-    ranks.
+    """Return whether the collectives of two compilations differ: in Inductor's order where both
+    ranks have it.
     """
     if one.scheduled_collectives and two.scheduled_collectives:
         return one.scheduled_collectives != two.scheduled_collectives

@@ -76,11 +76,11 @@ class RankFinding:
     """Before which compilation of the others it is seen, from 0."""
     words: str
     compilation: str = ""
-    """Its name on the ranks that differ; empty where they lack it."""
+    """Name of the compilation on the ranks that differ; empty where they lack it."""
     other_compilation: str = ""
     function: str = ""
     file: str = ""
-    """The user's line where it is known, else where the function begins."""
+    """The user's line if it is known, else the line at which the function begins."""
     line: int = 0
 
     @property

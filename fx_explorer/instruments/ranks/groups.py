@@ -20,7 +20,9 @@ class Pair(NamedTuple):
     reference: CompilationSummary | None
     other: CompilationSummary | None
     is_moved: bool = False
-    """Whether one rank has it before another compilation, and the other rank after it."""
+    """Whether the ranks have the compilation in different places: one before another compilation,
+    one after it.
+    """
 
 
 def aligned(

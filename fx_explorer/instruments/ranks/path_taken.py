@@ -33,7 +33,7 @@ class OtherPath:
     """The first operation in which two graphs differ."""
 
     words: str
-    """``has softmax, which rank 0's lacks``: what follows "its graph"."""
+    """The difference as words that follow "its graph": ``has softmax, which rank 0's lacks``."""
     file: str
     line: int
     code: str

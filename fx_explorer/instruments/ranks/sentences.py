@@ -80,15 +80,17 @@ def headline(ranks: ComparedRanks) -> str:
 
 
 def first_failure(ranks: ComparedRanks) -> RankFinding | None:
-    """Return where ranks first failed to compile what others compiled; None where none did."""
+    """Return a finding on ranks that failed to compile what others compiled, the first one; None
+    without one.
+    """
     failed = {rank.rank for rank in ranks.summaries if rank.has_failed}
     statuses = (finding for finding in ranks.findings if finding.aspect == "status")
     return next((finding for finding in statuses if set(finding.ranks) <= failed), None)
 
 
 def first_sentence(ranks: ComparedRanks) -> str:
-    """Return where ranks first diverged, as a sentence; empty where they did not, and where the
-    headline says it: they failed.
+    """Return a sentence on where ranks first diverged; empty where they did not, or where they
+    failed, which the headline says.
     """
     if ranks.first is None or ranks.first is first_failure(ranks):
         return ""

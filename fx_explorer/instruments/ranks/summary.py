@@ -37,7 +37,9 @@ class CompilationSummary:
     error: str
     """First line of the error that ended it."""
     failed_in: str
-    """The stage that raised it, as people call it: ``AOTAutograd``; empty for what did not fail."""
+    """Stage that raised the error, by its usual name: ``AOTAutograd``; empty when nothing
+    failed.
+    """
     failed_at: tuple[str, int]
     """The user's line in its traceback; no file and 0 where there is none."""
     start_s: float
@@ -116,8 +118,8 @@ class RankSummary:
     notes: tuple[str, ...] = ()
     """Other remarks on its file: what could not be read, and another rank that the file names."""
     files_of_one_name: tuple[str, ...] = ()
-    """Paths of source files that share their name with another one, so that either is shown with
-    its folder.
+    """Paths of source files that share their name with another file; they are shown with their
+    folder.
     """
 
     @property

@@ -99,7 +99,9 @@ def _given_otherwise(reader: SessionReader, function: model.Compilation) -> list
 
 
 def _is_of(given: str, compiled: str) -> bool:
-    """Return whether a call that was given ``Net`` is of ``Net.forward`` or ``net (Net)``."""
+    """Return whether the name given to torch.compile, such as ``Net``, belongs to the compiled
+    function: ``Net.forward`` or ``net (Net)``.
+    """
     name, _, inner = compiled.partition(" (")
     return given in (name, name.rpartition(".")[0], inner.rstrip(")"))
 

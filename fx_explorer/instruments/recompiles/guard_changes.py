@@ -429,7 +429,7 @@ def _is_part_of(source: str, whole: str) -> bool:
 
 
 KEYWORDS = "kwargs"
-"""Name of the keyword arguments that a function takes as they come."""
+"""Name that functions commonly give to ``**kwargs``."""
 
 
 def _keys_change(reported: str, source: str, old: str, new: str) -> GuardChange:

@@ -55,7 +55,9 @@ class LocalTensor:
     """
     node: int
     is_input: bool
-    """Whether the graph takes it; else it hands it over where a break ends it."""
+    """Whether the graph takes the tensor as an input. Otherwise it hands the tensor over at the
+    break that ends it.
+    """
     depth: int = 0
     """How many calls lie between the compiled function and the one whose local it is: more than 0
     with nested graph breaks only.

@@ -76,8 +76,7 @@ class LedgerCall:
     calls: int
     """Calls with a clock that the steps are the mean of."""
     other_calls: int
-    """Calls with a clock that took another path, such as one that compiled; they are not counted.
-    """
+    """Calls with a clock that took another path, such as compiling. They are not counted."""
     clock_s: float
     """Seconds that the clock itself took in a call, which are in no step."""
     uncompiled_s: float = NOT_KNOWN
@@ -252,7 +251,9 @@ class ProfileOther:
     profile: int
     kind: OutsideKind
     name: str
-    """The operator that launched it: ``aten::_foreach_mul_``; what ran where no operator did."""
+    """Operator that launched the work, such as ``aten::_foreach_mul_``; the work's own name where
+    no operator did.
+    """
     compilation: str
     """Name of the compiled function it ran in, ``0/1``; empty for none."""
     seconds: float

@@ -215,7 +215,9 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class RegionLowering:
-    """A region in one direction: whether ``regional_inductor`` compiled it, and as what."""
+    """The result of ``regional_inductor`` for a region in one direction: whether it was compiled,
+    and under which name.
+    """
 
     id: int
     compilation: int

@@ -74,7 +74,7 @@ class GraphsOfCompilation:
     buckets: dict[str, GraphsOfCompilation] = field(default_factory=dict)
     """Those of each bucket that DDPOptimizer cut Dynamo's graph into."""
     bucket: str = ""
-    """The bucket that was read last; empty where there is none."""
+    """Name of the bucket whose records were read last; empty where there are no buckets."""
 
     def go_to(self, bucket: str) -> None:
         """Assign the records that follow to this bucket of Dynamo's graph."""
@@ -123,7 +123,9 @@ class GraphRecords:
         return self._whole(compilation).at_hand
 
     def bucket(self, compilation: int) -> str:
-        """Return the bucket that was read last; empty where there is none."""
+        """Return the name of the bucket whose records were read last; empty where there are no
+        buckets.
+        """
         return self._whole(compilation).bucket
 
     def _whole(self, compilation: int) -> GraphsOfCompilation:

@@ -22,7 +22,7 @@ LOOKED_AFTER_S = 0.2
 """How often it is looked whether the log has grown."""
 
 TOLD_AFTER_S = 1.0
-"""How often the user is told that it has not."""
+"""Seconds between two messages that the log has not grown."""
 
 COMPARED = 256
 """Bytes of what was read last that are compared with the log: one that was cut may have grown

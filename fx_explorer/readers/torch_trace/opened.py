@@ -221,7 +221,9 @@ class TextsOfLog:
     """Reads texts of a log that is not packed."""
 
     def __init__(self, log: Path, opened: BinaryIO | None = None) -> None:
-        """``opened`` is the log, which stays open where it is followed: it may lose its name."""
+        """``opened`` is the log. It stays open while it is followed, because it may lose
+        its name.
+        """
         self._log = log
         self._opened = opened
 

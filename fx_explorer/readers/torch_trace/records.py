@@ -56,7 +56,7 @@ def pieces(
     """
     rest, offset, line = b"", 0, 1
     cut: LogPiece | None = None
-    """A piece that is too long, whose end has not come yet."""
+    """A piece that is too long and whose end has not been read yet."""
     for block in blocks:
         if not block:
             if rest and cut is None and is_whole(rest):

@@ -28,7 +28,7 @@ class Event:
     line: int
     """Line of the event in the log, from 1."""
     seconds: float
-    """Since midnight, as the log has it; 0 where it does not say."""
+    """Seconds since midnight, as the log has them; 0 where it has none."""
 
     @property
     def payload(self) -> dict[str, Any]:

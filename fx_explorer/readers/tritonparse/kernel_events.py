@@ -48,7 +48,7 @@ class Function:
 
     row: Kernel
     record: Record
-    """The event that named it first, as the compilations know it."""
+    """The first event that named the function, in the form that compilations are made from."""
     builds: list[Build] = field(default_factory=list)
 
 

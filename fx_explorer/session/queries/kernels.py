@@ -199,7 +199,7 @@ def build_with_level(reader: SessionReader, artifact: int) -> model.KernelBuild 
 def build_with_source(
     reader: SessionReader, compilation: int, artifact: int
 ) -> model.KernelBuild | None:
-    """Return the configuration that has a text as a source of its own; None when none has."""
+    """Return the configuration whose own source is this text; None when there is none."""
     rows = reader.query(
         "SELECT kernel_build.id FROM kernel JOIN kernel_build ON kernel_build.kernel = kernel.id "
         "WHERE kernel.compilation=? AND kernel_build.source AND json_extract(kernel_build.levels, "

@@ -109,8 +109,8 @@ those of ``libdevice``.
 
 OF_TRITON = {"cdiv", "next_power_of_2"}
 BUILTINS = {"range", "min", "max", "len", "float", "int", "isinstance", "print"}
-"""Python's, as Triton understands them. ``getattr`` is one that it understands too, and is not
-here.
+"""Python's builtins that Triton understands and that are allowed. ``getattr``, which Triton
+understands too, is not.
 """
 
 METHODS = {

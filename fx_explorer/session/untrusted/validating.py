@@ -129,7 +129,9 @@ def row_maker(row_type: Callable[..., RowT]) -> Callable[[tuple[Any, ...]], RowT
 
 
 FEW_ROWS = 8
-"""Fewer are checked one by one: it takes as long."""
+"""Fewest rows that are checked column by column. Fewer are checked one by one, which takes
+as long.
+"""
 
 
 def rows_maker(row_type: Callable[..., RowT]) -> Callable[[list[tuple[Any, ...]]], list[RowT]]:

@@ -153,8 +153,8 @@ AMONG_EVERYTHING: tuple[str, ...] = (
     "app.help",
     "app.quit",
 )
-"""Commands with a key of their own that the menu of everything lists too, so that it teaches
-them.
+"""Commands that have a key of their own and are listed in the menu of everything too, so that the
+menu teaches their keys.
 """
 
 

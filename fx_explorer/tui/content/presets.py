@@ -231,7 +231,9 @@ another fate.
 
 
 def stage_sources(reader: SessionReader, point: StagePoint) -> tuple[Document, ...]:
-    """Return what Dynamo read: it has no graph before it."""
+    """Return the documents shown as the source of a stage without a graph before it: the source
+    file that Dynamo read.
+    """
     if point.before:
         return ()
     variant = reader.get(model.Compilation, point.compilation)

@@ -284,7 +284,7 @@ class EarlierSessions:
         return copy
 
     def before_session(self, session: Path) -> Earlier | None:
-        """Return what came before the capture that made ``session``."""
+        """Return the session of the capture before the one that made ``session``."""
         for capture, earlier in reversed(self._before):
             if capture.session_path == session:
                 return earlier

@@ -237,8 +237,8 @@ class SourceFiles:
             self._show(reader, OldFiles(changed))
 
     async def _files_of(self, reader: SessionReader) -> FilesNow:
-        """Return what the files of a session were. Those that a session of somebody else's names
-        are not looked at: they may be anything on this machine.
+        """Return the captured source files of a session for comparing. Of a session from elsewhere
+        no file is looked at: its paths may name anything on this machine.
         """
         now = (reader, reader.data_version())
         if now != self._read:

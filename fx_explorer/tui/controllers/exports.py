@@ -109,7 +109,7 @@ class Exports:
             )
 
     def _copy_when_made(self, make: Callable[[SessionReader], str], lines: int) -> None:
-        """Copy a text that is still to be made: beside the screen where it has many lines."""
+        """Copy a text that has to be made first, in the background when it is long."""
         reader = self._explorer.reader
         if reader is None:
             return

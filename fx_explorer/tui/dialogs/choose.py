@@ -48,7 +48,7 @@ CHOICES_AT_ONCE = 2_000
 """So many are looked through before the next frame, which takes some 3 ms."""
 
 CHOICES_AT_A_TIME = 500
-"""Of more, so many in one step, so that no key waits."""
+"""Choices that are searched in one step, so that no key waits for it."""
 
 LOOKING = "Looking …"
 NOTHING = "Nothing matches. Try fewer letters."

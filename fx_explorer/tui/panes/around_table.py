@@ -147,7 +147,7 @@ class TableDetail(TellsUnreadable, DraggedEdge, Vertical):
         self._most_lines = 0
         """Lines of the longest detail that was shown."""
         self._wished_rows = 0
-        """The rows that the user has given it by dragging its border; 0 for none."""
+        """Number of rows to which the user has dragged the border; 0 for none."""
         self.text = CodeView(
             line_numbers=False, placeholder="Nothing more is known about this row."
         )
@@ -180,7 +180,7 @@ class TableDetail(TellsUnreadable, DraggedEdge, Vertical):
 
     @on(DraggedEdge.EdgeDragged)
     def give_dragged_room(self, event: DraggedEdge.EdgeDragged) -> None:
-        """Make it as high as the user drags it."""
+        """Set the height to which the user drags the border."""
         event.stop()
         bottom = self.region.bottom
         most = bottom - self._rows.region.y - LEAST_ROWS_LEFT

@@ -34,7 +34,7 @@ TABBED_PANE_CELLS = 40
 """Least cells of a shown pane when others are behind tabs."""
 
 PICTURE_CELLS = 80
-"""Least cells of a picture beside other panes: it is twice as wide as they are."""
+"""Least width of a picture beside other panes, in cells. It is twice as wide as they are."""
 
 LEVEL_PANE_CELLS = 60
 """Least cells of a shown pane where levels below a kernel are among them: an instruction with its
@@ -373,7 +373,9 @@ class LinkedPanes(TellsUnreadable, Vertical):
         self.refresh_tabs()
 
     def _side_by_side(self) -> Sequence[int]:
-        """Return which panes are shown: the same as long as the active one is among them."""
+        """Return the indices of the panes that are shown. They stay the same while the active pane
+        is among them.
+        """
         panes, room = self.panes, self._room
         active = min(self._active, len(panes) - 1)
         if self._is_ranked and self.shows_levels:

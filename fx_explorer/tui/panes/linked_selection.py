@@ -75,9 +75,7 @@ class LinkedSelection:
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Show another session. Panes turn to the same documents and lines in it, as far as it has
-        them.
-        """
+        """Show another session. Panes keep their documents and lines, as far as it has them."""
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
         self._compilation = 0

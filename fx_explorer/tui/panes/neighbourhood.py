@@ -268,8 +268,8 @@ class NeighbourhoodView(LineView):
             self._go_to(("node", self._neighbourhood.centre.id))
 
     def show_near(self, positions: frozenset[int], anchor: int) -> None:
-        """Show one of these nodes: the cursor goes to it if it is in the picture, else it becomes
-        the middle.
+        """Move the cursor to one of these nodes if any is in the picture. Otherwise ``anchor``
+        becomes the middle.
         """
         if self._graph is None or self._neighbourhood is None or self.position in positions:
             return

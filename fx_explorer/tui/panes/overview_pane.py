@@ -45,7 +45,7 @@ FIRST: tuple[Topic, ...] = ("old", "since", "next")
 """
 
 VIEW_NAMES: dict[View, str] = {"passes": "graphs"}
-"""View as facts name it → its name in the app, where they differ."""
+"""Name of a view in facts → its name in the app, where these differ."""
 
 
 @dataclass(frozen=True, slots=True)

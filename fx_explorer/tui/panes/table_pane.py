@@ -93,7 +93,7 @@ class TablePane(TellsUnreadable, Vertical):
             self, "make table", "make a table"
         )
         self._table_reader: SessionReader | None = None
-        """The reader that a table has which was made beside the screen."""
+        """The reader that belongs to a table which was made in the background."""
         self._made_of: tuple[SessionReader, int] | None = None
         """(session, version of its data) that a table made in the background was made from."""
         self._is_stopped = False
@@ -253,7 +253,7 @@ class TablePane(TellsUnreadable, Vertical):
         self._is_stopped = False
 
     def stop_reading(self) -> bool:
-        """Abandon the table that is being made. Returns whether there was one."""
+        """Stop making the table. Returns whether one was being made."""
         was_busy = self._beside.stop()
         if was_busy:
             self._is_stopped = True

@@ -27,7 +27,7 @@ ROWS_AT_A_TIME = 250
 """Rows looked at in one step, which takes some 4 ms."""
 
 MERGED_AT_A_TIME = 1_000
-"""Rows put in their order in one step, so that no key waits for it."""
+"""Rows that are merged in one step, so that no key waits for it."""
 
 Steps = Iterator["Arrangement | None"]
 """Nothing at each step, and at the last one what was found."""

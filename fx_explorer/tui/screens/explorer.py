@@ -143,7 +143,7 @@ class Explorer(TellsUnreadable, Screen[None]):
     # the session
 
     def open(self, reader: SessionReader) -> None:
-        """Show this session, at the same place where it has one."""
+        """Show another session, at the same place if it has that place."""
         old, self.reader = self.reader, reader
         self.outline_side.forget()
         self._overview.forget()
@@ -262,8 +262,8 @@ class Explorer(TellsUnreadable, Screen[None]):
 
     @in_turn
     async def show_stage(self, works: Sequence[StageWork], next_key: str = "") -> None:
-        """Show what stages did: what stood before the last of them beside what stood after it.
-        ``next_key`` says what continues, where something waits.
+        """Show the documents before and after the last of these stages side by side. ``next_key``
+        says what continues, where something is paused.
         """
         self.remember()
         await self.show_view("source")

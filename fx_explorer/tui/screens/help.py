@@ -295,7 +295,9 @@ class Help(Dialog[None]):
 
 
 def _rows_of_view(topic: Topic, keymap: Keymap, width: int, without: Collection[str]) -> list[Row]:
-    """Return the commands that matter most here, as the footer has them."""
+    """Return the rows of the help for the commands that matter most here, in the order of the
+    footer.
+    """
     rows: list[Row] = []
     for command_id, word in OF_VIEW.get(topic.title, ()):
         if command_id in without:

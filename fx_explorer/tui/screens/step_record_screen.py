@@ -266,7 +266,7 @@ def position(record: StepRecord, at: int, owner: str) -> str:
 
 
 def whole(row: Row) -> str:
-    """Return a row as one text, for where there is no room for its value."""
+    """Return a whole row as one text, for screens where its value is cut."""
     name, value = row
     if _plain(value):
         return printable(f"{_plain(name).lstrip('● ')}: {_plain(value)}")

@@ -39,7 +39,7 @@ class FrameCompositor(Compositor):
     def __init__(self) -> None:
         super().__init__()
         self._in_front: tuple[Placed, list[list[Stretch]]] = ({}, [])
-        """What is placed, and the stretches of each row from left to right."""
+        """The placement of all widgets, and for each row its stretches from left to right."""
 
     # Textual only asks the answer for its text, and whether it is a CompositorUpdate.
     def render_partial_update(self) -> ChangedCells | None:  # type: ignore[override]

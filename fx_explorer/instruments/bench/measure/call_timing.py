@@ -144,7 +144,9 @@ def _compiled() -> int:
 
 
 PIECE = 20_000
-"""Elements for each thread: so few that sharing them takes about as long as adding them."""
+"""Elements per thread. They are so few that sharing the work takes about as long as the
+additions.
+"""
 
 SHARED_ADDITIONS = 200
 

@@ -55,7 +55,7 @@ def seed(number: int = SEED) -> None:
 
 @dataclass(frozen=True)
 class Caller:
-    """Calls the program with its inputs, and goes backward where it trains."""
+    """Calls the program with its inputs, and its backward when it trains."""
 
     target: Target
     function: Callable[..., Any]

@@ -123,7 +123,9 @@ def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
 
 
 def _converted(code: Code, call: cst.Call, name: str) -> str:
-    """Return the tensor that stands for the number; it has no gradient, as the number had none."""
+    """Return the tensor to use instead of a number. It is detached, because the number had no
+    gradient either.
+    """
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
         tensor, conversion = call.func.value, ".detach()"
         is_truth = _is_truth(code, tensor)

@@ -119,8 +119,8 @@ class Observer:
         return state
 
     def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Use the values of ``state`` where it has them. What only one program has shows in the
-        comparison.
+        """Set parameters and buffers to the values of ``state``. Those that only one program has
+        are left to the comparison.
         """
         self.state_at_first = {
             name: state.get(name, tensor) for name, tensor in self.state_at_first.items()

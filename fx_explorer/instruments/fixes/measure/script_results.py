@@ -223,8 +223,10 @@ class BackwardCalls:
 
     def of_leaves(self, names: Mapping[int, str]) -> dict[str, torch.Tensor]:
         """Return ``the gradient of model.weight at call 2 of backward()`` → its elements. ``names``
-        maps ids of tensors to their names. What has none any more, a model that was deleted or
-        replaced, goes by its shape, and several of one shape by the size of their gradients.
+        maps ids of tensors to their names.
+
+        A tensor without a name, because its model was deleted or replaced, is named by its shape;
+        several of one shape are told apart by the size of their gradients.
         """
         by_name: dict[str, torch.Tensor] = {}
         nameless: dict[str, list[torch.Tensor]] = defaultdict(list)

@@ -223,7 +223,9 @@ def is_within(name: str, holders: Set[str]) -> bool:
 
 
 def holder(name: str, of_both: Set[str]) -> str:
-    """Return the innermost of ``of_both`` that holds what has this name; empty where none does."""
+    """Return the innermost value of ``of_both`` that contains the value of this name; empty when
+    none does.
+    """
     return next((name for name in _holders(name) if name in of_both), "")
 
 

@@ -196,7 +196,7 @@ class _Rows:
         return row
 
     def _each(self, number: int, step: CallStep) -> int:
-        """Return what one of the passes of a part has, when they share it equally."""
+        """Return the share of one pass in a part's work, when several passes share it equally."""
         if number > 0:
             return number // self._passes[step.part]
         return NOT_KNOWN

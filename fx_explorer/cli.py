@@ -110,7 +110,7 @@ SHOWN_BY: dict[str, str] = {
     ),
     "graphs": "fx-explorer graph TARGET lists the graphs",
 }
-"""Words that users take for commands → the command that answers them, in words."""
+"""Word that users may take for a command → a sentence on the command for it."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "look": ("explore", "tour", "capture", "run", "report", "graph", "kernel", "options", "ranks"),

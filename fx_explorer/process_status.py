@@ -70,7 +70,7 @@ def option_without_site(arguments: Sequence[str]) -> str:
 
 
 def leave_mark(directory: str) -> None:
-    """Leave word that what this process compiles is recorded, if it compiles anything."""
+    """Leave a mark that compiles of this process are recorded, if there are any."""
     status = status_of()
     if status is not None:
         with open(mark_of(directory, status.image), "w", encoding="utf-8"):

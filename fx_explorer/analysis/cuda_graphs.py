@@ -62,12 +62,12 @@ class CudaGraph:
     reasons: tuple[Reason, ...] = ()
     """Why it is skipped; ``in parts``: why operators are left out of the recording."""
     parts: int | None = None
-    """How many parts of it are recorded; None where it is not cut."""
+    """Number of its parts that are recorded; None where torch does not cut it into parts."""
     recorded: int = 0
-    """How often it was recorded: once for each size, and for each graph that it runs behind."""
+    """How often it was recorded: once for each size, and for each graph that it may run after."""
     replayed: int = 0
     sizes: int = 0
-    """With how many sizes it was called; 0 where that is not known."""
+    """Number of sizes that it was called with; 0 where that is not known."""
     why_again: tuple[str, ...] = ()
     mutated: str = ""
     """Torch's words about inputs that it writes into, which decide when it runs; empty without."""

@@ -61,7 +61,7 @@ class FlameFrame:
 # those of some steps.
 
 HALF = 0.5
-"""Part of a block's time from which on it stands for these steps."""
+"""Least share of these steps in a block for which the block stands for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ class Root(NamedTuple):
     """
 
     def path(self, module: str, module_type: str, *, is_of_user: bool) -> ModulePath:
-        """Return where a node is. One that torch made has neither module nor line, and is
-        nowhere.
+        """Return the module path of a node. A node that torch made has neither a module nor a
+        user's line, and belongs to no path.
         """
         if module:
             return self.name, *module.split(".")

@@ -81,7 +81,7 @@ def read_record(reader: SessionReader) -> StepRecord | None:
 
 
 def moved(record: StepRecord, at: int, move: Move) -> int | None:
-    """Return the step that a move leads to; None when there is none."""
+    """Return the position of the step that a move leads to; None when there is none."""
     if move == "first":
         return 0
     if move == "last":

@@ -177,8 +177,9 @@ def _trace_back(
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:
-    """Return the rows in graphs that other nodes of this one came from: a region's line is also
-    where the region was inlined.
+    """Return those of ``rows`` that lie in the graphs ``homes``, from which other nodes of this
+    graph came; all of them where ``homes`` is empty. A region's line is also where the region was
+    inlined.
     """
     return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)
 

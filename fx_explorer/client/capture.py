@@ -343,7 +343,7 @@ class Capture:
         return None
 
     def _complete(self, outcome: Outcome, remains: EndedWorker | None) -> None:
-        """Write the last rows and put the session, as one file, in its place."""
+        """Write the last rows, and move the session, merged into one file, to its place."""
         problem = ""
         has_found = outcome.kind != "cancelled" or self._has_compiled()
         try:

@@ -179,7 +179,9 @@ class Descendants:
         self._thread.start()
 
     def program_ended(self) -> None:
-        """Judge what imported torch, and what still runs. Call it before anybody is ended."""
+        """Find the processes that imported torch, and those that are still running. Call it before
+        any process is ended.
+        """
         if self._thread is None or not self._marks:
             return
         self._look()

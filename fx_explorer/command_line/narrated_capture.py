@@ -192,7 +192,7 @@ class BeingCompiled:
         return f"{function}{where}", again
 
     def _row(self, name: str) -> model.Compilation | None:
-        """Return what the session says of a compilation; None where it says nothing yet."""
+        """Return the row of a compilation; None while the session has none."""
         try:
             with SessionReader(self._session) as reader:
                 rows = reader.rows(model.Compilation, name=name)

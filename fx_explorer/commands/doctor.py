@@ -262,7 +262,7 @@ def _temporary_directory() -> DoctorCheck:
 
 
 def _writable(name: str, directory: str, advice: str) -> DoctorCheck:
-    """Check whether files can be made in ``directory`` (or it can be made), and whether there is
+    """Check that files can be made in ``directory``, or that it can be made, and that there is
     room.
     """
     existing = directory

@@ -47,8 +47,8 @@ class Tree:
 
 
 def in_tree(tree: Tree, order: Sequence[int]) -> list[int]:
-    """Return rows with each before those in it again, and otherwise in the order that they are
-    sorted by.
+    """Return the rows in tree order: each before the rows in it, and siblings in the given
+    order.
     """
     around = _rows_around(tree)
     wanted = set(order)
@@ -122,8 +122,8 @@ def row_around(tree: Tree, order: Sequence[int], at: int) -> int:
 
 
 def folded_to_fit(depths: Sequence[int], always: frozenset[int], rows: int) -> frozenset[int]:
-    """Return what is folded at first: what always is, and below a depth everything, so that about
-    so many rows are shown.
+    """Return the rows that are folded at first: those that always are, and all below a depth at
+    which about so many rows are shown.
     """
     deepest = max(depths, default=0)
     for depth in range(1, deepest + 1):

@@ -18,10 +18,8 @@ Opcode = tuple[str, int, int, int, int]
 
 
 class BoundedMatcher(difflib.SequenceMatcher[str]):
-    """One that comes to an end.
-
-    What it has no steps left for counts as replaced: the difference is true, and longer than it
-    could be.
+    """A SequenceMatcher that stops after so many steps. What it has not matched by then counts as
+    replaced, so the difference is true, and may be longer than necessary.
     """
 
     b2j: dict[str, list[int]]

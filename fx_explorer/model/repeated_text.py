@@ -1,5 +1,5 @@
-"""Many rows have the same text, such as the condition of a guard that each recompile has again:
-such texts are stored once.
+"""This module names the type of texts that many rows have, such as the condition of a guard that
+each recompile has again: each text is stored once.
 """
 
 RepeatedText = str

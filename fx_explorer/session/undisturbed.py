@@ -185,7 +185,7 @@ _fstat = os.fstat
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A number, and the file that it stood for when it was opened."""
+    """A descriptor number, with the identity of the file that it was opened for."""
 
     number: int
     device: int

@@ -222,8 +222,8 @@ class SessionWriter:
         return is_running(self._transaction.block) and self._db.in_transaction
 
     def _within_transaction(self) -> contextlib.AbstractContextManager[None]:
-        """Return the transaction that this thread is in, or else a new one: to enter it once more
-        takes as long as to add a row.
+        """Return the open transaction of this thread, or a new one. Entering a transaction again
+        takes as long as adding a row.
         """
         if getpid() == self._owner and self._is_within():
             return self._explained("write")

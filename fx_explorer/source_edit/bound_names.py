@@ -172,8 +172,8 @@ def bound_in(node: cst.CSTNode) -> list[str]:
 
 
 def read_after(code: Code, statement: cst.CSTNode) -> set[str]:
-    """Return the names that the function around the statement reads in the lines behind it; in a
-    loop around it, also in those before.
+    """Return the names that the function reads behind the statement; in a loop also those that are
+    read before it.
     """
     function = code.function(statement)
     first, last = code.lines(statement)

@@ -72,7 +72,7 @@ class BackgroundTask(Generic[MadeT]):
         )
 
     def stop(self) -> bool:
-        """Abandon what is being made. Returns whether there was something."""
+        """Stop the task. Returns whether it was running."""
         was_busy, worker, self._worker = self.is_busy, self._worker, None
         if worker is not None and was_busy:
             worker.cancel()

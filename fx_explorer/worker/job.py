@@ -184,7 +184,7 @@ class TargetProgram:
         self._request = progress.request
         self._recorded = recorded
         self._others: OtherPrograms | None = None
-        """The programs that this one is compared with."""
+        """Runs the programs that the target is compared with; None when nothing is compared."""
 
     def begin(self) -> None:
         # Before the target's directory is on sys.path: a types.py or queue.py there must not reach

@@ -59,7 +59,9 @@ class ScriptProgram:
         self._outcomes = outcomes
         self._until = until
         self._verifying: VerifyingScript | None = None
-        """The runs that this one is compared with."""
+        """Runs the programs that the captured run is compared with; None when nothing is
+        compared.
+        """
         self._seen = ScriptRun()
 
     def begin(self) -> None:

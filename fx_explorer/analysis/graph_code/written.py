@@ -262,7 +262,9 @@ class _Script:
         )
 
     def _symbols(self) -> list[str]:
-        """Return the lines that give each size by name the value it had."""
+        """Return the lines that define each size that is used by name, with its value in the
+        program.
+        """
         rows = self._reader.rows(model.Symbol, compilation=self._graph.compilation)
         known = {row.name: row for row in rows}
         lines = []

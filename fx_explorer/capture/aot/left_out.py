@@ -100,8 +100,8 @@ def _note_call(
     result: object,
     made: list[torch.fx.Node] | None,
 ) -> None:
-    """Note what a call came to. Only nodes with rows of their own are noted: those of the graph
-    that is traced, and of the graphs nested in it.
+    """Note the result of a call. Only nodes with rows are noted: those of the traced graph and of
+    the graphs nested in it.
     """
     is_compiling = recording.here.segment is not None or recording.compilation_name()
     if made is None or not is_compiling:

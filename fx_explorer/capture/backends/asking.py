@@ -288,10 +288,9 @@ class PartitionTakesTooLong(Exception):
 
 
 class AskedSupport:
-    """An OperatorSupport as torch's partitioner asks it, which remembers every answer.
-
-    An exception or an answer that is neither True nor False is noted, and counts as not supported
-    where it is partitioned.
+    """The OperatorSupport that torch's partitioner asks in place of the backend's, and that
+    remembers the answers. An exception, or an answer that is neither True nor False, is noted and
+    counts as not supported.
     """
 
     def __init__(self, declared: Declared) -> None:

@@ -75,8 +75,8 @@ _OF_TORCH = wrap_inline(len).__code__
 
 
 def _handed_on(code: types.CodeType) -> tuple[str, ...]:
-    """Return how the sources begin of what a function hands on: what its ``*args`` holds, and of
-    torch's function what the callable within it holds, such as the arguments of a ``partial``.
+    """Return the beginnings of the sources of all arguments that a function passes on: those in its
+    ``*args``, and for torch's own function those inside the callable, such as a ``partial``.
     """
     variable = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
     if code is _OF_TORCH:

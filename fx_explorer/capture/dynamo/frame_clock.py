@@ -138,7 +138,7 @@ class FrameClock:
         return self._ticks.append
 
     def costs(self, runs: int = 2000) -> ClockCosts:
-        """Measure what ticks cost here. Ticks that were not taken before are lost."""
+        """Measure the cost of a tick on this machine. Ticks that were not taken before are lost."""
         frame = len(self.frames)
         self.frames.append(TimedFrame("", is_resume=False, is_cut=False, has_graph=True))
         tick = self._ticker("leave", frame)

@@ -243,8 +243,8 @@ def _answer(
 
 
 def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:
-    """Return the condition that fails first. Relations between sizes are checked together: which
-    one it was is found as torch does, by evaluating each.
+    """Return the first condition that fails. Relations between sizes are one check, so each of them
+    is evaluated to find the one that fails, as torch does.
     """
     if len(parts) == 1:
         return parts[0]

@@ -271,8 +271,8 @@ def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nod
 def _written(
     codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any
 ) -> tuple[str, LineNodes]:
-    """Return what would be written for one choice. It may be unable to have something fused into
-    it: then it is written alone.
+    """Return the code of one choice. Where the fused operations do not fit it, return its code
+    without them.
     """
     if not hasattr(caller, "make_kernel_render"):
         return NOT_WRITTEN

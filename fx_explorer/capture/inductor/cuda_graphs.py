@@ -291,7 +291,9 @@ class _SeenCudaGraphs:
         return post_compile
 
     def _handed_over(self, graph: Any) -> None:
-        """Note a graph that torch means to record, with its parts: None where it is not cut."""
+        """Note a graph that torch is going to record, with its parts; None for a graph in one
+        piece.
+        """
         if not self._is_hearing_runs and torch.backends.cuda.is_built():
             self._is_hearing_runs = True
             self.runs_stack.enter_context(self._runs.heard())

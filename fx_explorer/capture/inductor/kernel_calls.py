@@ -138,8 +138,8 @@ class LoweringInProgress:
         return call
 
     def _computed_by(self, kernel: str, scheduler_nodes: list[Any]) -> set[torch.fx.Node]:
-        """Return the nodes that a kernel computes. A generated kernel computes no call of the
-        user's kernels, even where one of those is an origin: it made an argument of that call.
+        """Return the nodes that a kernel computes. A call of a user's kernel may be among the
+        origins of a generated kernel, because it made one of its arguments; it is left out.
         """
         if kernel in self._own:
             return calling_nodes(scheduler_nodes)

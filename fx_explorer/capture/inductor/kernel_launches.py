@@ -333,8 +333,8 @@ class NotedLaunch:
 
 @dataclass
 class NotedKernel:
-    """What one autotuner did. It keeps the autotuner alive, as the module that torch loaded it from
-    does anyway.
+    """Builds, timings and launches of one autotuner. It keeps the autotuner alive, as the module
+    that torch loaded it from does anyway.
     """
 
     autotuner: Any

@@ -367,8 +367,9 @@ class LoweredKernels:
 
 
 def library_call(line: str, lowering: Any) -> LibraryCall | None:
-    """Return the call on a line of output code; None where there is none that can be made alone: it
-    is not of ATen's own, or it takes something else than tensors of known sizes.
+    """Return the call on a line of output code, so that it can be repeated alone; None for other
+    lines, and where that is impossible: it is not one of ATen's, or takes other arguments than
+    tensors of known sizes.
     """
     call = _call(line)
     if call is None or not ast.unparse(call.func).startswith(_LIBRARIES):

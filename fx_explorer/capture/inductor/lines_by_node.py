@@ -275,8 +275,8 @@ def _node_name(running: torch.fx.Node) -> str | None:
 
 
 def _neighbour_name(running: torch.fx.Node) -> str | None:
-    """Return the node of what a conversion converts. Inductor puts conversions into a finished loop
-    body, where they have none of their own.
+    """Return the node of the value that a conversion converts. Inductor adds conversions to a
+    finished loop body, where they have no node of their own.
     """
     if running.target != "to_dtype":
         return None

@@ -125,7 +125,9 @@ class _Calls:
 
 
 def in_words(value: object) -> str:
-    """Return a value as JSON. Functions and other objects in a dict are named one by one."""
+    """Return a value as JSON. Functions and other objects, also those in a dict, are given
+    by name.
+    """
     if not isinstance(value, dict):
         return as_json(value)
     pairs = [f"{as_json(str(key))}: {as_json(item)}" for key, item in value.items()]

@@ -31,7 +31,7 @@ class LoweringRequest:
     module: torch.fx.GraphModule
     inputs: Sequence[Any]
     users_compiler: Any = None
-    """The user's own compiler, which can be asked what it supports; None for Inductor."""
+    """The user's own compiler, to be asked what it supports; None for Inductor."""
 
 
 class Boundary(Protocol):

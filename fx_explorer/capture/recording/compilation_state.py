@@ -95,8 +95,8 @@ class Segment:
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
     left_out: dict[int, LeftOutReason] = field(default_factory=dict)
-    """Row of the graph that AOTAutograd traced → why nothing of it is in what was traced
-    (aot/left_out.py). Of a row that something came from, it says nothing.
+    """Row of Dynamo's (or the pre-grad) graph → why AOTAutograd traced no node from it
+    (aot/left_out.py). Rows from which a node came are not in it.
     """
     regions: list[tuple[torch.fx.GraphModule, RecordedGraph]] = field(default_factory=list)
     """Forward and backward of each nested compile region, with the joint graph that was
@@ -142,9 +142,7 @@ class Segment:
     """
 
     cuts: list[Any] = field(default_factory=list)
-    """Cuts that the partitioner made for this graph (aot/partition.py), until they are
-    recorded.
-    """
+    """Cuts of this graph by the partitioner that are not recorded yet (aot/partition.py)."""
 
     published: list[RecordedGraph] = field(default_factory=list)
     """The graphs that the backend published of its own stages, in the order of its calls."""

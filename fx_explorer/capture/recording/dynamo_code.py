@@ -102,8 +102,8 @@ _NAMED = re.compile(r"L\['(?P<name>[^']+)'\]")
 
 
 class LocalName(NamedTuple):
-    """A local of a frame: how many calls lie between the compiled function and it, and its source
-    by the name that its own function has for it.
+    """A local of a frame: the number of calls between the compiled function and its own, and its
+    source in the names of its own function.
     """
 
     depth: int

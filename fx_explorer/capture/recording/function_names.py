@@ -203,7 +203,7 @@ def is_wrapper(file: str, function: str) -> bool:
 
 
 class GivenCallable(NamedTuple):
-    """A callable as the user knows it, and the line that gave it to torch.compile."""
+    """A callable by the user's name, and the line that gave it to torch.compile."""
 
     name: str
     file: str

@@ -49,7 +49,7 @@ class Stepper:
         self.settings = VariantSettings(recording)
         self.rows = VariantRows(recording)
         self.carried: dict[str, Changes] = {}
-        """Compilation → what the user had changed in a frame that Dynamo starts again."""
+        """Compilation → changes of the user's to a frame that Dynamo captures again."""
         self.in_dynamo: CapturedSegment | None = None
         """The graph that Dynamo waits for."""
         self.is_probing = False
@@ -172,7 +172,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Note that Dynamo has finished the frame of what is compiled inside the block."""
+        """Note that Dynamo has finished the frame whose graph is compiled inside the block."""
         before, self.is_outside = self.is_outside, True
         try:
             yield
@@ -358,7 +358,7 @@ class VariantRows:
         self.change(variant, status="left", error=why)
 
     def replace_first(self, kept: CapturedSegment) -> None:
-        """Record that the user chose another variant before the first one had begun."""
+        """Record that the user has replaced the first variant by another before it began."""
         first = kept.variants[0]
         first.is_finished = True
         self.leave(first, "the user chose another variant")

@@ -118,9 +118,11 @@ def set_options() -> None:
 
 
 def record_no_cuda_graphs() -> None:
-    """Record no CUDA graphs. ``mode="reduce-overhead"`` wraps what is compiled after its code is
-    made; only running it would record CUDA graphs. What torch knows by then against it is reported
-    as torch does.
+    """Keep torch from recording CUDA graphs.
+
+    ``mode="reduce-overhead"`` wraps what is compiled after its code is generated; CUDA graphs would
+    be recorded only when it runs. Reasons against recording that torch knows by then are reported
+    as torch reports them.
     """
     from torch._inductor import output_code
 

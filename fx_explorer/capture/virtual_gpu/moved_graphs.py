@@ -177,8 +177,8 @@ def _propagate(module: torch.fx.GraphModule, fake_mode: Any) -> None:
 
 
 def _with_content(on_gpu: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
-    """Let a constant that was moved be read as the one of the program: Inductor writes small ones
-    into its code (``GraphLowering.get_attr``).
+    """Let Inductor read the content of a constant that was moved, which is the program's. It writes
+    small constants into its code (``GraphLowering.get_attr``).
     """
     on_gpu.item = constant.item
     on_gpu.tolist = constant.tolist
@@ -262,7 +262,7 @@ class _GraphMover:
         return moved_too
 
     def _constant(self, node: torch.fx.Node, owner: torch.fx.GraphModule) -> None:
-        """Move a constant of a graph that another than Dynamo made, as ``make_fx`` does."""
+        """Move a constant of a graph that was not made by Dynamo, such as one of ``make_fx``."""
         constant = getattr(owner, node.target, None)
         if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
             setattr(owner, node.target, _with_content(self.tensor(constant), constant))

@@ -62,7 +62,7 @@ class Backend:
     does: str
     """One sentence on the backend; empty when neither we nor its docstring have one."""
     missing: str
-    """What keeps it from being used here; empty where nothing is known to."""
+    """What is missing for using it here; empty when nothing is known to be."""
 
     @property
     def is_for_tests(self) -> bool:

@@ -203,7 +203,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class ShownPart:
-    """A segment, or what falls back between segments, with what crosses its borders."""
+    """A segment, or the operators between segments that fall back, with the values that cross its
+    borders.
+    """
 
     part: BackendPart
     nodes: tuple[SupportedNode, ...]

@@ -41,7 +41,7 @@ class CellFigures:
     left_out: int = 0
     """Rounds that do not count: the threads took longer in them to share an operation."""
     disturbed: int = 0
-    """Rounds that count although they were disturbed like that: too few were not."""
+    """Number of disturbed rounds that count all the same, because too few were undisturbed."""
     undisturbed_part: float = 1.0
     """To which part of what was measured a call may come down without the disturbance; its
     intervals reach so far.
@@ -216,8 +216,8 @@ def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
 
 
 def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return what few rounds show: their range, as much wider as two processes differ, and as
-    rounds that were disturbed may be off. One round shows nothing.
+    """Return the speed-up that a few rounds show: their range, widened by the spread between
+    processes and by the disturbance. One round shows nothing.
     """
     ratios = ratios_by_round(uncompiled.every_s, of_cell.every_s)
     if len(ratios) < 2 or not cell.is_compiled:

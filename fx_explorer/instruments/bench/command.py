@@ -208,7 +208,7 @@ async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int
 
 
 def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
-    """Return the exit code of a program that fails uncompiled at every size, and its traceback
+    """Return the exit code for a program that fails uncompiled at every size, and its traceback
     where it raised; 0 for any other.
     """
     states = {cell.state for cell in reader.rows(BenchCell) if not cell.is_compiled}

@@ -185,8 +185,8 @@ class _BudgetedTime:
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """Count the seconds of the block, the rounds of one size. Sizes that come later need as
-        long to get ready, and have as much for their rounds.
+        """Count the seconds of the block, the rounds of one size. Later sizes are expected to take
+        as long to get ready, and get as much time for their rounds.
         """
         self._rounds_began_s = time.monotonic()
         later = self._sizes - self._sizes_done
@@ -203,8 +203,8 @@ class _BudgetedTime:
         return self.left_s is None or took_s <= self.left_s + self._grace_s
 
     def is_enough(self, rounds: int) -> bool:
-        """Return whether so many rounds must do: all that an interval takes, as long as that does
-        not go far beyond the budget.
+        """Return whether so many rounds must do: the budget is spent and they give an interval, or
+        it is exceeded by far.
         """
         if self._budget_s is None:
             return False
@@ -293,8 +293,8 @@ class _SizeOfBench:
             await self._compare_again([cell for cell in compiled if cell.could_say_more])
 
     async def _compare_again(self, unclear: list[_StartedCell]) -> None:
-        """Compare the results of contenders once more where that can say more of them. It may
-        compile once more: where the budget that is left does not pay for that, it is said.
+        """Compare the results of contenders once more, where that can settle something. It may
+        compile once more; where the rest of the budget does not allow that, the bench says so.
         """
         paid_for = [cell for cell in unclear if self._time.allows(cell.cell.first_call_s)]
         for cell in unclear:

@@ -72,7 +72,9 @@ class BreakCost:
     kept_across: tuple[KeptAcross, ...] = ()
     """The values in ``saved`` and ``kept_twice``, one by one."""
     kernels: int = 0
-    """Kernels that write or read what is ``read_again``; 0 too when none were generated."""
+    """Number of kernels that write or read tensors of ``read_again``; 0 also when no kernels were
+    generated.
+    """
     run: RunTime | None = None
     """What a call spends at the break; None when it was not measured. It is left out of sums."""
     is_known: bool = True

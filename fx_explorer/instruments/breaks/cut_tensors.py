@@ -66,8 +66,8 @@ class KeptAcross:
 
 
 class KeptValues:
-    """Finds which SavedTensors are which values of Dynamo's graphs, one by one. A view is the value
-    it is a view of.
+    """Finds which values of Dynamo's graphs are saved for a backward, one by one. A view counts as
+    the value it is a view of.
     """
 
     def __init__(self, reader: SessionReader, compilations: frozenset[int] | None) -> None:
@@ -297,7 +297,9 @@ class CutTensors:
         return self._reader.by_ids(model.Node, ids)
 
     def writing(self, nodes: set[int]) -> set[int]:
-        """Return the kernels that compute what a lowered graph returns of these nodes."""
+        """Return the kernels that compute those outputs of a lowered graph that come from these
+        nodes.
+        """
         returned = returned_nodes(self._reader, self._lowered(nodes))
         return {kernel for node in returned for kernel in self._kernels.get(node, ())}
 

@@ -314,8 +314,8 @@ def _differ_in_length(pair: DocumentPair) -> bool:
 def original_first(
     left: model.Compilation, right: model.Compilation
 ) -> tuple[model.Compilation, model.Compilation]:
-    """Return both with the earlier one first, which the later one set out from or was compiled
-    beside.
+    """Return both compilations with the earlier one first: the later one began from it, or was
+    compiled beside it.
     """
     if left.id <= right.id:
         return (left, right)
@@ -433,7 +433,9 @@ def _edits(changes: model.Changes, other: model.Changes) -> list[str]:
 
 
 def _alone(reader: SessionReader, side: model.Compilation) -> list[str]:
-    """Return the regions that were compiled anew, where the others were taken over."""
+    """Return phrases on the regions that were lowered again, while all others were taken from an
+    earlier variant.
+    """
     lowered = [
         lowering
         for lowering in reader.rows(model.RegionLowering, compilation=side.id)

@@ -50,7 +50,7 @@ class DynamicMark:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return all that is to be marked, as the environment variable takes it."""
+        """Return all sizes to mark, in the form of torch's environment variable."""
         return (self.source, *(size_mark.source for size_mark in self.with_it))
 
     @property

@@ -52,7 +52,7 @@ class Fix:
     compared when all calls are equal.
     """
     untried: str = ""
-    """A kind of call in which it changes something, and which no trial makes."""
+    """A kind of call for which the fix changes the result, and which no trial makes."""
     refuted: str = ""
     """What the code shows against an assumption of the fix that no trial could refute; empty where
     nothing does.

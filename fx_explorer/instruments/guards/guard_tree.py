@@ -132,8 +132,8 @@ def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
 
 
 def _scale(checks: Iterable[model.GuardCheck], tree_ns: float) -> float:
-    """Return by what the costs of single checks are multiplied. Each is measured alone, which takes
-    longer than within the tree: they are reported as shares of it where they add up to more.
+    """Return the factor for the costs of single checks. A check that is measured alone takes longer
+    than within the tree, so where the costs add up to more than the tree's, they are scaled to it.
     """
     whole = sum(max(0.0, check.cost_ns) for check in checks)
     if whole > 0 and tree_ns > 0:

@@ -327,8 +327,8 @@ def how_it_ended(status: int) -> str:
 
 
 def _telling_line(output: str) -> str:
-    """Return what LLVM or Python said of it: the first line that speaks of an error, else the
-    last.
+    """Return the most useful line of what LLVM or Python printed: the first that mentions an error,
+    else the last.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:

@@ -138,7 +138,7 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
 
 
 def _bound(memory_s: float, arithmetic_s: float, *, is_open: bool) -> Bound:
-    """Return what takes longest. ``is_open``: there is arithmetic that nothing is known of."""
+    """Return what bounds the time. ``is_open``: some of the arithmetic is unknown."""
     if is_open:
         return "unknown"
     if max(memory_s, arithmetic_s) < LEAST_S:

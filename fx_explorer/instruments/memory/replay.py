@@ -404,7 +404,7 @@ class _Frame:
         return number
 
     def _first_storage(self, expressions: Iterable[ast.expr]) -> int | None:
-        """Return the first storage among the arguments; those behind it are not run."""
+        """Return the first storage among the arguments. Later arguments are not evaluated."""
         for expression in expressions:
             for number in stored(self._value(expression)):
                 return number

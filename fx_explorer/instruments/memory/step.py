@@ -239,7 +239,7 @@ class StorageFlow:
         return self._calls[at].storages.get(node, 0)
 
     def producer(self, storage: int) -> int | None:
-        """Return the call that returned a storage; None for what no graph has computed."""
+        """Return the call of a graph that returned a storage; None where no graph computed it."""
         return self._producers.get(storage)
 
     def takers(self, storage: int, after: int) -> list[Taken]:
@@ -274,8 +274,8 @@ class Crossings:
         self._kept = KeptValues(reader, saving)
 
     def computed_by(self, node: int) -> int:
-        """Return the node of an earlier graph whose value an input is, by the name that Python
-        knows it under at the break; 0 where it is none's.
+        """Return the node of an earlier graph that computed an input. It is found by the local's
+        name at the graph break; 0 where there is none.
         """
         source = self._sources.get(node, "")
         earlier = (given for given in self._handed_over.get(source, ()) if given < node)

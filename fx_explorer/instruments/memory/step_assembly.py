@@ -247,7 +247,7 @@ class _Assembly:
     def _add_made_between(
         self, at: int, name: InputName, lifetime: Lifetime, *, is_saved: bool
     ) -> None:
-        """Add what an operator between the graphs has computed and this one takes."""
+        """Add a storage that an operator between the graphs computed and that this graph takes."""
         storage = self._flow.storage(at, name.node)
         is_kept_between = any(row.storage == storage for row in self.between)
         if is_kept_between or ("between", storage) in self.counted:

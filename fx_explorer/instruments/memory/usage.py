@@ -58,8 +58,8 @@ class Usage:
         return 0
 
     def moment(self, at: int) -> StepMoment | None:
-        """Return the kernel call for which the memory is held at a moment: the next one; the last
-        one behind all of them.
+        """Return the kernel call that a moment belongs to: the next one, or the last one at the
+        end.
         """
         moments = self.step.moments
         following = bisect_left([moment.at for moment in moments], at)
@@ -157,7 +157,7 @@ def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
 
 
 def _line_of(stop: Stop) -> tuple[object, ...]:
-    """Return what calls of one row have in common: the line, or the name where none is known."""
+    """Return what the calls in one row share: their line, or their name where no line is known."""
     moment, node = stop[0], stop[0].call.node
     if node is None:
         return moment.compilation, moment.direction, moment.call.name

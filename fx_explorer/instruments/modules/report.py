@@ -131,7 +131,7 @@ def _sorted(rows: Sequence[ModuleRow], figure: str) -> list[ModuleRow]:
 
 
 def _least_first(rows: Sequence[ModuleRow], places: Sequence[int], figure: str) -> list[int]:
-    """Return the places so that the last has the most, and of equal ones the first in order."""
+    """Return the positions in ascending order of the figure; of equal ones the first comes last."""
     most_first = sorted(places, key=lambda at: getattr(rows[at].figures, figure), reverse=True)
     return most_first[::-1]
 

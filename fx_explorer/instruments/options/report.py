@@ -89,7 +89,7 @@ def known_text(wanted: str = "", width: int | None = None) -> str:
 
 
 def figures_text(figures: Sequence[Figure], width: int | None = None) -> str:
-    """Return what differs, before and after; a line for all that is as before."""
+    """Return the figures that differ, before and after, and a line for all that are equal."""
     same = []
     lines: list[Line] = []
     for figure in figures:

@@ -50,8 +50,8 @@ def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> 
 
 
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
-    """Return the figures of the session; None for a capture that has not ended, or that somebody
-    changed on the way: it has to be made once more.
+    """Return the figures of the session. None where they cannot serve for comparing, because the
+    capture has not ended or the user changed something during it.
     """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
     has_variants = any(variant.variant_of for variant in reader.rows(model.Compilation))

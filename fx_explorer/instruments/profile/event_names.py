@@ -44,8 +44,8 @@ def is_generated(kernel: str) -> bool:
 
 
 class GraphMarks:
-    """The calls of compiled graphs on one thread: around each event, the call and the operator that
-    it made.
+    """Finds, for an event on a thread, the call of a compiled graph around it, and the operator
+    within that call.
     """
 
     def __init__(self, trace: Trace, thread: CpuThread, kind: str) -> None:

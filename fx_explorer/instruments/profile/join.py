@@ -163,7 +163,7 @@ def _own_times(
 
 
 def _in_words(names: Sequence[str]) -> str:
-    """Return what the program does where these events are around, the innermost first."""
+    """Return what the program is doing, by the events that are running, the innermost first."""
     region = region_of(names)
     if any(name in COMPILING for name in names):
         if region:

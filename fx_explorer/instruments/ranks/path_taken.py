@@ -155,9 +155,10 @@ def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
 def _first_difference(
     before: Sequence[model.Node], after: Sequence[model.Node]
 ) -> tuple[model.Node | None, model.Node | None] | None:
-    """Return the first operation that only one of the graphs has; where both have the same ones,
-    the first that is applied to something else. What follows an operation that was put in between
-    is applied to something else, too.
+    """Return the first operation that only one of the graphs has. Where both have the same
+    operations, return the first that is applied to other values.
+
+    Operations behind an inserted one are applied to other values, too.
     """
     rows = [row for row in graph_diff(_operations(before), _operations(after)) if row.sign != " "]
     calls = [(row.before, row.after) for row in rows if _is_call(row.before) or _is_call(row.after)]

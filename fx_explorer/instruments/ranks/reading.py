@@ -42,7 +42,7 @@ NO_RANK = -1
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """What a file says, before it is known which rank it is of."""
+    """A file that was read, before its rank is decided."""
 
     path: str
     summary: RankSummary | None

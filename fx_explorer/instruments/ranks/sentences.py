@@ -192,8 +192,8 @@ _STATUSES = {"failed": "failed", "skipped": "runs in eager mode", "running": "wi
 
 
 def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
-    """Return the aspects in which all ranks agree, and those of the findings, with which ranks
-    agree with which.
+    """Return the aspects in which all ranks agree; and, for the aspects of the findings, which
+    ranks agree with which.
     """
     same, other = [], []
     differing = {finding.aspect for finding in ranks.findings}

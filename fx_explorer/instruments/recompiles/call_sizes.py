@@ -105,7 +105,7 @@ def _varied(
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
-    """Return sizes with the program's names; torch's for a value that has none."""
+    """Return sizes with the program's names; torch's name for a value without one."""
     named = []
     for source, index in sizes:
         name = plain_name(source) if is_unfinished(source) else plain_source(source, of)

@@ -60,8 +60,8 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
 def _passed_by(
     reader: SessionReader, name: str, frames: list[model.Frame], of: model.Compilation
 ) -> OutOfReach | None:
-    """Return what passes an argument, where that is no line of the user's, or one within compiled
-    code.
+    """Return what passes an argument to the function, where that is no line of the user's, or a
+    line within compiled code; None for any other argument.
     """
     callers = [frame for frame in frames if not _TORCHS.search(frame.file)]
     if not callers:

@@ -223,8 +223,8 @@ class VllmRecords:
         )
 
     def follow(self, record: Record) -> None:
-        """Note a record that may belong to the compile of a piece: what the cache said, and that it
-        went on until then.
+        """Note a record that may belong to the compile of a piece: the answer of the cache, and
+        that the compile lasted until then.
         """
         pieces = self._found.get(self._compilations.id(record))
         if not pieces or not pieces.compiles:

@@ -111,7 +111,7 @@ class Levels:
         self._turn_to(kernel)
 
     def give_up(self, kernel: int, position: int, why: str) -> None:
-        """Note that nothing came of compiling it: moving the cursor does not try again."""
+        """Note that building it has failed, so that moving the cursor does not try again."""
         self._given_up[kernel, position] = why
 
     def _turn_to(self, kernel: model.Kernel) -> None:

@@ -65,7 +65,9 @@ class Capturing:
         """Why the last capture could not be made."""
         self._watch: FileWatch | None = None
         self._offered: tuple[SessionReader | None, str] = (None, "")
-        """The session on screen, and what its program raised where a build is offered."""
+        """(session on screen, error of its program) for which a build is offered; None without an
+        offer.
+        """
         self._stop_asked: tuple[LiveCapture | None, Waiting | None] | None = None
         """The capture, and the pause, during which escape was pressed once."""
 

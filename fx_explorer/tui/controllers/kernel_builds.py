@@ -27,7 +27,9 @@ TELL_S = 0.25
 
 STARTING = "Starting a process that compiles kernels, which takes some seconds, once"
 STARTS = "start a process that builds kernels"
-"""Beside the screen. What goes wrong is told where the kernel is asked for."""
+"""What the thread does that starts a builder, in words. An error in it is shown where the kernel is
+asked for.
+"""
 
 CANCELLED = "Cancelled. Press {key} to compile it."
 

@@ -40,7 +40,7 @@ from fx_explorer.tui.conversation import ask, conversation, in_turn
 from fx_explorer.tui.screens.explorer import Explorer
 
 AT_ONCE = 2
-"""Compiled beside each other; more would let a pane wait for them all."""
+"""Kernels that are compiled at the same time. More would keep a pane waiting for all of them."""
 
 Asked = set[asyncio.Task[BuildAnswer]]
 

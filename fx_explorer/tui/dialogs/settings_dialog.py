@@ -301,7 +301,9 @@ class SettingsDialog(TryingDialog):
             self._try_chosen(self._under_cursor)
 
     def _show_chosen(self) -> None:
-        """Go to the lines that say what can be done, where the result of a trial is told."""
+        """Move the cursor to the lines with the possible actions, where the result of a trial is
+        shown.
+        """
         with self._input.prevent(Input.Changed):
             self._input.value = ""
         self._find()

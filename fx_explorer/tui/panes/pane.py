@@ -282,7 +282,7 @@ class Pane(TellsUnreadable, Vertical):
         self._writing.write(reader, document, done)
 
     def stop_writing(self) -> bool:
-        """Abandon what is being written. Returns whether there was something."""
+        """Stop writing the text of a graph. Returns whether one was being written."""
         return self._writing.stop()
 
     def toggle_machine_words(self) -> bool:

@@ -174,7 +174,7 @@ def _sentence_content(sentence: str) -> Content:
 
 
 OLD_MARK = "old"
-"""Stands at rows that were found in a file which is another one by now."""
+"""Mark at rows that come from a file which has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +257,6 @@ class GraphWriting(OneLine):
         )
 
     def stop(self) -> bool:
-        """Abandon what is being written. Returns whether there was something."""
+        """Stop writing the graph. Returns whether one was being written."""
         self.display = False
         return self._beside.stop()

@@ -134,9 +134,7 @@ class Views(Cached, DraggedEdge, Vertical):
         return None
 
     def stop_reading(self) -> bool:
-        """Abandon what is being made for the view on screen. Returns whether there was
-        something.
-        """
+        """Stop making the view that is on screen. Returns whether it was being made."""
         if self.name_shown == "source":
             stopped = [pane.stop_writing() for pane in self._linked.panes]
             return any(stopped)

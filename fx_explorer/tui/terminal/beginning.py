@@ -115,8 +115,8 @@ class Answers:
         return text
 
     def give_back_key(self) -> str:
-        """Return what was held back and is a key, since nothing came behind it: Escape, or Alt with
-        a bracket.
+        """Return a key that was held back as a possible beginning of an answer, since nothing
+        followed it: Escape, or Alt with a bracket.
         """
         if self._held not in ("\x1b", "\x1b[", "\x1b]"):
             return ""

@@ -113,8 +113,8 @@ class _Compared:
 
     @property
     def severity(self) -> tuple[int, int, tuple[int, float, float]]:
-        """Return what sorts results, the one to be told last: of calls that are equally wrong, the
-        first.
+        """Return a sort key that puts the most serious result last; of calls that are equally
+        wrong, the first call is last.
         """
         return _RANKS.index(self.kind), -self.call, self.difference.severity
 

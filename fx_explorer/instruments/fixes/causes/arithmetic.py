@@ -106,8 +106,8 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
 
 
 class NumberUses:
-    """What the function computes with a number that it takes at ``taken``, or that one of ``names``
-    holds.
+    """The uses of a number in a function: one that is taken from a tensor at ``taken``, or that one
+    of ``names`` holds.
     """
 
     def __init__(self, code: Code, taken: cst.CSTNode, names: Iterable[str] = ()) -> None:

@@ -37,7 +37,7 @@ _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Del: "del",
     cst.Raise: "raise",
 }
-"""What a function that torch.while_loop calls cannot do for the one around it."""
+"""Statement that a function called by torch.while_loop cannot contain → its name in messages."""
 
 
 def fixes_of_while_loops(

@@ -376,8 +376,8 @@ class Comparison:
         return "a zero has another sign"
 
     def varies(self, run: Mapping[str, Any], other: Mapping[str, Any]) -> Varying:
-        """Return what two runs of the original do not have in common, in one call or as a whole.
-        This comparison has compared them.
+        """Return the differences between two runs of the original that this object has compared, in
+        one call or as a whole.
         """
         printed, effects = (
             VaryingLines.of(run[kind], other[kind]) for kind in ("printed", "effects")

@@ -21,8 +21,8 @@ may be, and the two from each other, for the difference not to be laid to the ch
 """
 
 MOST_ALIKE = 0.1
-"""How far from each other, beside what Inductor makes of the original, two built codes are that
-differ alike.
+"""How far apart the results of two built programs may be that count as differing alike, as a share
+of what Inductor changes in the original.
 """
 
 MOST_ROUNDED = 0.05

@@ -68,8 +68,8 @@ def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: boo
 
 
 def are_numbers_near(before: float, after: float, *, is_built: bool) -> bool:
-    """Return whether two numbers are as near as tensors of 32 bits have to be: they may come from
-    such tensors, which compiled code computes in another order.
+    """Return whether two numbers are as near as float32 tensors must be: they may come from such
+    tensors, which compiled code computes in another order.
     """
     if before == after:  # zeros of another sign
         return is_built

@@ -35,7 +35,7 @@ class VaryingLines:
     numbers: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     """(shape, rank) → the ranks of the numbers in it that vary."""
     sometimes: frozenset[str] = frozenset()
-    """Shapes of lines of which there are not as many in each run."""
+    """Shapes of lines that do not occur equally often in each run."""
     around: frozenset[tuple[str, str]] = frozenset()
     """(beginning, end) of lines that have something else between them in each run: the name of a
     temporary file.

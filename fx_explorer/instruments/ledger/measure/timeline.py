@@ -247,9 +247,9 @@ class IdleGap:
     """Time in which the GPU does nothing."""
 
     before: str
-    """What ran before it; empty where nothing has run in the call yet."""
+    """Name of the work before the gap; empty at the beginning of the call."""
     after: str
-    """What runs behind it; empty where nothing does in the call any more."""
+    """Name of the work after the gap; empty at the end of the call."""
     seconds: float
     of_steps: Mapping[int, float]
     """Step of the host, by its position among the intervals of the ticks → its seconds in the gap.

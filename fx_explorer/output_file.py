@@ -114,9 +114,7 @@ class OutputFile:
     # what is in the way
 
     def _status(self) -> os.stat_result | None:
-        """Return the status of the file, or of the one that a link leads to; None when there is
-        none.
-        """
+        """Return the status of the file, through links; None when it does not exist."""
         try:
             return os.stat(self.path)
         except FileNotFoundError:

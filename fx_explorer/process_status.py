@@ -55,7 +55,9 @@ def can_follow_processes() -> bool:
 
 
 def option_without_site(arguments: Sequence[str]) -> str:
-    """Return the option among Python's arguments that keeps it from our hook; empty for none."""
+    """Return the option of Python's command line that keeps our hook from being imported; empty for
+    none.
+    """
     for argument in arguments:
         if not argument.startswith("-"):
             break

@@ -32,8 +32,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def with_room(function: Function) -> Function:
-    """Give the frames of a function room behind them, for good. Return the function. What has no
-    code of Python's own stays as it is.
+    """Give the frames of a function more room on the stack from now on, and return it. A function
+    without Python code stays as it is.
     """
     code = getattr(function, "__code__", None)
     if _HAS_PIECES and isinstance(code, CodeType):

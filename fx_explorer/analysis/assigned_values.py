@@ -36,8 +36,8 @@ class AssignedValues:
     """
 
     name: str
-    """As the program names it: ``t`` for ``G['f'].__closure__[0].cell_contents``; empty where the
-    source says it already.
+    """The program's own name, such as ``t`` for ``G['f'].__closure__[0].cell_contents``; empty
+    where the source has it already.
     """
     is_attribute: bool
     values: tuple[AssignedExpression, ...]

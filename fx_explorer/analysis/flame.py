@@ -99,7 +99,7 @@ class FlameBlock:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return what may stand in it, the longest first."""
+        """Return names that may be written into the block, the longest first."""
         if self.main is None:
             return (self.steps_in_words, str(len(self.steps)))
         more = len(self.frames) - 1

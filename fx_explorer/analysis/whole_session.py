@@ -104,8 +104,8 @@ def why_not_in_text(reader: SessionReader, *subjects: Subject) -> str:
 
 
 def knows_breaks(reader: SessionReader) -> bool:
-    """Return whether a session without graph breaks is one of a program without them: not where
-    they were not written.
+    """Return whether a session without graph breaks proves that the program has none. It does not
+    when breaks were not written to its source.
     """
     log = reader.meta("log") or {}
     is_of_inductor = is_log(reader) and log.get("format") in WITHOUT_DYNAMO

@@ -184,8 +184,8 @@ _inside = threading.local()
 
 @contextlib.contextmanager
 def lowering_for_real() -> Iterator[None]:
-    """Let ``compile_fx`` return what Inductor made inside the block. Whoever calls it sees to it
-    that nothing of that is run.
+    """Let ``compile_fx`` return Inductor's result inside the block. The caller must not run any of
+    it.
     """
     before = getattr(_inside, "is_nested", False)
     _inside.is_nested = True

@@ -239,7 +239,7 @@ def _install(
 
 
 def _missing(error: Exception) -> str:
-    """Say what this torch release lacks, by what was raised when it was looked for."""
+    """Return a sentence on what this release of torch lacks, from the exception that was raised."""
     if isinstance(error, (ImportError, AttributeError)):
         message = one_line(str(error))
     else:

@@ -140,7 +140,7 @@ def _directories() -> Iterator[Path]:
 
 
 def _changed_at(directory: Path) -> float:
-    """Return the time of its last change; 0 when another process has removed it meanwhile."""
+    """Return the time of the directory's last change; 0 when another process has removed it."""
     with contextlib.suppress(OSError):
         return directory.stat().st_mtime
     return 0.0

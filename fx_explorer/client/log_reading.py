@@ -87,7 +87,7 @@ class LogReadingProcess:
             os.close(self._standard_input)
 
     async def start(self) -> None:
-        """Follow the process, and begin where nobody has."""
+        """Start the process unless it runs already, and follow it."""
         if self._process is None:
             self.begin()
         assert self._process is not None

@@ -16,7 +16,7 @@ FOLDED, UNFOLDED, LEAF = "▸ ", "▾ ", "  "
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """How the rows of a table lie in each other, each before those in it."""
+    """The nesting of a table's rows. Each row comes before the rows inside it."""
 
     depths: Sequence[int]
     keys: Sequence[str]
@@ -29,11 +29,11 @@ class Tree:
     """Writes what some rows of the same depth add up to."""
 
     def has_parts(self, at: int) -> bool:
-        """Return whether there is a row in this one."""
+        """Return whether this row contains others."""
         return at + 1 < len(self.depths) and self.depths[at + 1] > self.depths[at]
 
     def end(self, at: int) -> int:
-        """Return where the rows in this one end."""
+        """Return the row behind the last row inside this one."""
         depth = self.depths[at]
         for following in range(at + 1, len(self.depths)):
             if self.depths[following] <= depth:

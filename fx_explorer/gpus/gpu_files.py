@@ -126,8 +126,9 @@ def _known() -> Iterator[str]:
 
 
 def _plain_name(name: object) -> object:
-    """Return a name that is no path, since it names a directory. Raises ValueError; a name that is
-    no text is found by its type.
+    """Return the name if it is a plain word, because a directory is named after it. Raises
+    ValueError for a path. A value of another type is returned as it is; the check of types refuses
+    it.
     """
     if isinstance(name, str) and not re.fullmatch(r"\w[\w.+-]*", name):
         raise ValueError(

@@ -178,7 +178,7 @@ class Outcome:
     exit_code: int = 0
     """The program's own exit status, or minus the signal's number."""
     is_early: bool = False
-    """It ``exited`` although more of it was left to run, as far as is known."""
+    """For ``exited``: whether code of the program was left to run, as far as is known."""
     file: str = ""
     line: int = 0
     """Where it called ``sys.exit``; 0 when that is not known."""

@@ -107,7 +107,7 @@ def request_without_secrets(
 
 
 def is_left_out(fields: Mapping[str, Any]) -> bool:
-    """Return whether something of a request was left out, so that it cannot be repeated."""
+    """Return whether a secret was left out of a request, so that it cannot be repeated."""
     texts = [str(fields.get(name) or "") for name in ("call", "inputs", "mark_against")]
     return any(LEFT_OUT in text for text in (*texts, *(fields.get("arguments") or ())))
 

@@ -123,7 +123,7 @@ def _unfinished(setting: Setting, text: str) -> str:
 
 _QUOTES = "\"'"
 _BRACKETS = "[({"
-"""What begins with one of these is meant as Python, and is no bare word."""
+"""First characters of values that are read as Python and not as a plain word."""
 
 
 def _python_problem(text: str) -> str:

@@ -65,7 +65,7 @@ def _first_beyond_dynamo(reader: SessionReader) -> model.Compilation | None:
 
 
 def _with_direction(sentence: str, point: StagePoint) -> str:
-    """Return the sentence, with the direction where there are two."""
+    """Return the sentence with the direction added, where there is more than one."""
     is_one_of_two = point.direction in ("forward", "backward")
     if is_one_of_two:
         return sentence.replace(point.title, f"{point.title} ({point.direction})", 1)

@@ -390,7 +390,9 @@ def _changed_by_hand(reader: SessionReader) -> Iterator[Fact]:
 
 
 def _other_variants(reader: SessionReader) -> Iterator[Fact]:
-    """Yield what was tried from a pause beside the first variant; nothing where nothing was."""
+    """Yield a fact on the other variants that were compiled from a pause; nothing when there are
+    none.
+    """
     variants = other_variants(reader)
     if not variants:
         return

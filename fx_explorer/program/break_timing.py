@@ -29,7 +29,9 @@ from fx_explorer.session.queries.compilations import compilation_names
 from fx_explorer.spread import interquartile_range
 
 WARM_UP_CALLS = 3
-"""The first call compiles; the second may compile again, for what has changed by then."""
+"""Number of calls before anything is measured: the first compiles, and the second may compile again
+for values that have changed.
+"""
 
 MEASURE_S = 2.0
 MIN_CALLS = 5

@@ -21,7 +21,7 @@ from fx_explorer.program.target import Target
 
 
 class CallingJob(Protocol):
-    """The job that a target is called for: its request, and who hears what happens."""
+    """The job for which a target is called: it has the request, and is told what happens."""
 
     request: CaptureRequest
 

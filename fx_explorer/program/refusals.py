@@ -45,7 +45,9 @@ def target_error_of(error: BaseException) -> BaseException:
 
 
 def in_plain_words(error: BaseException) -> str:
-    """Return which break, call or backend was refused, and where; empty for any other exception."""
+    """Return a sentence on the break, call or backend that torch refused, and its place; empty for
+    any other exception.
+    """
     if "torch" not in sys.modules:
         return ""
     from torch._dynamo import exc

@@ -35,7 +35,9 @@ class Target:
     callable: Callable[..., Any]
     arguments: Arguments
     scope: Mapping[str, Any] = field(default_factory=dict)
-    """The names of its module; empty for a target that was given as an object."""
+    """Names of the module that the target was found in; empty for a target that was given as an
+    object.
+    """
 
     @property
     def kind(self) -> Literal["module", "function"]:
@@ -45,7 +47,9 @@ class Target:
 
     @property
     def network(self) -> torch.nn.Module | None:
-        """Return the module that is called, or whose method is; None for any other callable."""
+        """Return the target's module: the callable itself, or the module whose method it is; None
+        for any other callable.
+        """
         owner = self.callable if self.kind == "module" else getattr(self.callable, "__self__", None)
         if isinstance(owner, torch.nn.Module):
             return owner

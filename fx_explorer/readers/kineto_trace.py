@@ -49,9 +49,7 @@ class NameTable:
 
 
 class CpuThread:
-    """What one thread of the program did: operators and annotations, which lie within one
-    another.
-    """
+    """The operators and annotations of one thread of the program, nested in one another."""
 
     def __init__(self, process: int = 0) -> None:
         self.process = process
@@ -89,7 +87,7 @@ class CpuThread:
         self.annotations.append(is_annotation)
 
     def nest(self) -> None:
-        """Sort the events, and find which lies within which."""
+        """Sort the events, and find for each the event around it."""
         order = sorted(range(len(self.starts)), key=lambda at: (self.starts[at], -self.ends[at]))
         for name in ("starts", "ends", "names", "external", "sequence", "annotations"):
             column = getattr(self, name)

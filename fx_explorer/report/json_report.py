@@ -182,7 +182,7 @@ def _ledger(reader: SessionReader) -> Json | None:
 
 
 def failure(explained_failure: ExplainedFailure) -> Json:
-    """Return one failure with its traceback."""
+    """Return the JSON of one failure, with its traceback."""
     return {
         "compilation": explained_failure.compilation or None,
         "where": explained_failure.failure.where,

@@ -158,7 +158,7 @@ def defer_handlers() -> None:
 
 
 def _given(handler: Any) -> Any:
-    """Return a handler as the program gave it."""
+    """Return the program's own handler, without our wrapper."""
     if isinstance(handler, _Deferring):
         return handler.handler
     return handler

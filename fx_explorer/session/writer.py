@@ -400,7 +400,7 @@ class SessionWriter:
                 )
 
     def remove_guards(self, compilation: int) -> None:
-        """Forget its guards, which are recorded again."""
+        """Remove the guards of a compilation, because they are recorded again."""
         with self.transaction():
             for row_type in (model.Guard, model.GuardCheck):
                 self._db.execute(

@@ -266,5 +266,5 @@ def failed_stage(traceback: str) -> Stage:
 
 
 def error_of_backend(error: str) -> str:
-    """Return what a backend raised, without Dynamo's exception around it."""
+    """Return the exception of the backend, without Dynamo's exception around it."""
     return _RAISED_BY_BACKEND.sub("", error, count=1)

@@ -44,7 +44,7 @@ NEEDS_PAUSE = ("step.next", "step.go", "step.run_to", "step.skip", "step.pass")
 NEEDS_COMPILER = ("step.again", "step.what_if", "step.mark")
 NEEDS_PROGRAM = ("capture.again", "capture.watch", "capture.without_weights", "capture.built")
 NEEDS_REQUEST = ("step.measure", "sizes.try", "bench.run", "ledger.run", "breaks.try_all")
-"""Commands of a worker of their own, which runs the program as the session says."""
+"""Commands for which a worker of their own runs the program again, by the session's request."""
 
 NEEDS_BUILDS = ("preset.below", "pane.machine", "kernel.passes")
 """Commands that need the compiled levels of a Triton kernel (TTIR to SASS)."""
@@ -165,7 +165,7 @@ def _lacks_kernels(reader: SessionReader) -> bool:
 
 
 def _lacks_autograd(reader: SessionReader) -> bool:
-    """Return whether AOTAutograd has made nothing yet of any graph."""
+    """Return whether AOTAutograd has not traced any graph yet."""
     stages: tuple[model.Stage, ...] = ("joint", "forward", "backward", "post_grad")
     return not any(reader.has(model.Graph, stage=stage) for stage in stages)
 

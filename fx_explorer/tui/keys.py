@@ -183,9 +183,7 @@ class KeysUnderWay:
         )
 
     def is_late(self, key: events.Key, screen: Screen[object]) -> bool:
-        """Return whether a key that comes up was sent to another screen than this one, which is on
-        top now.
-        """
+        """Return whether a key was pressed while another screen than this one was on top."""
         while self._sent:
             sent, to = self._sent.popleft()
             if sent is key:

@@ -56,7 +56,7 @@ def callers(reader: SessionReader, lines: Iterable[model.LineSource]) -> list[in
 
 
 def place_of_users_kernel(reader: SessionReader, lines: Iterable[model.LineSource]) -> Place | None:
-    """Return where the first of these lines is written."""
+    """Return the place of the first of these lines in the user's own kernel source."""
     first = next(iter(lines), None)
     if first is None:
         return None

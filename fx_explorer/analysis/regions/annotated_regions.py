@@ -143,7 +143,7 @@ def _counts(reader: SessionReader) -> tuple[dict[_Pair, Counter[str]], dict[_Pai
 
 
 def lowerings(reader: SessionReader) -> list[Lowering]:
-    """Return every region that regional compilation met, in that order."""
+    """Return every region that regional compilation came to, in that order."""
     names = compilation_names(reader)
     origins = origins_of_variants(reader)
     kernels = kernels_by_subgraph(reader)

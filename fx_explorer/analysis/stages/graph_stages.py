@@ -179,7 +179,9 @@ def tracing_work(reader: SessionReader, point: StagePoint) -> StageWork:
 
 
 def _without_successor(was: Mapping[Fate, int], before: int) -> str:
-    """Say of how many operations AOTAutograd left nothing, and why; empty where there are none."""
+    """Return a phrase on operations that left no node in AOTAutograd's graph, and why; empty
+    without any.
+    """
     texts = []
     for fate, (of_one, of_several) in _LEFT_OUT.items():
         number = was[fate]

@@ -86,7 +86,9 @@ def describe_kind(kind: str) -> str:
 
 
 def kernels_work(reader: SessionReader, point: StagePoint) -> StageWork:
-    """Tell which kernel computes which operations."""
+    """Return the work of the stage that generates kernels: which kernel computes which
+    operations.
+    """
     variant = reader.get(model.Compilation, point.compilation)
     written = [kernel for kernel in kernels_of_variant(reader, variant) if not kernel.runs]
     kernels = [kernel for kernel in written if kernel.direction == point.direction]

@@ -81,11 +81,11 @@ class _Documents:
         self._of_backend = [document for document in every if document.stage == "backend"]
 
     def graphs_after(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
-        """Return the graphs as a stage left them."""
+        """Return the graphs in the form in which a stage left them."""
         return _of(self._made, stage, direction)
 
     def given(self, stage: model.Stage, direction: model.Direction | None = None) -> Docs:
-        """Return the graphs as the next stage was given them."""
+        """Return the graphs in the form that the next stage received."""
         return _of(self._given, stage, direction)
 
     def texts(self, stage: model.Stage, direction: model.Direction, title: str = "") -> Docs:

@@ -174,7 +174,7 @@ class _Answers:
 
 
 def _add_proposal(asking: Asking, proposal: Proposal) -> None:
-    """Add what the backend had torch's partitioner propose."""
+    """Write the report of a proposal that torch's partitioner made for the backend."""
     support: dict[torch.fx.Node, Support] = {
         node: "supported" if answer else "falls_back" for node, answer in proposal.answers.items()
     }

@@ -68,7 +68,7 @@ class LoweringInProgress:
     lowering: Any
     outer: LoweringInProgress | None
     notes_library_calls: bool = False
-    """Whether it is noted how library calls are made alone."""
+    """Whether each library call is noted in a form in which it can be repeated alone."""
     result: Any = None
     error: str = ""
     nested: list[LoweringInProgress] = field(default_factory=list)

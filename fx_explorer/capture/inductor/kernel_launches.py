@@ -389,7 +389,7 @@ class _TunedCandidate:
     source: str
 
     def is_like(self, options: dict[str, object]) -> bool:
-        """Return whether what both say of their configuration agrees."""
+        """Return whether the options that both configurations have are equal."""
         shared = self.row.options.keys() & options.keys()
         if not {"num_warps", "num_stages"} < shared:
             return False

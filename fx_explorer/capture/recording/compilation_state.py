@@ -118,7 +118,9 @@ class Segment:
     nobody asks.
     """
     traced_how: dict[int, How] = field(default_factory=dict)
-    """For a region: row in the outer graph → how a node traced from it is known to be that node."""
+    """For a region: row in the outer graph → the evidence that links the region's own node
+    to it.
+    """
 
     def at(self, stage: Stage, direction: Direction) -> RecordedGraph | None:
         """Return the latest graph of a stage; None if there is none."""
@@ -286,7 +288,7 @@ class CompilationState:
     resume_code: ResumeCode | None = None
     """What the function was made with; None until it has a graph."""
     skipping: GraphBreak | None = None
-    """The latest break, where torch cannot resume from it."""
+    """The latest graph break that torch cannot resume from; None when there is none."""
     break_causes: set[str] = field(default_factory=set)
     """Causes of its graph breaks."""
     error: BackendError | None = None

@@ -168,7 +168,9 @@ class SteppedBoundary:
 
 @contextlib.contextmanager
 def stepping_hook(recording: Recording) -> Iterator[None]:
-    """Hear, inside the block, what a user who steps through the stages is shown and may change."""
+    """Install, inside the block, the hooks that a capture needs to be stepped through. Without a
+    stepper, nothing is installed.
+    """
     from fx_explorer.capture.stepping.after_the_program import deferred_until_reset
 
     stepper = stepper_of(recording)

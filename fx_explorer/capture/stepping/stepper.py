@@ -396,7 +396,7 @@ class VariantRows:
                 self.change(other, in_use=other is variant)
 
     def set_aside(self, kept: CapturedSegment, aside: str) -> None:
-        """Rename this attempt to ``aside``, and with it the variants that set out from it."""
+        """Rename this variant to ``aside``, together with the variants that began from it."""
         for variant in kept.variants[1:]:
             row = variant.row
             status = "restarted" if row.status == "running" else row.status

@@ -130,7 +130,7 @@ def _name(node: model.Node) -> str:
 
 
 def _passes_on(node: model.Node) -> bool:
-    """Return whether a call gives the memory that it takes, and reads nothing of it."""
+    """Return whether a call only passes its input's memory on, without reading it."""
     return (node.is_view or _name(node) in _VIEWS) and not writes_in_place(node)
 
 

@@ -151,7 +151,7 @@ def _nonzero_shares(part: Amount, whole: Amount) -> str:
 
 
 def _costliest(rows: Iterable[OperatorRow], whole: Amount) -> list[str]:
-    """Name what costs most of all that is not supported."""
+    """Return a sentence on the unsupported operators that cost most."""
     refused = [
         row for row in rows if row.falls_back and (row.amount.flops or row.amount.size_bytes)
     ]

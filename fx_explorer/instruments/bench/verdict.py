@@ -84,7 +84,7 @@ def times(interval: Interval) -> str:
 
 
 def _unfinished(figures: BenchFigures) -> Iterator[str]:
-    """Say that more may come, or would have."""
+    """Return a sentence when the bench is not finished, or was stopped."""
     if figures.state == "running":
         doing = f": {figures.doing}" if figures.doing else ""
         yield f"Still measuring{doing}."

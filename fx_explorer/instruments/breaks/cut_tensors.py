@@ -56,7 +56,9 @@ class KeptAcross:
     Otherwise it is an input of both.
     """
     kept_before: tuple[model.SavedTensor, ...]
-    """What the graph before keeps because it needs the value too; mostly none or one."""
+    """Saved tensors of the graph before the break that hold the value, because that graph needs it
+    for its own backward; mostly none or one.
+    """
     kept_behind: tuple[model.SavedTensor, ...]
     """What graphs behind keep: two branches of an ``if`` each keep it."""
 

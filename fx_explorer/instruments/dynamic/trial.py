@@ -133,7 +133,9 @@ async def _try(
 
 
 async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -> str:
-    """Ask when everything is compiled; returns why there is no answer, if there is none."""
+    """Ask the guards about the other inputs once everything is compiled. Returns why there is no
+    answer; empty when there is one.
+    """
     async for notice in capture.notices():
         if notice.kind == "worker":
             tell(notice.text)

@@ -107,7 +107,7 @@ def instruction(marks: Sequence[DynamicMark]) -> str:
 
 
 def sources_of(marks: Sequence[DynamicMark]) -> tuple[str, ...]:
-    """Return all that these marks make variable, each source once."""
+    """Return the sources of all sizes that these marks make dynamic, each once."""
     return tuple(dict.fromkeys(source for mark in marks for source in mark.sources))
 
 
@@ -180,7 +180,7 @@ def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
 
 
 def _named(change: GuardChange) -> str:
-    """Return what changed as a source: ``L['batch']['ids']``."""
+    """Return the changed value as a source: ``L['batch']['ids']``."""
     if change.source.startswith("L["):
         return _SIZE.sub("", change.source)
     return local_source(change.name)

@@ -258,7 +258,7 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
 
 
 def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
-    """Return the first good one of the fixes of a break, if there is one."""
+    """Return a list with the first fix of a break whose trial was good; empty without one."""
     good = [trial.fix for trial in trials if trial.is_good]
     return [fix for fix in fixes if fix in good][:1]
 

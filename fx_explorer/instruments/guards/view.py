@@ -301,7 +301,7 @@ def _notice(reader: SessionReader, search: str) -> str:
 
 
 def _dropped(reader: SessionReader) -> str:
-    """Return what filters dropped: nothing looks at that any more."""
+    """Return a sentence on guards that filters dropped, which nothing checks now."""
     sentences = []
     for row in filtered(reader):
         if not is_of_saved_code(row.filter):

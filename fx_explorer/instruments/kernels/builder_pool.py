@@ -136,7 +136,7 @@ class BuilderPool:
             return reader.text(row.passes)
 
     def cancel(self) -> None:
-        """Stop everything that was asked for and has not ended."""
+        """Stop all requests that have not finished."""
         for task in self._tasks:
             task.cancel()
 

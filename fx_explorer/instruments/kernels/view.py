@@ -133,7 +133,7 @@ class _Shown(Sequence[TableRow]):
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        """Return the columns that have something in them."""
+        """Return the columns that are not empty."""
         time = TableColumn(self._time, "number", is_number=True, min_width=8, total=microseconds)
         frame = FRAME_OF_VERSIONS if self._has_versions else FRAME
         wanted = (

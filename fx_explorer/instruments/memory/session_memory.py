@@ -181,7 +181,7 @@ class _Lowered:
     direction: model.Direction
     graph: model.Graph
     codes: list[model.Artifact]
-    """Its output codes: several where it was compiled in regions."""
+    """Artifacts with its output code: several when it was compiled in regions."""
     results: tuple[int, ...]
     """Which results of Dynamo's graph its outputs are, as AOTAutograd tells it."""
 

@@ -123,9 +123,9 @@ class WatchedForward:
 
 
 def watched_forward(reader: SessionReader) -> WatchedForward | None:
-    """Return the forward that tells of a step: the last one with a graph that has a backward and
-    ran in none before. None where none was watched; in a script, where none was seen to end in a
-    backward.
+    """Return the watched forward that stands for a step: the last one that runs a graph with a
+    backward for the first time. None where no forward was watched; in a script, where none was seen
+    to end in a backward.
     """
     calls: dict[int, list[model.GraphCall]] = {}
     for row in reader.rows(model.GraphCall):

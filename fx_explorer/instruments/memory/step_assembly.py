@@ -543,7 +543,9 @@ def _producer(producers: Mapping[int, model.Node], row: model.SavedTensor) -> mo
 
 
 def _dropped(segment: SegmentMemory, backward: GraphMemory, begin: int) -> dict[int, int]:
-    """Return when a backward that begins at ``begin`` drops each storage that its forward saved."""
+    """Return, for each storage that the forward saved, the moment at which a backward that begins
+    at ``begin`` frees it.
+    """
     arguments = [storage for storage in backward.replayed.storages if storage.is_argument]
     last_used = {argument.name: argument.dies for argument in arguments}
     ends: dict[int, int] = {}

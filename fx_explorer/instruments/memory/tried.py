@@ -140,7 +140,7 @@ class MeasuredStep:
     the line that made them; empty for other ways.
     """
     message: str = ""
-    """Why it was measured no further; empty when it was."""
+    """Why it was measured no further; empty when it was measured to the end."""
 
     @property
     def call_s(self) -> float | None:
@@ -192,7 +192,7 @@ class _Measuring:
         return [self._found[way.name] for way in ways]
 
     def _leave_out(self, ways: Sequence[Contender]) -> None:
-        """Say of every way but the first that there is nothing to compare it with."""
+        """Mark every way but the first as not measured: there is nothing to compare it with."""
         for way in ways[1:]:
             self._found[way.name] = MeasuredStep(way.name, message="the uncompiled program fails")
 

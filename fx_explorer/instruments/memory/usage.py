@@ -170,8 +170,8 @@ def _row(stops: Sequence[Stop]) -> TimelineRow:
 
 
 def _together(rows: Sequence[TimelineRow], count: int) -> Iterator[TimelineRow]:
-    """Yield one row for every ``count`` that follow one another, never across forward and
-    backward.
+    """Yield one row for every ``count`` consecutive calls. A row has calls of one direction
+    only.
     """
     for _, members in groupby(rows, lambda row: (row.moment.compilation, row.moment.direction)):
         of_direction = list(members)

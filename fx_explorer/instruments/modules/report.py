@@ -155,7 +155,9 @@ INDENT = "  "
 
 
 def shown_figures(listed: ModuleList) -> list[tuple[str, str]]:
-    """Return the figures that have something in them."""
+    """Return (heading, name) of the figures that any module has, and of those that are always
+    shown.
+    """
     whole = listed.whole
     return [(heading, name) for heading, name in FIGURES if name in ALWAYS or getattr(whole, name)]
 

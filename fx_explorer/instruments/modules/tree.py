@@ -153,7 +153,7 @@ def module_tree(reader: SessionReader) -> ModuleTree:
 
 
 IN_NO_MODULE = "in no module"
-"""The name of the row of what is in none."""
+"""Name of the row for everything outside of modules."""
 
 NO_MODULES = (
     "No module was called in what was compiled: it is a function of tensors. "

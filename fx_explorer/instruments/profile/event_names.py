@@ -202,8 +202,8 @@ def region_of(names: Sequence[str]) -> str:
 
 
 def operator_of(names: Sequence[str]) -> str:
-    """Return the operator that the program called: the outermost that is one of torch's
-    libraries.
+    """Return the operator that the program called: the outermost of torch's operators in a stack of
+    names.
     """
     of_libraries = (name for name in names if "::" in name)
     autograd = ("autograd::", "torch::autograd::")

@@ -28,8 +28,8 @@ from fx_explorer.session.queries.profiles import lines_of_nodes, nodes_of_calls,
 
 @dataclass(frozen=True, slots=True)
 class TimedCall:
-    """A call with its time. One kernel's time cannot be measured apart, so that each operation has
-    an equal part.
+    """A kernel call with its time. The operations that it computes share the time equally, because
+    they cannot be measured separately.
     """
 
     kernel: int

@@ -54,8 +54,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The calls that something may be, by their positions: one, or several among which it is shared
-    out.
+    """The calls that a piece of work may be, by position: one call, or several that share
+    its time.
     """
 
     calls: tuple[int, ...]

@@ -86,7 +86,7 @@ class DeviceTime:
 
 
 def device_time(trace: Trace) -> DeviceTime | None:
-    """Return when the GPU that works the longest computes; None where nothing ran on one."""
+    """Return the times of the GPU that works longest; None when none was used."""
     gpu = trace.gpu
     totals: Counter[int] = Counter()
     for device, duration in zip(gpu.device, gpu.durations, strict=True):

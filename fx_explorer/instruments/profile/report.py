@@ -53,7 +53,7 @@ class ProfileTable(NamedTuple):
 
 
 def tables(figures: ProfileFigures) -> list[ProfileTable]:
-    """Return the tables that have something in them."""
+    """Return the tables that have any rows."""
     found = [
         _lines(figures),
         _modules(figures),
@@ -99,7 +99,7 @@ def _module_cells(figures: ProfileFigures, row: ModuleRow) -> Cells:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
-    """Return the rows without what is in several alike layers: one row stands for them."""
+    """Yield the rows with alike layers folded: one row stands for them."""
     shown: list[ModuleRow] = []
     hidden_below: int | None = None
     for row in rows:

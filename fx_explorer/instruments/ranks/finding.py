@@ -128,7 +128,7 @@ def _ranges(ranks: list[int]) -> Iterator[str]:
 
 
 NOTABLE_S = 0.5
-"""Shorter waits are not told: ranks never come at once."""
+"""Least seconds of a wait that is mentioned: ranks never arrive at the same time."""
 
 AT_ONCE_S = 0.1
 """Ranks that are so near to the last count as last, too."""

@@ -52,7 +52,7 @@ class OtherFile:
 
     path: Path
     why: str
-    """In words that follow its name: ``is an empty file``."""
+    """Words that follow the file's name: ``is an empty file``."""
     is_unread: bool = False
     """Whether it may be the log of a rank that nothing is known of."""
 

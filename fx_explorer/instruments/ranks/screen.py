@@ -58,7 +58,7 @@ class RankRow:
 
     group: RankGroup
     rank: RankSummary
-    """The rank that enter opens: of a group its first."""
+    """The rank that enter opens; of a group, its first rank."""
     is_member: bool = False
 
 

@@ -28,7 +28,7 @@ class CallSizes:
     became_dynamic: bool = False
     """Whether torch made the size or number a symbol when it compiled again."""
     is_specialized: bool = False
-    """Whether torch made it a symbol first, and the code turned that into a constant."""
+    """Whether the size was symbolic at first and was specialized by the code."""
     varied: tuple[Dimension, ...] = ()
     """All sizes of inputs that were fixed in the compiled code and differed in the call that did
     not fit.

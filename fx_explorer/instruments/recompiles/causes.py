@@ -69,8 +69,8 @@ def with_arguments(
 
 
 def _wrapped(name: str) -> tuple[str, str]:
-    """Return the backend that torch's name is of, and its argument ``dynamic``; empty where the
-    name does not have it.
+    """Return the backend in torch's description of a compiler, and the argument ``dynamic``; empty
+    where there is none.
     """
     if name == _INDUCTOR:
         return "inductor", ""

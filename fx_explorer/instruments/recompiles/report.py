@@ -45,7 +45,9 @@ def _place(file: str, line: int) -> Json | None:
 
 
 def limit_hit(hit: LimitHit) -> Json:
-    """Return where torch stopped compiling again, and by which option."""
+    """Return the JSON of a recompile limit that was hit: the function, and the option that sets the
+    limit.
+    """
     return {
         "compilation": hit.compilation,
         "function": hit.function,

@@ -93,8 +93,8 @@ class NodeSupport:
 
 @dataclass(frozen=True, slots=True)
 class BackendEntry:
-    """A function that a backend returned for a graph: made once, called as often as the program
-    runs the graph.
+    """A function that a backend returned for a graph. It is made once, and called whenever the
+    program runs the graph.
     """
 
     id: int

@@ -217,7 +217,9 @@ class OptionInForce:
     """Value as JSON; an object that is no plain data is given by its name."""
     set_by: SetBy
     function: str = ""
-    """``compile.*``: what torch.compile was given; empty: it holds for all."""
+    """For ``compile.*``: the function that torch.compile was given; empty for options that hold for
+    all.
+    """
     file: str = ""
     line: int = 0
     """Where the program set it; empty where that is not known."""
@@ -271,7 +273,7 @@ class FrontEnd:
     outputs: dict[str, object] | None = None
     """Of ``export``: how many outputs are of each kind (``BUFFER_MUTATION``, ``USER_OUTPUT``)."""
     ranges: dict[str, object] | None = None
-    """Of ``export``: dynamic size → the range that it allows."""
+    """For ``export``: dynamic size → its allowed range."""
     remarks: tuple[str, ...] = ()
     """Sentences on what had to be done before the front end could run, and on what its run has
     changed.

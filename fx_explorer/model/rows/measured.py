@@ -202,15 +202,13 @@ class Profile:
     skipped: int
     """Events that could not be read."""
     problem: str
-    """Why the trace ends early; empty where it does not."""
+    """Why the trace ends early; empty when it is complete."""
     graph_calls: int
     """Calls of compiled graphs in the trace."""
     joined_calls: int
     """Number of those calls whose graph is in this session."""
     work_s: float
-    """Seconds of all that ran on the GPUs, one after the other; of a profile without one, of the
-    operators.
-    """
+    """Seconds of all work on the GPUs, added up; in a profile without a GPU, of the operators."""
     compiled_s: float
     """Seconds that ran in compiled graphs."""
     joined_s: float
@@ -282,5 +280,5 @@ class ProfileGap:
     """The Kernel of the session; 0 for none."""
     after_kernel: int
     doing: tuple[str, ...]
-    """What the thread did meanwhile that launched what comes after, the longest first, in words."""
+    """Phrases on what the launching thread did during the gap, the longest first."""
     doing_s: tuple[float, ...]

@@ -65,7 +65,7 @@ GATE_STAGES: dict[Gate, Stage] = {
     "post_fusion": "schedule",
     "output_code": "output_code",
 }
-"""The stage that has just been finished at a gate."""
+"""Gate → the stage that has finished there."""
 
 
 def stage_at(gate: Gate, direction: Direction) -> Stage:

@@ -34,7 +34,7 @@ class _CommentedCall:
     artifact: int
     line: int
     call: int
-    """Its KernelCall; 0 for the only one of its kernel."""
+    """Id of the KernelCall; 0 when the kernel has one call only."""
     sources: tuple[str, ...]
     fragment: tuple[str, ...]
 

@@ -292,7 +292,7 @@ def _without_tabs(below: bytes, damage: Damage, first_line: int) -> bytes:
 
 
 def _whole(digits: str) -> int | str:
-    """Return a number that a session can hold; what has more digits stays a text."""
+    """Return a number that a session can hold. A number with more digits stays a text."""
     if len(digits) > MOST_DIGITS:
         return digits
     return int(digits)

@@ -124,7 +124,7 @@ class Kernels:
         self._document(function, title, "json", as_text(about))
 
     def launched_only(self, event: Event, known: str, name: str) -> Build:
-        """Add a kernel of which the log has launches alone."""
+        """Add a kernel of which the log has only launches, and no compilation."""
         function = self._function(event, name, NO_SOURCE)
         metadata = table(event.fields.get("compilation_metadata"))
         row = KernelBuild(

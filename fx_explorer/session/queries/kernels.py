@@ -172,7 +172,7 @@ def kernels_of(reader: SessionReader, nodes: Sequence[int]) -> list[model.Kernel
 
 def names_of_kernels_of(reader: SessionReader, nodes: Iterable[int]) -> list[str]:
     """Return the distinct names of the kernels that compute any of these nodes, those of the
-    forward first, for each move of the cursor.
+    forward first. Fast enough for each move of the cursor.
     """
     return column(
         reader,

@@ -343,7 +343,7 @@ class InModule(NamedTuple):
     of_root: Collection[int] = ()
     """The compilations whose own code is a module's."""
     is_outside: bool = False
-    """Whether those are meant that are in no module instead."""
+    """Whether the nodes outside of every module are meant instead."""
 
 
 def _condition(wanted: InModule) -> tuple[str, list[object]]:

@@ -58,7 +58,7 @@ def column(reader: SessionReader, sql: str, *values: object) -> list[Any]:
 
 
 def number(reader: SessionReader, sql: str, *values: object) -> int:
-    """Return the one number that a question is answered with."""
+    """Return the result of a query that gives one number."""
     return int(reader.query(sql, values)[0][0])
 
 

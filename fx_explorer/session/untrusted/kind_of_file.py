@@ -64,19 +64,19 @@ class FileKind:
     words: str
     """In words that follow "it is": ``a notebook``."""
     advice: str = GIVE_A_TARGET
-    """What to do with it. ``{file}`` stands for its name."""
+    """A sentence on what the user can do with the file. ``{file}`` stands for its name."""
 
     def advice_for(self, file: Path) -> str:
         return self.advice.replace("{file}", shlex.quote(str(file)))
 
     @property
     def may_be_python(self) -> bool:
-        """Return whether Python could read it as a program."""
+        """Return whether the file may be a Python program."""
         return self.kind in ("text", "log", "torch_logs", "tritonparse", "provenance", "empty")
 
     @property
     def is_of_export(self) -> bool:
-        """Return whether it is what torch.export or AOTInductor saves."""
+        """Return whether the file is of a kind that torch.export or AOTInductor saves."""
         return self.kind in ("exported_program", "aot_inductor")
 
 

@@ -205,8 +205,8 @@ def _is_environment(value: Any) -> bool:
 
 
 def _is_request(value: Any) -> bool:
-    """Return whether it is a request: the fields that we know have their types. A file that was
-    not written by us may have others.
+    """Return whether a value is a CaptureRequest: the fields that we know have their types. It may
+    have other fields, in a file that we have not written.
     """
     if not isinstance(value, dict):
         return False

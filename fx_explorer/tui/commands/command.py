@@ -124,7 +124,7 @@ def declared(
 
 
 def keys_of(command: AppCommand, keymap: Keymap) -> tuple[str, ...]:
-    """Return the keys of a command once the user's config file has had its say."""
+    """Return the keys of a command by the user's config file, else by default."""
     return tuple(keymap.get(command.id, command.keys))
 
 

@@ -130,7 +130,7 @@ class LiveCapture:
 
     @property
     def waiting(self) -> Waiting | None:
-        """Return where the worker waits; None while it works."""
+        """Return the pause that the worker is at; None while it works."""
         top = self._open[-1] if self._open and not self.is_over else None
         return top if isinstance(top, Waiting) else None
 
@@ -169,7 +169,7 @@ class LiveCapture:
             self.capture.look_at(compilation)
 
     def take(self, notice: Notice) -> None:
-        """Take in what one notice says."""
+        """Update the state by one notice of the worker."""
         if notice.kind == "worker":
             self.doing = notice.text
         elif (

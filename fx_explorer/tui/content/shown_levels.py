@@ -217,7 +217,7 @@ class Levels:
         return row is None or row.state == "candidate" or lacks_sass(row)
 
     def words(self, reader: SessionReader, level: Level) -> str:
-        """Say why there is no such level."""
+        """Return why a level is missing."""
         from fx_explorer.analysis.kernel_documents import levels_of
 
         build = self.build(reader)

@@ -120,8 +120,8 @@ class Controllers:
 
 
 class CommandRuns:
-    """Runs commands, asks first where one needs a stage that is still ahead, and says why one does
-    nothing now.
+    """Runs commands. It asks first where a command needs a stage that is still ahead, and says why
+    a command does nothing now.
     """
 
     def __init__(

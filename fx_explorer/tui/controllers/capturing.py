@@ -45,20 +45,20 @@ class Capturing:
         self._source_files = source_files
         self._show = show
         self._following: Worker[None] | None = None
-        """What follows the capture that runs, or the last one."""
+        """The task that follows the running capture, or followed the last one."""
         self._is_restarting = False
         """Whether a capture is being stopped for another one."""
         self._goes_on = False
         """Whether the capture does not pause, wherever it is said to."""
         self.make_without_weights: MakeCapture | None = None
-        """What captures with ``--no-weights``, where that makes a difference."""
+        """Makes captures with ``--no-weights``; None where that makes no difference."""
         self.make_built: MakeBuilt | None = None
-        """What captures with ``--build``, where that makes a difference."""
+        """Makes captures with ``--build``; None where that makes no difference."""
         self.watched: Sequence[Path] = ()
         """Files whose change means that the target changed."""
         self.asks_to_load: Path | None = None
-        """The target, where to load it can run code of whoever made it: the user is asked before a
-        capture.
+        """Path of the target, if loading it can run code of its author: then the user is asked
+        before a capture.
         """
         self.is_asking = False
         self.problem = ""

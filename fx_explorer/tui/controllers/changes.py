@@ -199,7 +199,7 @@ class SourceFiles:
         self.old = OldFiles()
         self._files = FilesNow(())
         self._read: tuple[SessionReader, int] | None = None
-        """The session that the files are of, and its version."""
+        """(session, version of its data) that the captured files were read from."""
         self._shown: tuple[SessionReader, OldFiles, str] | None = None
         """(reader, changed files, sentence) that the screen shows now."""
         self._is_looking = False
@@ -266,7 +266,7 @@ class SourceFiles:
             self._services.look()
 
     def _remedy(self) -> str:
-        """Say what to do where something is old."""
+        """Return what the user can do about source files that have changed."""
         captures = self._services.captures
         if not captures.can_run:
             return NOTHING_TO_RUN

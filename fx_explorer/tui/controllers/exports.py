@@ -92,7 +92,7 @@ class Exports:
         )
 
     def copy_view(self) -> None:
-        """Copy what the view says, as markdown."""
+        """Copy the rows and texts of the view as markdown."""
         from fx_explorer.tui.content import inspect  # not needed for the first paint
 
         explorer, shown = self._explorer, self._explorer.views.shown
@@ -143,7 +143,7 @@ class Exports:
             self._notify_not_copied(error)
 
     async def _copy_long(self, text: str) -> None:
-        """Copy what no terminal takes, beside the screen: to write it may take a while."""
+        """Copy a text that is too long for the terminal's clipboard sequence, in the background."""
         try:
             self._notify_copied(await asyncio.to_thread(copy, text, None), text)
         except OSError as error:

@@ -109,7 +109,7 @@ class TourGuide:
         self._go_by(-1)
 
     def leave(self) -> None:
-        """Close the tour. How far it came is kept already."""
+        """Close the tour. The step that it has come to is stored already."""
         if self._walk is None:
             self._services.notify(NO_TOUR)
             return

@@ -93,7 +93,7 @@ class TableChart(Cached):
         return strip
 
     def _lines(self) -> list[list[ChartPiece]]:
-        """Return the chart as it is to be shown now."""
+        """Return the lines of the chart for its present size, cursor and rows."""
         size = self.content_size
         now = (self._chart, size, self._row)
         if self._drawn is None or self._drawn[0] != now:

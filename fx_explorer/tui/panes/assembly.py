@@ -152,7 +152,9 @@ def _cells(pieces: Sequence[Piece]) -> int:
 # The column before SASS: each instruction's address, control word and live registers.
 
 FEW_LINES = 400
-"""Of so many lines the column is made at once, of more beside the screen."""
+"""Most lines for which the column is made at once; for longer texts it is made in the
+background.
+"""
 
 # What reads the levels (instruments.kernels.assembly) is imported where it is used: the first paint
 # does not need it.

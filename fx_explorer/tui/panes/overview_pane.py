@@ -102,7 +102,7 @@ class FactList(LineView):
         self._show_all()
 
     def forget_of_app(self) -> None:
-        """Drop them, because another session comes."""
+        """Drop the facts of the app, because another session is shown."""
         self._of_app.clear()
 
     def _show_all(self) -> None:

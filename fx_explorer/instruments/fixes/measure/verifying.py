@@ -134,7 +134,7 @@ def nothing_compared(problem: str) -> Verification:
 
 
 def _as_captured(request: CaptureRequest) -> AbstractContextManager[object]:
-    """Compile what is compiled inside the block as the first call was, without recording it."""
+    """Compile inside the block with the settings of the first call, without recording it."""
     stack = contextlib.ExitStack()
     stack.enter_context(recompiling_often())
     if not request.build:

@@ -334,8 +334,8 @@ class _Work:
         return kernel, index
 
     def _complete(self, kernel: TritonKernel, rows: list[KernelBuild]) -> None:
-        """Add the smaller blocks that an earlier builder has found: a builder that was started
-        again must have them too.
+        """Add the configurations with smaller blocks that an earlier builder found, since a
+        restarted builder does not know them.
         """
         if len(rows) > len(kernel.configs):
             first = [row for row in rows if row.origin != "smaller_block"]

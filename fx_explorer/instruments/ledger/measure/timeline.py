@@ -203,7 +203,7 @@ def _of_part(part: WrapperStatements) -> LedgerKind:
 
 
 def _in_frame(kind: str, frame: FrameCode, has_resumed: bool, looks_up: bool) -> LedgerKind:
-    """Return what a frame does outside of its graph."""
+    """Return the kind of step that a frame is at outside of its graph."""
     if kind == "resume":
         return "entry" if looks_up else "python"
     is_behind_graph = kind in ("end", "leave", "raise") or not frame.has_graph

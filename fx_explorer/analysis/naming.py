@@ -185,7 +185,9 @@ def with_names_of_function(text: str, of: Compilation | None) -> str:
 
 
 def is_unfinished(source: str) -> bool:
-    """Return whether a source is such a value: no line of the program can name it."""
+    """Return whether a source is a value on Python's stack at a graph break, which has no name in
+    the program.
+    """
     return "___stack" in source
 
 

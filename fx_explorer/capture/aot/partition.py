@@ -380,7 +380,9 @@ class MinCut:
     """One cut: networkx's graph, and the names of the nodes that are saved after it."""
 
     edges: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(repr=False)
-    """Left out of the text: that of a whole model's takes seconds to make."""
+    """Edges of networkx's graph, with their capacities. Not part of the ``repr``, which would take
+    seconds for a whole model.
+    """
 
     saved: frozenset[str]
     distances: Mapping[str, int]

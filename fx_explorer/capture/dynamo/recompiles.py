@@ -362,8 +362,8 @@ def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
 
 
 def _keys_looked_at(source: str, guards: Iterable[str]) -> list[object] | None:
-    """Return the keys whose values the guards look at; None where these are not as many as there
-    were keys: torch asks for nothing of a value that the code does not use.
+    """Return the keys of the dict ``source`` that appear in its guards. None when the guard on its
+    length counts more keys: torch does not guard values that the code does not use.
     """
     count, keys = 0, dict[object, None]()
     for code in guards:

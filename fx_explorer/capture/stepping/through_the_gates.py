@@ -317,8 +317,8 @@ def answer(recording: Recording, command: Command) -> str:
 
 
 def refuse_dynamic(command: Command) -> None:
-    """Refuse another way with dynamic shapes where Dynamo cannot begin a frame again. Raises
-    UsageError.
+    """Raise UsageError for a change of ``dynamic`` at a pause where Dynamo can no longer capture
+    the frame again.
     """
     if SETTING in command.changes.settings:
         raise UsageError(THROUGH)

@@ -54,7 +54,9 @@ class Placeholder:
 
 
 Choice = dict[str, object]
-"""The candidates that autotuning would have timed on the device (on_the_cpu.py)."""
+"""One choice of the autotuner's that was not made: its candidates, which would have been timed on
+the device (on_the_cpu.py).
+"""
 
 
 @dataclass

@@ -161,7 +161,9 @@ def _text(value: _Value | None) -> str:
 
 
 FROM_A_CACHE = "taken from torch's cache"
-"""How the reason begins for which a compilation lacks stages (capture/recording/stages.py)."""
+"""Beginning of the reason that is stored for missing stages of a compilation whose graph came from
+a cache (capture/recording/stages.py).
+"""
 
 
 CACHED = "a graph came from torch's cache"

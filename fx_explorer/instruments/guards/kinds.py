@@ -204,7 +204,7 @@ class CaptureSummary:
     wont_generalize: tuple[str, ...]
     """Arguments of which no captured version was seen to take another value."""
     gaps: tuple[tuple[str, str], ...]
-    """What is missing in the capture, each with what comes of it; empty for a complete one."""
+    """(what is missing in the capture, the consequence); empty for a complete capture."""
 
     @property
     def in_words(self) -> str:

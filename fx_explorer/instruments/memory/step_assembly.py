@@ -306,8 +306,8 @@ class _Assembly:
         return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
 
     def _end_in_taker(self, at: int, taken: Taken) -> int:
-        """Return until when a later graph needs what it was given: while it runs and, where it
-        saves it for its backward, until that drops it.
+        """Return the moment until which a later graph holds its input: until the graph has run, and
+        where it saves the input, until its backward frees it.
         """
         number = self._replayed(taken)
         if number is None:

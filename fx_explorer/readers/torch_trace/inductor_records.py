@@ -234,9 +234,9 @@ class InductorRecords:
     def _links(
         self, record: Record, direction: Direction, made_of: dict[str, list[str]]
     ) -> Iterator[Link]:
-        """Yield links from the graph that AOTAutograd traced to the one it was given: torch has
-        them for nodes that have the same names in the graph after Inductor's passes. What the
-        passes made is linked from there.
+        """Yield links from the graph that AOTAutograd traced to the graph it was given. torch
+        records them for nodes whose names are still in the graph after Inductor's passes; nodes
+        that the passes made are linked directly.
         """
         known = self._graphs.of(self._compilations.id(record)).by_stage
         given = known.get(("pre_grad", "")) or known.get(("dynamo", ""), {})

@@ -212,7 +212,7 @@ def _of_a_value(declared: Any, name: str) -> Check:
 def _bounds(
     fields: tuple[tuple[str, Any], ...],
 ) -> list[tuple[Callable[[tuple[Any, ...]], tuple[int, ...]], int]]:
-    """Return (what chooses the numbers of one bound, the bound) for each bound."""
+    """Return (getter of the fields with one bound, the bound) for each bound on integer fields."""
     of_bound: dict[int, list[int]] = {}
     for i, (name, declared) in enumerate(fields):
         if declared is int:

@@ -55,7 +55,7 @@ gradients or modes.
 
 
 class VerifyingJob(calling.CallingJob, Protocol):
-    """The job that a comparison is made for."""
+    """The job for which a compiled program is called and compared with the original."""
 
     place: TargetPlace
 

@@ -31,7 +31,7 @@ training step of 14,000 nodes.
 
 
 class EarlierGraph:
-    """Finds the nodes of an earlier graph, and of those nested in it, that a later node
+    """Finds the nodes of ``graph``, and of the graphs nested in it, that a node of a later graph
     comes from.
     """
 

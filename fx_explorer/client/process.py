@@ -274,8 +274,8 @@ class TimeLimit:
 SHELL = "/bin/sh"
 
 SCRIPT = 'read -r line; kill -s KILL -- "-$1"'
-"""Shell script that ends a process group when the pipe on its input closes: nobody writes to the
-pipe.
+"""Shell script that ends a process group when the pipe on its input closes: ``read`` returns only
+then, because nobody writes to the pipe.
 """
 
 

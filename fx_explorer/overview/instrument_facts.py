@@ -82,7 +82,9 @@ def profile_facts(reader: SessionReader) -> Iterator[Fact]:
 
 
 def support_facts(reader: SessionReader) -> Iterator[Fact]:
-    """Yield how much each backend supports, for backends that say so."""
+    """Yield how much each backend supports, for backends that say so; torch's own ``eager`` and
+    others do not.
+    """
     if not reader.has(model.SupportReport):
         return
     from fx_explorer.instruments.backends.amounts import (

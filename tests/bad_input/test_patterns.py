@@ -37,6 +37,7 @@ GIVEN_ONE_LINE = (
     "torch_texts/printed_guard_tree _SOURCE",
     "torch_texts/reports _ABOUT",
     "torch_texts/reports _PLACE",
+    "torch_texts/reports _PLACE_OF_REASON",
     "program/refusals _FAILED_STANCE",
     "program/refusals _GUARD",
     "program/refusals _RECOMPILED",

@@ -80,7 +80,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("it is not valid TOML: brackets are nested too deeply") from error
     except ValueError as error:  # of Python's own for a number of thousands of digits
-        raise ValueError(f"it is not valid TOML: {error}") from error
+        raise ValueError(f"it is not valid TOML: {shown_message(error)}") from error
     return entries
 
 
@@ -102,7 +102,18 @@ def shown_path(path: Path | str) -> str:
     return f"{text[:100]}…{text[-100:]}"
 
 
+def shown_message(error: object) -> str:
+    """Return an error's message for another message: its beginning and its end where it quotes a
+    long part of such a file.
+    """
+    text = str(error)
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    return f"{text[:600]}…{text[-200:]}"
+
+
 LONGEST_PATH = 512
+LONGEST_MESSAGE = 1_000
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80

@@ -16,7 +16,7 @@ from typing import Any
 
 from fx_explorer.errors import UsageError
 from fx_explorer.model.gpu import NUMBERS, Gpu
-from fx_explorer.outside_file import read_toml, shown_path, shown_value
+from fx_explorer.outside_file import read_toml, shown_message, shown_path, shown_value
 
 HERE = Path(__file__).parent
 WORDS = ("title", "device_name", "vendor", "arch", "capability")
@@ -91,7 +91,7 @@ def read_gpu(path: Path) -> Gpu:
     try:
         return parse_gpu(path.stem, entries)
     except (KeyError, TypeError, ValueError) as error:
-        message = error.args[0] if error.args else error
+        message = shown_message(error.args[0] if error.args else error)
         raise UsageError(f"{path} does not describe a GPU: {message}") from error
 
 

@@ -93,6 +93,35 @@ def test_a_number_of_a_record_that_no_float_holds_is_none(given: object) -> None
     assert finite_number(7) == 7.0
 
 
+LONG_NAME = "k" * 20_000
+
+QUOTING_A_LONG_NAME = {
+    "a peak of no number": ("[peak_flops]", f"[peak_flops]\n{LONG_NAME} = 1"),
+    "twice in one table": (
+        "capability =",
+        f"a = {{ {LONG_NAME} = 1, {LONG_NAME} = 2 }}\ncapability =",
+    ),
+    "added to a closed table": (
+        "capability =",
+        f"{LONG_NAME} = {{}}\n{LONG_NAME}.a = 1\ncapability =",
+    ),
+    "an unknown vendor": ('"nvidia"', f'"{LONG_NAME}"'),
+    "an unknown architecture": ('"sm_89"', f'"{LONG_NAME}"'),
+    "capability": ("[8, 9]", f'["{LONG_NAME}"]'),
+}
+
+
+@pytest.mark.parametrize("change", QUOTING_A_LONG_NAME.values(), ids=QUOTING_A_LONG_NAME)
+def test_a_message_quotes_a_long_name_in_short(change: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "given.toml"
+    file.write_text((gpus.gpu_files.HERE / "l4.toml").read_text().replace(*change, 1))
+    with pytest.raises(UsageError) as refused:
+        find_gpu(str(file))
+    assert "kkk" in str(refused.value)
+    assert len(str(refused.value)) < 2_000
+    assert all(len(problem) < 2_000 for problem in load_config(file).problems)
+
+
 def test_a_hostile_configuration_is_told_and_the_app_starts(hostile_toml: Path) -> None:
     config = load_config(hostile_toml)
     assert 0 < len(config.problems) <= MOST_PROBLEMS + 1

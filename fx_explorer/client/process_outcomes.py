@@ -130,12 +130,12 @@ def outcome_of(remains: EndedWorker) -> Outcome:
         )
     if not remains.activity:
         if remains.last_output:
-            said = f" Its last words: {remains.last_output}."
+            last_output = f" Its last output: {remains.last_output}."
         else:
-            said = ""
+            last_output = ""
         return Outcome(
             "not_started",
-            f"{remains.python} ended with status {status} before it could start.{said} "
+            f"{remains.python} ended with status {status} before it could start.{last_output} "
             "Is it a Python interpreter, 3.10 or newer? Choose one with --python.",
             4,
         )

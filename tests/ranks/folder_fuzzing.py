@@ -39,11 +39,12 @@ NAMES = (
 )  # fmt: skip
 
 DAMAGED = ("damaged", "of several ranks", "no permission")
-"""Kinds of logs with a damage that the seed chooses. Who may read everything reads the last, too."""
+"""Kinds of logs with a damage that the seed chooses. Who may read everything reads the last,
+too.
+"""
 
-KINDS = (
-    *("damaged",) * 16, *("of several ranks",) * 4, "no permission", "whole", "empty", "junk", "folder", "fifo", "link",
-)  # fmt: skip
+KINDS = 16 * ["damaged"] + 4 * ["of several ranks"]
+KINDS += ["no permission", "whole", "empty", "junk", "folder", "fifo", "link"]
 
 SHARES = (0.05, 0.05, 0.05, 0.15)
 """Of the records of the small log, so many are in a log here: to read one takes as long as its

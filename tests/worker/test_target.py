@@ -486,7 +486,7 @@ class Listening(SilentJob):
 
 
 def advice(target: Target) -> list[str]:
-    """What is said when the target raises; nothing is said before."""
+    """Return the sentences of advice on a target that raises; none is given before it does."""
     job = Listening()
     try:
         with advising(target, job):
@@ -532,9 +532,9 @@ def test_a_call_that_fails_says_what_may_be_wrong_with_the_inputs(
         ("example_inputs", resolve(f"{source}example_inputs = {inputs}\n")),
         ("--inputs", resolve(source, inputs=inputs)),
     ):
-        said = advice(target)
-        assert len(said) == bool(advised), said
-        for sentence in said:
+        sentences = advice(target)
+        assert len(sentences) == bool(advised), sentences
+        for sentence in sentences:
             assert sentence.startswith(f"calling Net with {target.arguments.describe()}")
             assert f" from {origin}: " in sentence
             assert advised in sentence

@@ -119,15 +119,28 @@ def _took(path: OtherPath, finding: RankFinding, sides: Sides) -> RankFinding:
 
 
 def _inputs(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (_inputs_by_name(reader, compilation) for reader, compilation in sides.of_both())
-    differing = [name for name in ours if name in theirs and ours[name] != theirs[name]]
+    differing = _differing(sides, _inputs_by_name)
     if not differing:
         return None
     text = listed(
-        f"{name} is {ours[name]} on {sides.these} and {theirs[name]} on {sides.those}"
-        for name in differing
+        f"{name} is {ours} on {sides.these} and {theirs} on {sides.those}"
+        for name, ours, theirs in differing
     )
     return replace(finding, words=f"{_function(finding)} was compiled for other inputs: {text}")
+
+
+def _differing(
+    sides: Sides, read: Callable[[SessionReader, int], dict[str, str]]
+) -> list[tuple[str, str, str]]:
+    """Return (name, its value on these ranks, its value on those) for each value that both sides
+    have, and that differs. ``read`` returns the values of a compilation by name.
+    """
+    ours, theirs = (read(reader, compilation) for reader, compilation in sides.of_both())
+    return [
+        (name, value, theirs[name])
+        for name, value in ours.items()
+        if name in theirs and value != theirs[name]
+    ]
 
 
 def _inputs_by_name(reader: SessionReader, compilation: int) -> dict[str, str]:
@@ -240,13 +253,11 @@ def _only(checks: Checks, others: Checks, compilation: model.Compilation) -> lis
 
 
 def _guard_values(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    ours, theirs = (_values_checked(reader, compilation) for reader, compilation in sides.of_both())
-    differing = [source for source in ours if source in theirs and ours[source] != theirs[source]]
+    differing = _differing(sides, _values_checked)
     if not differing:
         return None
     text = listed(
-        f"{ours[source]} on {sides.these}, {theirs[source]} on {sides.those}"
-        for source in differing
+        f"{ours} on {sides.these}, {theirs} on {sides.those}" for _, ours, theirs in differing
     )
     return replace(finding, words=f"{_function(finding)} was compiled for {text}")
 

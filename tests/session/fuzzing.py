@@ -213,7 +213,10 @@ def _other_value(chance: random.Random, db: sqlite3.Connection, table: str) -> o
 def _meta(chance: random.Random, session: Path) -> str:
     with _changed(session) as db:
         key = chance.choice([key for (key,) in db.execute("SELECT key FROM meta ORDER BY key")])
-        old = json.loads(db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()[0])
+        row = db.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+        if row is None:
+            raise IndexError(f"no value of {key!r}: an index that is damaged")
+        old = json.loads(row[0])
         value, told = chance.choice(VALUES), key
         if isinstance(old, dict) and old and chance.random() < 0.6:
             part = chance.choice(list(old))

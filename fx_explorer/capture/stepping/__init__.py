@@ -1,5 +1,5 @@
-"""A capture can be stepped through: these modules know where a compilation waits, which commands it
-accepts there, and what they do.
+"""This package steps through a capture: its modules know where a compilation waits, which commands
+it accepts there, and how they are carried out.
 
 While a capture inspects, its first pause is after Dynamo of *all* graphs. They run in eager mode
 anyway, so the program is let through, and every graph break is seen. The graphs are compiled when

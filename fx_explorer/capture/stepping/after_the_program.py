@@ -1,5 +1,5 @@
-"""When the program has ended, deferred graphs are compiled, every stage can be taken up again, and
-it can be measured how long a variant runs.
+"""This module takes over when the program has ended: deferred graphs are compiled, every stage can
+be compiled again, and the run time of a variant can be measured.
 
 To be measured, a variant is lowered once more, this time built, and run on the inputs it was
 captured with. Tracing, the partition and Inductor's passes on graphs are those of the variant. Only
@@ -60,8 +60,8 @@ from fx_explorer.model import GATES, Changes, Command, Failure, Guard, Measured,
 
 
 def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
-    """Compile the deferred graphs, then wait for the client until it lets go. ``at_hand`` is called
-    when all is compiled.
+    """Compile the deferred graphs, then obey the client's commands until it lets the worker go.
+    ``at_hand`` is called when all graphs are compiled.
     """
     if stepper.waits:
         stepper.defers = False
@@ -74,8 +74,8 @@ def finish(stepper: Stepper, at_hand: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def deferred_until_reset(stepper: Stepper) -> Iterator[None]:
-    """Compile the deferred graphs at ``torch._dynamo.reset`` in the block: torch forgets the code
-    that these graphs are for, and gives the names of its frames again.
+    """Compile the deferred graphs at a ``torch._dynamo.reset`` inside the block, since torch then
+    discards the code for which they were captured and gives the names of its frames again.
     """
 
     def make(original: Callable[[], None]) -> Callable[[], None]:
@@ -106,8 +106,8 @@ def _compile_deferred(stepper: Stepper) -> None:
 
 
 def _wait_for_all(stepper: Stepper) -> None:
-    """Wait after Dynamo of every graph. A variant that is asked for there is the one in use; the
-    other graphs follow it.
+    """Wait once for all graphs, after Dynamo. A variant that the user asks for there is compiled in
+    place of its graph's first one; the other graphs follow it.
     """
     obey, allow = (
         functools.partial(obey_for_all, stepper),
@@ -125,9 +125,7 @@ def _wait_for_all(stepper: Stepper) -> None:
 
 
 def compile_kept(stepper: Stepper) -> None:
-    """Compile every graph that waits, in its turn. One that was left at a gate continues from
-    there.
-    """
+    """Compile every deferred graph in turn. A variant that was left at a gate continues from there."""
     for kept in list(stepper.kept.values()):
         variant = kept.variants[0]
         if variant.is_finished:
@@ -139,7 +137,7 @@ def compile_kept(stepper: Stepper) -> None:
 
 
 def _obey(stepper: Stepper, command: Command) -> str:
-    """Obey a command after the program has ended and everything is compiled."""
+    """Carry out a command after the program has ended and everything is compiled."""
     refuse_dynamic(command)
     if command.kind == "set":
         return set_for_all(stepper, command, None)
@@ -160,7 +158,9 @@ def _obey(stepper: Stepper, command: Command) -> str:
 
 
 def again(stepper: Stepper, command: Command) -> Variant:
-    """Compile another variant; its row says how that ended. Raises UsageError before it begins."""
+    """Compile another variant, and record in its row how that ended. Raises UsageError before it
+    begins.
+    """
     kept = stepper.kept_of(command.compilation)
     variant, graph = new_variant(stepper, kept, command, kept.variants[0])
     try:
@@ -177,7 +177,7 @@ def _compile_outside(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule
 ) -> None:
     """Compile a variant when Dynamo has finished the frame. An error is recorded with the variant
-    and told, not raised.
+    and reported, not raised.
     """
 
     def compile_here(module: torch.fx.GraphModule) -> Any:
@@ -221,8 +221,8 @@ NOT_RAISED = (
 
 @contextlib.contextmanager
 def late_guards(recording: Recording, kept: CapturedSegment, variant: Variant) -> Iterator[None]:
-    """Record what is asked of sizes inside the block: with Dynamo's guards for a first variant,
-    else with the variant's.
+    """Record the guards that are added on sizes inside the block: with Dynamo's guards for a first
+    variant, else with the variant's own.
 
     Dynamo has finished the graph before, so these are too late for its guard ``SHAPE_ENV``, which
     is made of ``ShapeEnv.guards`` (torch/fx/experimental/symbolic_shapes.py). A compile without a
@@ -256,7 +256,7 @@ def _add(recording: Recording, variant: Variant, codes: list[str]) -> None:
 
 
 def _code(shapes: Any, expression: Any) -> str:
-    """Return ``L['x'].size()[0] <= 4096``."""
+    """Return a guard's expression as code: ``L['x'].size()[0] <= 4096``."""
     names = {}
     for symbol, sources in shapes.var_to_sources.items():
         if sources:
@@ -270,10 +270,12 @@ def _code(shapes: Any, expression: Any) -> str:
 
 WARM_UP_RUNS = 3
 MEASURE_S = 1.0
-"""Seconds that each kind is measured for at least."""
+"""Least number of seconds for which each kind of call is measured."""
 
 MAX_SPREAD = 0.25
-"""Share of the median. A wider middle half is reported."""
+"""Largest spread, as a share of the median. If the middle half of the times is wider, this is
+reported.
+"""
 
 Run = Callable[[], object]
 
@@ -308,8 +310,8 @@ class MeasuredFigures:
 
 
 def _waiting_processes() -> float:
-    """Return how many processes wanted a processor in the last minute; 0 where the system does not
-    say.
+    """Return how many processes waited for a processor in the last minute; 0 where the system does
+    not say.
     """
     try:
         return os.getloadavg()[0]
@@ -348,8 +350,8 @@ def measure(stepper: Stepper, name: str) -> str:
 
 
 def _settings(stepper: Stepper, variant: Variant) -> Settings:
-    """Return the settings it was compiled with. Raises UsageError for a variant that was not
-    finished, or when an option was set after it was compiled.
+    """Return the settings with which the variant was compiled. Raises UsageError if it was not
+    finished, or if an option was set after it was compiled.
     """
     name, used = variant.row.name, variant.compiled_with
     if used is None:
@@ -371,7 +373,7 @@ def _settings(stepper: Stepper, variant: Variant) -> Settings:
 
 
 def _real(value: Any, variant: Variant) -> Any:
-    """Return an input as the compiled function takes it; a symbolic size as its value in the
+    """Return an input as the compiled function takes it. A symbolic size becomes its value in the
     example.
     """
     if isinstance(value, FakeTensor):
@@ -429,8 +431,8 @@ def _built(
 def _rebuilding(
     stepper: Stepper, kept: CapturedSegment, variant: Variant
 ) -> Iterator[torch.fx.GraphModule]:
-    """Compile inside the block what repeats ``variant``, from the graph that this yields. It waits
-    at no gate, and nothing of it is kept.
+    """Compile ``variant`` again inside the block, from the graph that is yielded. The compilation
+    waits at no gate, and none of its results are stored.
     """
     again, gates = variant.rebuilt(), stepper.gates
     stepper.gates = StopAfterGate()
@@ -444,7 +446,7 @@ def _rebuilding(
 
 
 def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> None:
-    """Compute gradients without adding them to anybody's ``.grad``."""
+    """Compute gradients without adding them to any tensor's ``.grad``."""
     outputs = [leaf for leaf in _tensors(compiled(*inputs)) if leaf.requires_grad]
     wanted = [leaf for leaf in _tensors(inputs) if leaf.requires_grad]
     torch.autograd.grad(
@@ -454,7 +456,7 @@ def _forward_and_backward(compiled: Callable[..., Any], inputs: list[Any]) -> No
 
 @contextlib.contextmanager
 def _put_back(inputs: list[Any]) -> Iterator[None]:
-    """Put the content of the inputs back after the block, whatever was written into them."""
+    """Restore the content of the inputs after the block, in case they were written to."""
     # By storage, since inputs may share one.
     storages = {leaf.untyped_storage()._cdata: leaf.untyped_storage() for leaf in _tensors(inputs)}
     saved = [(storage, storage.clone()) for storage in storages.values()]

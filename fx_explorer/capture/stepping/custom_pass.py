@@ -1,5 +1,5 @@
-"""The user's own pass at a gate is a Python file with a function ``pass_(gm)``. It is applied to a
-copy, which is then checked.
+"""This module applies the user's own pass at a gate: a Python file with a function ``pass_(gm)``.
+The pass gets a copy of the graph, which is then checked.
 
 ``gm`` is a ``torch.fx.GraphModule``. The pass changes it, or returns another one.
 """
@@ -28,8 +28,8 @@ UNCHANGED = "the graph is as it was before"
 
 
 def load_pass(path: str | Path) -> PassFunction:
-    """Return the function ``pass_`` of a file, read again each time. Raises PassProblem when there
-    is none.
+    """Return the function ``pass_`` of a file, which is read again each time. Raises PassProblem
+    when there is none.
     """
     path = typed_path(str(path))
     try:
@@ -88,8 +88,8 @@ def apply_pass(path: str | Path, module: GraphModule) -> GraphModule:
 
 
 def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
-    """Return the graph that the pass means: the one it was given, the one it returned, or that of a
-    PassResult (torch.fx.passes).
+    """Return the graph that a pass results in: the one it was given, the one it returned, or that
+    of a PassResult (torch.fx.passes).
     """
     graph = getattr(returned, "graph_module", returned)
     if graph is None:
@@ -103,8 +103,8 @@ def _graph_of(returned: object, copied: GraphModule, path: Path) -> GraphModule:
 
 
 def _message_with_line(error: BaseException, path: Path) -> str:
-    """Return ``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file, and what was
-    raised there or below.
+    """Return ``fold.py:12: KeyError: 'gelu'``: the innermost line of the user's file on the stack,
+    and the error.
     """
     where = str(path)
     for frame in traceback.extract_tb(error.__traceback__):
@@ -118,12 +118,11 @@ def _message_with_line(error: BaseException, path: Path) -> str:
 
 
 class BrokenGraphError(Exception):
-    """Raised for a graph that cannot run. It says what is wrong with it, and in which node."""
+    """Raised for a graph that cannot run. The message names the problem and the node."""
 
 
 def check_edited(module: GraphModule, edited: GraphModule) -> None:
-    """Check that ``edited`` can stand where ``module`` stood, and add what an editor does not think
-    of.
+    """Check that ``edited`` can replace ``module``, and compute the fake values that it lacks.
 
     Nodes that are new or changed get the fake value they compute, and so do later nodes as far as
     values differ. Graphs of AOTAutograd must return what they returned, because later stages rely
@@ -168,7 +167,7 @@ def _same_inputs(module: GraphModule, edited: GraphModule) -> None:
 
 
 def _outputs(module: GraphModule) -> list[Any]:
-    """Return what the graph returns, nodes and constants."""
+    """Return the values that the graph returns, nodes and constants."""
     last = next(iter(reversed(module.graph.nodes)))
     if last.op != "output":
         raise BrokenGraphError(f"it has no output: its last node is {last.name}")
@@ -202,8 +201,8 @@ def _is_after_autograd(module: GraphModule) -> bool:
 
 
 def _fake_mode(module: GraphModule) -> Any:
-    """Return the fake mode of the graph's own values. torch's ``detect_fake_mode`` prefers that of
-    the next stage.
+    """Return the fake mode of the graph's own values. torch's ``detect_fake_mode`` would prefer the
+    next stage's.
     """
     for node in module.graph.nodes:
         value = node_value(node)
@@ -282,7 +281,7 @@ class _NodeValues:
 
 
 def _looks(value: Any) -> str:
-    """Return dtype and sizes as text: comparing symbolic sizes would add a guard."""
+    """Return dtype and sizes as text, because comparing symbolic sizes would add a guard."""
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
         layout = f" {value.stride()} {value.device}"
     else:

@@ -1,5 +1,5 @@
-"""The graph at a gate can be edited: regions are marked by hand, and passes come from a file. Each
-edit is in the session, with the graph before and after it.
+"""This module edits the graph at a gate: regions are marked by hand, and passes come from a file.
+Each edit is in the session, with the graph before and after it.
 
 A mark becomes the annotation that ``torch.fx.traceback.annotate`` would have left on those nodes.
 It is put on nodes of the Dynamo graph; AOTAutograd carries it to the forward and the backward
@@ -36,7 +36,7 @@ from fx_explorer.model.rows.stepping import stage_at
 
 
 class GraphEdits:
-    """Makes the user's edits in the graphs of one capture, and records them."""
+    """Applies the user's edits to the graphs of one capture, and records them."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -48,7 +48,7 @@ class GraphEdits:
         module: GraphModule | None,
         marks: tuple[Mark, ...],
     ) -> list[str]:
-        """Mark regions at a gate, and say how torch will cut each out. Raises UsageError with
+        """Mark regions at a gate, and return how torch will cut each out. Raises UsageError with
         nothing changed.
         """
         if gate != "dynamo" or module is None:
@@ -64,7 +64,9 @@ class GraphEdits:
         return cut_out(module, marks)
 
     def mark_again(self, variant: Variant, module: GraphModule) -> None:
-        """Mark all regions of a variant in a graph that is as Dynamo made it."""
+        """Mark all regions of a variant in a graph that has only Dynamo's own nodes and
+        annotations.
+        """
         count = marked(module, variant.changes.marks)
         if count and not variant.is_taken_up:
             self._record(variant, "mark", "dynamo", "", module, count)
@@ -73,7 +75,7 @@ class GraphEdits:
         self, variant: Variant, gate: Gate, direction: Direction, module: GraphModule
     ) -> list[str]:
         """Apply this variant's passes for the gate. Returns the problems of passes that failed and
-        were left out.
+        were skipped.
         """
         problems = []
         for pass_file in variant.changes.passes:
@@ -107,7 +109,9 @@ class GraphEdits:
         titles: list[str],
         text: int = 0,
     ) -> None:
-        """Record the edited graph in place of the one before. Both stay in the session."""
+        """Record the edited graph beside the graph before the edit. Later stages link to the edited
+        one.
+        """
         recording = self._recording
         variant.edited.add((gate, direction))
         with recording.noting("an edited graph", GATE_STAGES[gate]):
@@ -136,7 +140,7 @@ class GraphEdits:
 
 
 def marked(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
-    """Mark the regions and say how many nodes each has. Raises UsageError."""
+    """Mark the regions and return how many nodes each has. Raises UsageError."""
     if not marks:
         return []
     return [f'region "{mark.name}": {_nodes(len(apply_mark(module, mark)))}' for mark in marks]
@@ -149,15 +153,15 @@ def _nodes(count: int) -> str:
 
 
 def cut_out(module: GraphModule, marks: tuple[Mark, ...]) -> list[str]:
-    """Say for each region marked in ``module`` whether it is one piece, or why it falls apart."""
+    """Describe each region marked in ``module``: one piece, or several and why."""
     if not marks:
         return []
     return describe_regions(module, marks)
 
 
 def passed(path: str, module: GraphModule) -> GraphModule:
-    """Return ``module`` after the pass. Raises PassProblem, with ``module`` unchanged, when
-    something is wrong with the pass.
+    """Return ``module`` after the pass. Raises PassProblem if the pass fails, with ``module``
+    unchanged.
     """
     from fx_explorer.capture.stepping.custom_pass import apply_pass
 
@@ -168,7 +172,7 @@ def passed(path: str, module: GraphModule) -> GraphModule:
 
 
 SHOWN = 6
-"""How many names a message lists; the rest is counted."""
+"""Most names that a message lists; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +180,13 @@ class RegionCut:
     """The pieces into which torch would cut a region."""
 
     pieces: tuple[tuple[str, ...], ...]
-    """Names of the nodes per piece, in graph order. Inductor compiles each piece on its own."""
+    """Names of the nodes of each piece, in graph order. Inductor compiles each piece by itself."""
     reason: str = ""
     """Why there are several pieces; empty for one."""
 
 
 def apply_mark(gm: torch.fx.GraphModule, mark: Mark) -> list[str]:
-    """Mark the nodes and return their names, in graph order. Their other annotations stay.
+    """Mark the nodes and return their names, in graph order. Their other annotations are kept.
 
     Raises UsageError, with the graph unchanged, when the mark has no name, names nodes or configs
     that do not exist, or matches nothing.
@@ -212,7 +216,7 @@ def marked_nodes(gm: torch.fx.GraphModule, mark: Mark) -> list[torch.fx.Node]:
 
 
 def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
-    """Return how torch would cut ``nodes`` out of this graph. It splits where one piece would
+    """Return how torch would cut ``nodes`` out of this graph. It splits them where one piece would
     depend on its own result.
 
     The answer is that of the partitioner that regional Inductor asks
@@ -235,7 +239,7 @@ def cut(gm: torch.fx.GraphModule, nodes: Iterable[torch.fx.Node]) -> RegionCut:
 
 
 def describe_regions(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[str]:
-    """Report the pieces that the region of each mark is cut into, after all marks were applied. A
+    """Return the pieces into which the region of each mark is cut, after all marks were applied. A
     later mark takes nodes away from an earlier one.
     """
     nodes: dict[str, list[torch.fx.Node]] = {mark.name: [] for mark in marks}
@@ -247,7 +251,7 @@ def describe_regions(gm: torch.fx.GraphModule, marks: Iterable[Mark]) -> list[st
 
 
 def describe_cut(region: str, made: RegionCut) -> str:
-    """Return ``region "mlp" is one piece of 5 nodes``, or into how many pieces it falls and why."""
+    """Return ``region "mlp" is one piece of 5 nodes``, or the number of pieces and the reason."""
     total = sum(map(len, made.pieces))
     if not total:
         return f'region "{region}" has no nodes left: those marked later took them'
@@ -280,7 +284,9 @@ def _is_below(node: torch.fx.Node, module: str) -> bool:
 
 
 def _module_paths(node: torch.fx.Node) -> list[str]:
-    """Return the module paths that the node was traced under, outermost first: ``layers.0.mlp``."""
+    """Return the paths of the modules in which the node was traced, outermost first:
+    ``layers.0.mlp``.
+    """
     stack = node.meta.get("nn_module_stack") or {}
     return [module_path(str(entry[0])) for entry in stack.values()]
 
@@ -290,7 +296,7 @@ _FRAME = re.compile(r'^[^\S\n]*File "(?P<file>.+)", line (?P<line>\d+)', re.MULT
 
 def _is_on_lines(node: torch.fx.Node, mark: Mark) -> bool:
     """Return whether the node is on the mark's lines. Any frame of its stack counts: a line that
-    calls a layer stands for all of that layer.
+    calls a layer stands for the whole layer.
     """
     if not mark.file:
         return False
@@ -375,7 +381,7 @@ def _why_empty(gm: torch.fx.GraphModule, mark: Mark) -> str:
 
 
 def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int]) -> str:
-    """Name a node outside of the region that needs one piece and is needed by another."""
+    """Describe a node outside of the region that uses one piece and is used by another."""
     inside: set[torch.fx.Node] = set()
     for piece in pieces:
         inside.update(piece)
@@ -395,7 +401,7 @@ def _why_split(pieces: list[list[torch.fx.Node]], order: dict[torch.fx.Node, int
 
 
 def _users_of(nodes: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """Return everything that depends on ``nodes``, directly or not."""
+    """Return all nodes that depend on ``nodes``, directly or through others."""
     users: set[torch.fx.Node] = set()
     pending: list[torch.fx.Node] = []
     for node in nodes:

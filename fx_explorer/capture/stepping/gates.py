@@ -1,4 +1,5 @@
-"""A compilation waits for the user at gates, and takes there the commands that this module knows.
+"""This module makes a compilation wait for the user at gates, and carries out the commands that it
+accepts there.
 
 The thread that compiles waits on a queue, which costs nothing, while the worker's command thread
 puts commands into it.
@@ -17,31 +18,31 @@ from fx_explorer.model import GATE_WORDS, GATES, Command, Direction, Gate, Notic
 from fx_explorer.session.undisturbed import undisturbed
 
 Obey = Callable[[Command], str]
-"""Carries out a command that does not move on, and returns what was done. Raises FxExplorerError to
-refuse.
+"""A function that carries out a command that does not continue the compilation, and returns its
+result. It raises FxExplorerError to refuse.
 """
 
 
 Allow = Callable[[Command], object]
-"""Raises FxExplorerError for a command that cannot be given here."""
+"""A function that raises FxExplorerError for a command that cannot be given here."""
 
 
 class LeftAtGate(BaseException):
-    """Raised to leave the variant being compiled at a gate. It is no Exception, so that nothing on
-    the way out takes it for an error.
+    """Raised to leave the variant being compiled at a gate. It is not an ``Exception``, so that no
+    caller handles it as an error.
     """
 
 
 class Skipped(LeftAtGate):
-    """Raised to run this graph eagerly."""
+    """Raised to run this graph in eager mode."""
 
 
 class Aborted(LeftAtGate):
-    """Raised to give up what is being compiled."""
+    """Raised to give up the present compilation."""
 
 
 class AnotherVariant(LeftAtGate):
-    """Raised to continue from an earlier stage instead."""
+    """Raised to continue from an earlier stage instead of the present one."""
 
     def __init__(self, command: Command) -> None:
         super().__init__()
@@ -49,8 +50,8 @@ class AnotherVariant(LeftAtGate):
 
 
 class Gates:
-    """Knows which gates stop the compilation, and the commands that were given. ``put`` may be
-    called from any thread.
+    """Decides at which gates the compilation waits, and receives the user's commands. ``put`` may
+    be called from any thread.
     """
 
     def __init__(self, pause: Pause, notify: Callable[[Notice], None]) -> None:
@@ -61,15 +62,15 @@ class Gates:
         self._waiting = False
         self._is_obeying = False
         self._is_interrupted = False
-        """Whether the command being obeyed is to be given up: a pass that loops, a compile that
-        takes too long.
+        """Whether the command that is being carried out is to be interrupted: a pass that loops, a
+        compilation that takes too long.
         """
         self._is_over = False
-        """Whether the client has let go of the worker."""
+        """Whether the client has let the worker go."""
 
     def put(self, command: Command) -> bool:
-        """Give a command to the thread that waits. Returns False when none waits, and when that
-        thread is interrupted for the command.
+        """Give a command to the thread that waits. Returns False when none waits, or when the
+        command interrupts the thread.
         """
         with self._lock:
             if self._is_obeying and command.kind in ("abort", "quit"):
@@ -80,11 +81,11 @@ class Gates:
             return self._waiting
 
     def pass_by(self, gate: Gate) -> None:
-        """Do not stop at this gate again."""
+        """Do not wait at this gate from now on."""
         self._stops -= {gate}
 
     def arrive(self, gate: Gate) -> None:
-        """Note that a stage is finished, before anything is done there."""
+        """Record that a stage is finished, before anything is done at its gate."""
 
     def stops_at(self, gate: Gate) -> bool:
         return gate in self._stops
@@ -98,8 +99,8 @@ class Gates:
         allow: Allow = lambda _: None,
         published: str = "",
     ) -> None:
-        """Wait until the user continues. Raises a subclass of LeftAtGate for a user who does not.
-        ``published`` names what a backend has published, at its gate.
+        """Wait until the user continues. Raises a subclass of LeftAtGate for any other decision.
+        ``published`` names the stage that a backend has published, at its gate.
         """
         where: dict[str, Any] = {
             "gate": gate,
@@ -141,7 +142,7 @@ class Gates:
             self._obey(command, obey)
 
     def attend(self, obey: Obey) -> None:
-        """Obey commands after the program has ended, until the client lets go."""
+        """Carry out commands after the program has ended, until the client lets the worker go."""
         self._open({})
         try:
             while not self._is_over and (command := self._commands.get()).kind != "quit":
@@ -181,9 +182,7 @@ class Gates:
         return False
 
     def _obey(self, command: Command, obey: Obey) -> None:
-        """Obey a command and answer it. A command that raises AnotherVariant has answered
-        already.
-        """
+        """Carry out a command and answer it. If it raises AnotherVariant, it has answered already."""
         try:
             with self._obeying():
                 done = obey(command)
@@ -208,7 +207,7 @@ class Gates:
             self._is_obeying = False
 
     def wait_for_all(self, gate: Gate, obey: Obey, allow: Allow) -> None:
-        """Wait as ``wait`` does, at a gate of every graph at once."""
+        """Wait as ``wait`` does, once for all graphs at the same gate."""
         self.wait(gate, "", "", obey, allow)
 
     def answer(self, text: str) -> None:
@@ -233,14 +232,14 @@ class Gates:
 
 
 class GateReached(LeftAtGate):
-    """Raised when a graph has come to the gate at which compiling is to stop. It is taken up again
-    from there.
+    """Raised when a graph has reached the gate at which its compilation is to stop. It can continue
+    from there later.
     """
 
 
 class StopAfterGate(Gates):
-    """Gates for a program instead of a person: compiling does not wait after ``until``, it is left
-    there.
+    """Gates for a program instead of a person: the compilation never waits, and is left at the gate
+    ``until``.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""This boundary stands between two stages of a capture that is stepped through.
+"""This module has the boundary between two stages of a capture that is stepped through.
 
 It gives again what an earlier variant made, and keeps what is made again for a later one. So with
 what AOTAutograd traced, which need not be traced again for what comes after. Hooks:
@@ -90,8 +90,8 @@ class SteppedBoundary:
         module: torch.fx.GraphModule,
         run: Callable[[], torch.fx.GraphModule],
     ) -> torch.fx.GraphModule:
-        """Return the graph after its passes. They change the graph they are given, so what another
-        variant made is put into it.
+        """Return the graph after its passes, which change ``module`` in place. If another variant
+        has already run them, its result is copied into ``module``.
         """
         key = (gate, direction)
         known = self._after_passes(key)
@@ -105,8 +105,8 @@ class SteppedBoundary:
         return made
 
     def _after_passes(self, key: Key) -> Any:
-        """Return the graph after its passes; for a variant that sets out from a later gate, also
-        after the edits there.
+        """Return the stored graph after its passes; for a variant that begins at a later gate,
+        including the edits made there.
         """
         gate, direction = key
         if gate == "post_grad":
@@ -137,7 +137,7 @@ class SteppedBoundary:
         compile_region: Callable[[], Any],
         again: Callable[[], None],
     ) -> Any:
-        """Return what Inductor makes of a region, or what it made of an equal region of an earlier
+        """Return Inductor's result for a region, or its result for an equal region of an earlier
         variant.
         """
         variant = self.stepper.variant
@@ -168,7 +168,7 @@ class SteppedBoundary:
 
 @contextlib.contextmanager
 def stepping_hook(recording: Recording) -> Iterator[None]:
-    """Install, inside the block, the hooks that a capture needs to be stepped through. Without a
+    """Install, inside the block, the hooks that stepping through a capture needs. Without a
     stepper, nothing is installed.
     """
     from fx_explorer.capture.stepping.after_the_program import deferred_until_reset
@@ -182,7 +182,7 @@ def stepping_hook(recording: Recording) -> Iterator[None]:
 
 
 def stepper_of(recording: Recording) -> Stepper | None:
-    """Return the stepper of a capture; None for one that nobody steps through."""
+    """Return the stepper of a capture; None for a capture that is not stepped through."""
     if not isinstance(recording.boundary, SteppedBoundary):
         return None
     return recording.boundary.stepper
@@ -200,8 +200,8 @@ def compile_segment(
     inputs: list[Any],
     here: CompileHere,
 ) -> Any:
-    """Answer Dynamo's call of the backend: compile now, or when the program has ended. ``here`` is
-    that call.
+    """Answer Dynamo's call of the backend: compile the graph now, or defer it until the program has
+    ended. ``here`` is that call.
 
     Dynamo can restart the frame as long as it waits, and no longer.
     """
@@ -222,7 +222,7 @@ def compile_segment(
 def _keep(
     stepper: Stepper, output_graph: Any, module: torch.fx.GraphModule, inputs: list[Any]
 ) -> CapturedSegment:
-    """Keep the graph so that it can be compiled again, with its first variant."""
+    """Store the graph so that it can be compiled again, with its first variant."""
     recording = stepper.recording
     name = recording.compilation_name()
     row = recording.row(name)
@@ -245,8 +245,8 @@ def _compile_in_dynamo(
     output_graph: Any,
     here: CompileHere,
 ) -> Any:
-    """Compile while Dynamo waits for the result. Raises RestartAnalysis for a frame that is to be
-    restarted.
+    """Compile while Dynamo waits for the result. Raises RestartAnalysis when Dynamo must restart
+    the frame.
     """
 
     def compile_variant(graph: torch.fx.GraphModule) -> Any:
@@ -273,8 +273,8 @@ def _compile_in_dynamo(
 
 
 def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object]) -> None:
-    """Trace the graph while Dynamo can still restart the frame, in case AOTAutograd asks for
-    that. The trace is kept.
+    """Trace the graph while Dynamo can still restart the frame, in case AOTAutograd asks for that.
+    The traced graph is stored.
     """
     name, stepper.is_probing = variant.row.name, True
     stepper.current[name] = variant
@@ -291,8 +291,8 @@ def _probe(stepper: Stepper, variant: Variant, compile_here: Callable[[], object
 
 
 def _capture_anew(stepper: Stepper, kept: CapturedSegment, command: Command) -> NoReturn:
-    """Have Dynamo restart the frame, with the settings of ``command``. What was recorded of the
-    frame becomes a row of its own.
+    """Make Dynamo restart the frame, with the settings of ``command``. The earlier records of the
+    frame become a row of their own.
     """
     stepper.settings.set(command.changes.settings, command.gate)
     stepper.settings.dynamic_shapes.hold()
@@ -306,8 +306,8 @@ def _traced_files(output_graph: Any) -> set[str]:
 
 
 def _set_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
-    """Tell AOTAutograd the source of each input, by which it decides what is a parameter. Dynamo
-    sets it only within its own call of the backend (torch/_dynamo/output_graph.py,
+    """Give AOTAutograd the source of each input, from which it knows which ones are parameters.
+    Dynamo sets it only within its own call of the backend (torch/_dynamo/output_graph.py,
     ``_call_user_compiler``).
     """
     for node in module.graph.find_nodes(op="placeholder"):
@@ -321,7 +321,7 @@ def _set_sources(output_graph: Any, module: torch.fx.GraphModule) -> None:
 
 
 def can_wait(kept: CapturedSegment) -> bool:
-    """Return whether the graph can wait.
+    """Return whether the graph can be compiled after the program instead of now.
 
     It cannot with a backend or a pass of the program's own, which expects to be called now. It
     cannot either with a tensor subclass where torch prints it: printing may fail, after
@@ -337,8 +337,8 @@ def can_wait(kept: CapturedSegment) -> bool:
 
 
 def _is_no_programs(compiler: Callable[..., Any]) -> bool:
-    """Return whether the backend comes with torch or from us, and its options name no functions of
-    the program's.
+    """Return whether the backend is torch's or ours, and none of its options is a function of the
+    program's.
     """
     asked_for = users_backend(compiler)
     backend = getattr(asked_for, "_torchdynamo_orig_backend", asked_for)
@@ -357,7 +357,7 @@ def _module_of(backend: object) -> str:
 
 
 def must_be_traced(kept: CapturedSegment) -> bool:
-    """Return whether AOTAutograd may have something to tell Dynamo, so that it must trace the graph
+    """Return whether AOTAutograd may have to tell Dynamo something, so that it must trace the graph
     at once.
 
     It may tell Dynamo two things: that floats must be constants, so that the frame is restarted
@@ -369,8 +369,8 @@ def must_be_traced(kept: CapturedSegment) -> bool:
 
 
 def _has_float_symbols(kept: CapturedSegment) -> bool:
-    """Return whether the frame has symbols for floats. The graph's symbols do not suffice: one that
-    it no longer has may still have to be a constant.
+    """Return whether the frame has symbols for floats. Symbols that no longer occur in the graph
+    count too, since they may have to become constants.
     """
     shapes = kept.shape_env()
     if shapes is None:
@@ -379,7 +379,7 @@ def _has_float_symbols(kept: CapturedSegment) -> bool:
 
 
 def _has_wrappers(kept: CapturedSegment) -> bool:
-    """Return whether there is a tensor subclass among the inputs, or one made inside."""
+    """Return whether an input or an intermediate value is a traceable tensor subclass."""
     if any(map(_is_wrapper, kept.inputs)):
         return True
     values = [node.meta.get("example_value") for node in kept.dynamo.graph.nodes]
@@ -398,7 +398,9 @@ def _is_wrapper(value: object) -> bool:
 
 @contextlib.contextmanager
 def tracing_hooks(recording: Recording) -> Iterator[None]:
-    """Keep, inside the block, what AOTAutograd traces, and recall it for a later variant."""
+    """Store the graphs that AOTAutograd traces inside the block, and return them for later
+    variants.
+    """
     from torch._functorch import aot_autograd
     from torch._functorch._aot_autograd import graph_compile
 
@@ -436,8 +438,8 @@ def _metadata(recording: Recording, original: Callable[..., Any]) -> Callable[..
 
 
 def _traced_graph(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Trace the joint graph, or recall it from when it was traced before, with the metadata as
-    tracing left it.
+    """Wrap the tracing of the joint graph: it is traced once, and later variants get the stored
+    graph with the metadata as tracing left it.
     """
 
     @functools.wraps(original)
@@ -458,7 +460,7 @@ def _traced_graph(recording: Recording, original: Callable[..., Any]) -> Callabl
 
 
 Traced = tuple[GraphModule, tuple[Any, ...], Any]
-"""The graph, what else is returned with it, and the metadata as tracing has left it."""
+"""The traced graph, the other values returned with it, and the metadata as tracing left it."""
 
 
 def _copied(traced: Traced) -> Traced:

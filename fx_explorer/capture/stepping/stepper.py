@@ -1,6 +1,6 @@
-"""The stepper knows the graphs of a capture that is stepped through, their variants, and the one
-that torch compiles now. Each variant has a row in the session, which is kept up to date as it
-begins, ends or is left.
+"""This module has the stepper, which knows the graphs of a capture that is stepped through, their
+variants, and the variant that torch compiles now. Each variant has a row in the session, which is
+updated when it begins, ends or is left.
 
 The hooks of each stage come to it through the boundary (stepped_boundary.py): they ask whether an
 earlier variant made the same, and hand over what they made. A capture that nobody steps through has
@@ -33,8 +33,8 @@ from fx_explorer.model import Changes, Command, Compilation, Gate, Intervention
 
 
 class Stepper:
-    """The state of one capture that is stepped through. With ``defers``, graphs run eagerly at
-    first and are compiled at the end.
+    """The state of one capture that is stepped through. With ``defers``, graphs first run in eager
+    mode and are compiled at the end.
     """
 
     def __init__(self, recording: Recording, gates: Gates, *, defers: bool) -> None:
@@ -42,18 +42,18 @@ class Stepper:
         self.gates = gates
         self.defers = defers
         self.kept: dict[str, CapturedSegment] = {}
-        """Compilation → the graph that Dynamo captured."""
+        """Compilation → the graph that Dynamo captured for it."""
         self.current: dict[str, Variant] = {}
         """Compilation → the variant that torch compiles now."""
         self.edits = GraphEdits(recording)
         self.settings = VariantSettings(recording)
         self.rows = VariantRows(recording)
         self.carried: dict[str, Changes] = {}
-        """Compilation → changes of the user's to a frame that Dynamo captures again."""
+        """Compilation → the user's changes, kept for a frame that Dynamo captures again."""
         self.in_dynamo: CapturedSegment | None = None
-        """The graph that Dynamo waits for."""
+        """The graph whose compilation Dynamo waits for."""
         self.is_probing = False
-        """Whether a deferred graph is only traced now, and then left."""
+        """Whether a deferred graph is only being traced, and left afterwards."""
         self.is_outside = False
         """Whether a graph is being compiled after Dynamo has finished its frame."""
 
@@ -64,8 +64,8 @@ class Stepper:
         return self.current.get(self.recording.compilation_name())
 
     def replay(self, key: Key) -> Any:
-        """Return what an earlier variant made of this stage, if this variant shares it; None when
-        it must be made.
+        """Return an earlier variant's result for this stage, if this variant shares it; None when
+        the stage must run.
         """
         variant = self.variant
         if variant is None or key not in variant.replays:
@@ -73,7 +73,7 @@ class Stepper:
         return variant.kept.get(key)
 
     def is_deferred(self, name: str) -> bool:
-        """Return whether this compilation's graph still waits for its turn."""
+        """Return whether this compilation's graph is still deferred."""
         return self.defers and name in self.kept and not self.kept[name].variants[0].is_finished
 
     @property
@@ -92,8 +92,8 @@ class Stepper:
 
     @contextlib.contextmanager
     def lowering(self, key: Key) -> Iterator[None]:
-        """Apply the variant's settings while a stage is lowered inside the block. A variant that is
-        rebuilt gets the settings of its first lowering.
+        """Apply the variant's settings while a stage is lowered inside the block. A rebuilt variant
+        gets the settings of its first lowering.
         """
         variant = self.variant
         if variant is None or not variant.is_rebuilt:
@@ -109,15 +109,15 @@ class Stepper:
 
     @property
     def is_lazy(self) -> bool:
-        """Return whether a backward is being compiled when it runs: Dynamo has finished its frame,
-        the program has not ended.
+        """Return whether a backward is being compiled when the program runs it: Dynamo has finished
+        its frame, but the program has not ended.
         """
         return self.in_dynamo is None and not self.is_outside
 
     @contextlib.contextmanager
     def lazily(self) -> Iterator[None]:
-        """Compile a backward inside the block, at the moment it runs, with its variant's settings.
-        The variant ends as it does.
+        """Compile a backward inside the block, when the program runs it, with its variant's
+        settings. The variant ends with the backward.
         """
         variant = self.variant
         if variant is None or not self.is_lazy:
@@ -172,7 +172,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Note that Dynamo has finished the frame whose graph is compiled inside the block."""
+        """Record that Dynamo has finished the frame whose graph is compiled inside the block."""
         before, self.is_outside = self.is_outside, True
         try:
             yield
@@ -180,14 +180,14 @@ class Stepper:
             self.is_outside = before
 
     def as_in_dynamo(self, kept: CapturedSegment) -> contextlib.AbstractContextManager[None]:
-        """Restore, inside the block, what held when Dynamo had captured the graph, except for what
-        the user set since.
+        """Restore, inside the block, the state in which Dynamo captured the graph, except for
+        settings that the user changed since.
         """
         return self.settings.over(kept.as_in_dynamo())
 
     def compiler(self, kept: CapturedSegment) -> Compiler:
-        """Return the backend for the variant that is being compiled. It is also noted as the
-        backend to ask for its support.
+        """Return the backend for the variant that is being compiled. It is also recorded, so that
+        it can be asked which operators it supports.
         """
         variant = self.current[kept.name]
         compiler = compiler_for(self.settings.for_variant(variant), kept.compiler)
@@ -225,7 +225,7 @@ class Stepper:
         return self.kept[self.recording.compilation_name()]
 
     def check_source(self, *kept: CapturedSegment) -> None:
-        """Raise UsageError when a file that Dynamo read for these graphs (default: all) has
+        """Raise UsageError when a source file that Dynamo read for these graphs (default: all) has
         changed.
         """
         for segment in kept or self.kept.values():
@@ -242,13 +242,13 @@ class VariantSettings:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self.changes = Changes()
-        """Settings for everything that follows."""
+        """Settings for everything that is compiled from now on."""
         self.dynamic_shapes = DynamicShapes()
         self._restore: list[Callable[[], None]] = []
 
     def set(self, wanted: dict[str, object], gate: Gate | None) -> str:
-        """Set options for everything that follows, and return the words for them. Raises UsageError
-        with none of them set.
+        """Set options for everything that is compiled from now on, and describe them. Raises
+        UsageError with none of them set.
         """
         settings.check_at_gate(wanted)
         self._restore.append(settings.apply(wanted))
@@ -264,7 +264,7 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Keep the user's settings in force inside the block, also those set meanwhile. Afterwards
+        """Keep the user's settings in force inside the block, including those set in it. Afterwards
         torch's settings are as before.
         """
         self._restore.append(settings.apply(self.changes.settings))
@@ -276,8 +276,8 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def over(self, block: contextlib.AbstractContextManager[object]) -> Iterator[None]:
-        """Enter ``block``, which restores earlier settings of torch, and keep the user's settings
-        in force in it. What is set in the block holds afterwards too.
+        """Enter ``block``, which restores earlier settings of torch, and apply the user's settings
+        over them. Settings that are changed inside stay in force afterwards.
         """
         outside, known = self._restore, self.changes
         try:
@@ -299,7 +299,7 @@ class VariantSettings:
 
     @contextlib.contextmanager
     def of(self, variant: Variant) -> Iterator[None]:
-        """Put the variant's own settings in force inside the block."""
+        """Apply the variant's own settings inside the block."""
         restore = settings.apply(variant.changes.settings)
         try:
             yield
@@ -311,8 +311,8 @@ class VariantSettings:
 
 
 class VariantRows:
-    """Writes the rows of one capture's variants. A first variant has the row of its compilation,
-    which Dynamo's records change too.
+    """Writes the rows of one capture's variants. The row of a first variant is that of its
+    compilation, which Dynamo's records change too.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -326,7 +326,7 @@ class VariantRows:
         command: Command,
         replays: frozenset[Key],
     ) -> Compilation:
-        """Add the row of a variant that sets out from ``gate`` of another one."""
+        """Add the row of a variant that begins at ``gate`` of another one."""
         row = replace(
             kept.variants[0].row,
             id=0,
@@ -358,7 +358,7 @@ class VariantRows:
         self.change(variant, status="left", error=why)
 
     def replace_first(self, kept: CapturedSegment) -> None:
-        """Record that the user has replaced the first variant by another before it began."""
+        """Record that the user replaced the first variant with another before it began."""
         first = kept.variants[0]
         first.is_finished = True
         self.leave(first, "the user chose another variant")
@@ -370,8 +370,8 @@ class VariantRows:
         self._recording.add_failure("compiler", self._recording.stage, error, message)
 
     def finish(self, variant: Variant) -> None:
-        """Record that the variant was finished. For a first variant, that may be after Dynamo had
-        ended its row.
+        """Record that the variant was finished. For a first variant, Dynamo may have ended its row
+        before.
         """
         variant.is_finished = True
         if not variant.row.variant_of:
@@ -380,9 +380,7 @@ class VariantRows:
             self.change(variant, status="ok", saved_s=variant.row.saved_s + variant.spared_s)
 
     def add_time(self, variant: Variant) -> None:
-        """Add the time for which a first variant was compiled further, after Dynamo had ended its
-        row.
-        """
+        """Add the time for which a first variant was compiled after Dynamo had ended its row."""
         row = self._recording.row(variant.row.name)
         missing = stages.missing(self._recording, row.name, row.status)
         self.change(

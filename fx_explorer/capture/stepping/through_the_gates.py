@@ -1,5 +1,5 @@
-"""This module takes one graph through the gates: at each its passes are applied, the user is waited
-for, and the graph is compiled as one variant after another, as the user asks.
+"""This module takes one graph through the gates: it applies the passes of each gate, waits for the
+user, and compiles one variant after another as the user asks.
 
 A command of the user's is carried out where a compilation waits: at a gate, or after Dynamo of
 every graph. Commands that only move on (go, step, skip, abort) are in gates.py, those for a
@@ -51,17 +51,15 @@ from fx_explorer.model import (
 )
 
 _BEFORE: dict[Gate, Gate] = {"dynamo": "dynamo", "post_grad": "pre_fusion"}
-"""Gate at which a graph is edited → the gate under which the graph is kept, for variants that start
-from later gates. For edits at other gates, the result of the next stage is kept instead.
+"""Gate at which a graph is edited → the gate under which the graph is stored, for variants that
+begin at later gates. For edits at other gates, the result of the next stage is stored instead.
 """
 
 
 def at_gate(
     stepper: Stepper, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
 ) -> None:
-    """Apply the passes that this variant has for a finished stage, and wait if the user wants to
-    stop here.
-    """
+    """Apply this variant's passes for a finished stage, and wait if the user wants to pause here."""
     variant = stepper.variant
     if variant is None:
         return
@@ -84,8 +82,8 @@ def at_gate(
 
 
 def after_published(stepper: Stepper, stage: str, direction: Direction) -> None:
-    """Wait if the user wants to stop after each stage that a backend publishes. Nothing is changed
-    there: only the backend knows what it makes of the stage.
+    """Wait if the user wants to pause after each stage that a backend publishes. The graph cannot
+    be edited there, because only the backend knows how it uses the stage.
     """
     variant = stepper.variant
     if variant is None or not stepper.gates.stops_at("backend"):
@@ -143,7 +141,7 @@ def compile_as_asked(
     module: torch.fx.GraphModule,
     compile_here: CompileHere,
 ) -> Any:
-    """Compile ``module`` as this variant. Leave it for another one whenever the user asks for
+    """Compile ``module`` as this variant, or leave it for another variant when the user asks for
     one.
     """
     try:
@@ -179,7 +177,7 @@ def compile_as_asked(
 def run_variant(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, compile_variant: Callable[[], Any]
 ) -> Any:
-    """Compile ``variant`` in place of the one before. Its settings are in force meanwhile."""
+    """Compile ``variant`` in place of the one before, with its settings in force."""
     variant.began, variant.waited_s = time.monotonic(), 0.0
     with stepper.as_current(kept, variant), stepper.settings.of(variant):
         try:
@@ -205,7 +203,7 @@ def run_variant(
 
 
 QUESTIONS = ("what_if", "steps")
-"""Commands that ask about a program that has run."""
+"""Kinds of commands that ask a question about a program that has run."""
 
 
 def obey_at_gate(
@@ -216,8 +214,8 @@ def obey_at_gate(
     module: torch.fx.GraphModule | None,
     command: Command,
 ) -> str:
-    """Obey a command while one graph waits after ``gate``. ``module`` is its graph, None when there
-    is none any more.
+    """Carry out a command while one graph waits after ``gate``. ``module`` is its graph; None where
+    no graph exists.
     """
     if stepper.is_outside:
         refuse_dynamic(command)
@@ -240,8 +238,8 @@ def obey_at_gate(
 
 
 def obey_for_all(stepper: Stepper, command: Command) -> str:
-    """Obey a command after Dynamo of every graph. Marks and passes given there apply to each graph
-    in its turn.
+    """Carry out a command while all graphs wait after Dynamo. Its marks and passes apply to each
+    graph in turn.
     """
     refuse_dynamic(command)
     if command.kind == "set":
@@ -287,15 +285,15 @@ def allow_at_gate(stepper: Stepper, command: Command) -> None:
 
 
 def allow_for_all(stepper: Stepper, command: Command) -> None:
-    """Refuse to continue when the source has changed: what was captured is compiled from here on,
-    and the source on the screen must be the one that it was captured from.
+    """Raise UsageError for continuing when the source has changed: graphs are compiled from here
+    on, and the source on screen must be the one from which they were captured.
     """
     if command.kind in ("go", "step", "run_to"):
         stepper.check_source()
 
 
 def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
-    """Set options for everything that follows."""
+    """Set options for everything that is compiled from now on."""
     wanted = command.changes.settings
     title = stepper.settings.set(wanted, gate)
     if SETTING in wanted:
@@ -304,8 +302,8 @@ def set_for_all(stepper: Stepper, command: Command, gate: Gate | None) -> str:
 
 
 def answer(recording: Recording, command: Command) -> str:
-    """Answer a question about the program that has run. The whole answer is in the session. Raises
-    UsageError.
+    """Answer a question about the program that has run. The complete answer is stored in the
+    session. Raises UsageError.
     """
     if command.kind == "what_if":
         from fx_explorer.capture.dynamo.what_if import what_if  # only for those who ask
@@ -332,7 +330,7 @@ def _check_lines(stepper: Stepper, command: Command) -> None:
 
 def edit_all(stepper: Stepper, command: Command) -> str:
     """Apply marks and passes to Dynamo's graph of every compilation that they fit. Raises the first
-    problem when they fit none.
+    problem if they fit none.
     """
     problems, done = [], []
     for kept in stepper.kept.values():
@@ -358,7 +356,7 @@ def edit_all(stepper: Stepper, command: Command) -> str:
 
 
 def _tried(kept: CapturedSegment, command: Command) -> list[str]:
-    """Return what the edits would do, found out on a copy."""
+    """Return the effect of the edits, after trying them on a copy."""
     trial = snapshot(kept.dynamo)
     marked(trial, command.changes.marks)
     results = cut_out(trial, command.changes.marks)
@@ -378,8 +376,8 @@ def _apply(
     module: torch.fx.GraphModule | None,
     passes: tuple[PassFile, ...],
 ) -> str:
-    """Apply passes to the graph at this gate, and say which. Raises UsageError where there is no
-    graph, or for a pass of another gate.
+    """Apply passes to the graph at this gate, and return their names. Raises UsageError where there
+    is no graph, or for a pass of another gate.
     """
     if gate == "backend":
         raise UsageError(
@@ -404,7 +402,7 @@ def _apply(
 
 
 def cut_of(kept: CapturedSegment, variant: Variant, command: Command) -> list[str]:
-    """Return how the regions that a command marks are cut out, among all regions of the variant."""
+    """Return how the regions that a command marks are cut out, given all regions of the variant."""
     if not command.changes.marks:
         return []
     trial = snapshot(kept.dynamo)
@@ -432,7 +430,7 @@ def _leave_for_another(
 def check_new_variant(
     stepper: Stepper, kept: CapturedSegment, command: Command, default: Variant
 ) -> None:
-    """Raise UsageError for what cannot be done, before anything is changed."""
+    """Raise UsageError for a command that cannot be carried out, before anything is changed."""
     gate, origin = command.gate or "dynamo", _origin(kept, command, default)
     stepper.check_source(kept)
     settings.check_at_gate(command.changes.settings)
@@ -482,8 +480,8 @@ def new_variant(
 
 
 def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> torch.fx.GraphModule:
-    """Return the graph that the variant begins with: Dynamo's with the regions marked, or the graph
-    that passed its gate.
+    """Return a copy of Dynamo's graph for the variant: as it was after the gate if the variant has
+    passed it, else with the regions marked.
     """
     if ("dynamo", "") in variant.passed:
         return snapshot(variant.kept[("dynamo", "")])
@@ -496,7 +494,7 @@ def first_graph(stepper: Stepper, kept: CapturedSegment, variant: Variant) -> to
 def _mark_again(
     stepper: Stepper, kept: CapturedSegment, variant: Variant, graph: torch.fx.GraphModule
 ) -> None:
-    """Mark the regions of a variant in a graph that Dynamo made, and record it."""
+    """Mark the regions of a variant in Dynamo's own graph, and record the edit."""
     if variant.changes.marks:
         with (
             compile_context(kept.compile_context),
@@ -507,7 +505,7 @@ def _mark_again(
 
 
 def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Variant:
-    """Return the variant that another one sets out from."""
+    """Return the variant from which the new one begins."""
     if not command.compilation:
         return default
     if command.compilation == kept.name:
@@ -516,7 +514,9 @@ def _origin(kept: CapturedSegment, command: Command, default: Variant) -> Varian
 
 
 def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
-    """Raise UsageError when ``origin`` has not come to the gate. A variant that waits there has."""
+    """Raise UsageError when ``origin`` has not reached the gate. Waiting at the gate counts as
+    reaching it.
+    """
     if direction and (direction not in DIRECTIONS or GATES.index(gate) < GATES.index("partition")):
         raise UsageError(
             f"{direction!r} cannot be lowered alone from {GATE_WORDS[gate]}: a direction is "
@@ -534,8 +534,8 @@ def _check_reached(origin: Variant, gate: Gate, direction: Direction) -> None:
 
 
 def _check_passes(start: Gate, passes: tuple[PassFile, ...]) -> None:
-    """Raise UsageError for a pass that would never be applied, and PassProblem for a file that has
-    none.
+    """Raise UsageError for a pass that would never be applied, and PassProblem for a file without
+    one.
     """
     if not passes:
         return

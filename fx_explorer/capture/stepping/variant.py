@@ -1,5 +1,5 @@
-"""A variant is one way to compile a Dynamo graph. It keeps what each stage made, so that a later
-one, also one that lowers a single region again, need not make it again.
+"""This module describes a variant: one way to compile a Dynamo graph. A variant keeps the result of
+each stage, which a later variant may use again, even when it lowers only a single region again.
 
 A variant that sets out from a gate runs torch's own functions from the beginning. Those that come
 before the gate are answered from what was kept (AOTAutograd's tracing, the partition, a graph after
@@ -58,10 +58,10 @@ _MODES: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
     (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
     (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
 )
-"""(getter, setter) of each mode. Grad mode is that of the kept graph."""
+"""(getter, setter) of each mode. Grad mode is missing, because the kept graph has its own."""
 
 _AUTOCAST = ("cpu", "cuda")
-"""Device types that have an autocast of their own."""
+"""Device types with an autocast state of their own."""
 
 Option = tuple[SettingGroup, str]
 
@@ -77,7 +77,7 @@ class OptionsAndModes:
 
     @classmethod
     def now(cls) -> OptionsAndModes:
-        """Return the options and modes in force now. Takes some 2 ms."""
+        """Return the options and modes in force now. This takes about 2 ms."""
         options = {}
         for group in MODULES:
             for name in names(group):
@@ -91,7 +91,7 @@ class OptionsAndModes:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Put these options and modes in force inside the block."""
+        """Apply these options and modes inside the block."""
         with contextlib.ExitStack() as stack:
             for (group, name), value in self.options.items():
                 if _differs(value, value_of(group, name)):
@@ -113,8 +113,8 @@ class OptionsAndModes:
 
     @property
     def program_is_called(self) -> bool:
-        """Return whether an option is a function of the program's, which is called when a graph is
-        compiled: a custom pass.
+        """Return whether an option is a function of the program's that is called during
+        compilation: a custom pass.
         """
         functions = [option for option, value in self.options.items() if callable(value)]
         return any(value_set_by_user(*option) for option in functions)
@@ -133,7 +133,7 @@ def _differs(value: object, other: object) -> bool:
 
 
 RegionKey = tuple[Direction, str]
-"""A region of one direction, by torch's name for the subgraph."""
+"""A region of one direction, by torch's name of the subgraph."""
 
 Settings = Mapping[str, object]
 """Full name → value: ``inductor.max_fusion_size``."""
@@ -141,13 +141,13 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """What Inductor made of one region."""
+    """Inductor's result for one region."""
 
     name: str
-    """The annotated name; empty for a region without one."""
+    """The name in the annotation; empty for a region without one."""
     signature: str
-    """Everything the region was made from, as text: the graph with the types of its values, and its
-    own configs.
+    """The input of the region's compilation as text: the graph with the types of its values, and
+    its own configs.
     """
     compiled: Any
     took_s: float
@@ -161,47 +161,50 @@ class Variant:
     segment: Segment
     changes: Changes = field(default_factory=Changes)
     kept: dict[Key, Any] = field(default_factory=dict)
-    """Results of its stages, including those shared with the variant it began from."""
+    """Results of its stages, including those shared with the variant from which it began."""
     took_s: dict[Key, float] = field(default_factory=dict)
-    """Seconds that each took to compile, without waiting. ``lowered`` contains ``post_grad``."""
+    """Seconds that each result took to compile, without waiting. ``lowered`` contains
+    ``post_grad``.
+    """
     kept_at_s: float = 0.0
-    """Seconds that had been spent when the last of them was made."""
+    """Seconds that had been spent when the last result was stored."""
     replays: frozenset[Key] = frozenset()
-    """The stages that are given from ``kept`` instead of being made."""
+    """The stages whose results are taken from ``kept`` instead of being computed."""
     regions: dict[RegionKey, CompiledRegion] = field(default_factory=dict)
-    """What regional_inductor compiled, for this variant or for the one it set out from."""
+    """Regions that regional_inductor compiled, for this variant or for the one from which it began.
+    """
     region: str = ""
-    """The only region to lower again; the others are given from ``regions``. Empty: all are
+    """The only region to lower again; the others are taken from ``regions``. Empty: all are
     lowered.
     """
     spared_s: float = 0.0
-    """Seconds saved by regions that were given again."""
+    """Seconds saved by reusing regions."""
     compiled_with: Settings | None = None
-    """The settings it was compiled with, including those for everything; None for a variant that
-    was not finished.
+    """The settings with which it was compiled, including those for all variants; None for a variant
+    that was not finished.
     """
     lowered_with: dict[Key, Settings] = field(default_factory=dict)
-    """The settings by direction (``lowered``), and by region (its subgraph and direction). What is
-    shared keeps its own settings.
+    """The settings by direction (``lowered``), and by region (its subgraph and direction). Shared
+    results keep their own settings.
     """
     is_rebuilt: bool = False
-    """Whether it only repeats what another variant made, part by part with that part's settings."""
+    """Whether it only repeats another variant, each part with that part's settings."""
     reached: set[Key] = field(default_factory=set)
-    """The gates it has come to, shared ones included."""
+    """The gates that it has reached, including those of shared stages."""
     passed: set[Key] = field(default_factory=set)
-    """The gates it has passed: nothing happens there when it is taken up again."""
+    """The gates that it has passed. Nothing is done there when it continues later."""
     edited: set[Key] = field(default_factory=set)
     """The gates at which its graph was changed."""
     began: float = field(default_factory=time.monotonic)
     waited_s: float = 0.0
     earlier_s: float = 0.0
-    """Seconds spent before it was left at a gate."""
+    """Seconds spent before it was left at a gate for later."""
     is_finished: bool = False
 
     @property
     def is_taken_up(self) -> bool:
-        """Return whether Dynamo's graph went through here before, so that the edits made then are
-        in the session.
+        """Return whether Dynamo's graph was already edited in an earlier variant, so that the
+        session has the edits.
         """
         return any(name != "dynamo" for name, _ in self.replays)
 
@@ -212,8 +215,8 @@ class Variant:
         return time.monotonic() - self.began - self.waited_s
 
     def keep(self, key: Key, made: Any, took_s: float | None = None) -> None:
-        """Keep what a stage made. ``took_s`` is by default the time since something was kept
-        last.
+        """Store the result of a stage. ``took_s`` is by default the time since the last result was
+        stored.
         """
         spent_s = self.spent_s()
         self.kept[key] = made
@@ -224,13 +227,13 @@ class Variant:
         self.kept_at_s = spent_s
 
     def shared_s(self, replays: frozenset[Key]) -> float:
-        """Return the seconds that these stages had taken."""
+        """Return the seconds that these stages took."""
         inside = {("post_grad", direction) for name, direction in replays if name == "lowered"}
         return sum(self.took_s.get(key, 0.0) for key in replays - inside)
 
     def reusable_region(self, key: RegionKey, name: str, signature: str) -> CompiledRegion | None:
-        """Return what an earlier variant made of a region that need not be made again; None for a
-        region that has changed.
+        """Return the region's result from an earlier variant; None if the region has changed or is
+        to be lowered again.
         """
         if not self.region or name == self.region:
             return None
@@ -240,7 +243,7 @@ class Variant:
         return known
 
     def region_names(self, direction: Direction) -> list[str]:
-        """Return the regions that were compiled in this direction; an empty one stands for both."""
+        """Return the regions that were compiled in this direction; an empty direction means both."""
         names: dict[str, None] = {}
         for (of_direction, _), region in self.regions.items():
             if region.name and direction in ("", of_direction):
@@ -248,14 +251,14 @@ class Variant:
         return list(names)
 
     def all_settings(self) -> list[Settings]:
-        """Return the settings of everything that runs when this variant does."""
+        """Return the settings of every part of this variant's compiled code."""
         if self.compiled_with is None:
             return []
         return [self.compiled_with, *self.lowered_with.values()]
 
     def settings_again(self, key: Key) -> Settings:
-        """Return the settings to lower a part with again. Where there are regions, each has its
-        own, and nothing else is lowered.
+        """Return the settings for lowering a part again. In a direction with regions, each region
+        has its own, and nothing else is lowered.
         """
         name, direction = key
         if name == "lowered" and any(of == direction for of, _ in self.regions):
@@ -263,7 +266,7 @@ class Variant:
         return self.lowered_with.get(key, {})
 
     def rebuilt(self) -> Variant:
-        """Return a variant that makes again what this one made; only lowering is done again."""
+        """Return a variant that repeats this one. Only lowering runs again."""
         kept = {key: made for key, made in self.kept.items() if key[0] != "lowered"}
         segment = shared_segment(self.segment, GATES[-1], "")
         variant = Variant(
@@ -274,33 +277,31 @@ class Variant:
         return variant
 
     def pause(self) -> None:
-        """Leave the variant at a gate, to be taken up again."""
+        """Leave the variant at a gate; it can continue later."""
         self.earlier_s = self.spent_s()
 
 
 @dataclass
 class CapturedSegment:
-    """A Dynamo graph with all that is needed to compile it again, also after the program has
-    ended.
-    """
+    """A Dynamo graph with everything needed to compile it again, also after the program has ended."""
 
     name: str
-    """Name of the compilation."""
+    """Name of the compilation that captured it."""
     compiler: Callable[..., Any]
     inputs: list[Any]
     dynamo: torch.fx.GraphModule
-    """The graph as Dynamo made it. It is only ever copied."""
+    """The graph as Dynamo made it. Only copies of it are compiled."""
     traced_s: float
-    """Seconds that Dynamo took to trace it."""
+    """Seconds that Dynamo took to trace the graph."""
     files: frozenset[str]
-    """The files whose source Dynamo read for it."""
+    """The source files that Dynamo read to trace the graph."""
     variants: list[Variant] = field(default_factory=list)
     tracing_context: Any = field(default_factory=TracingContext.try_get)
     compile_context: Any = field(default_factory=CompileContext.try_get)
     has_grad: bool = field(default_factory=torch.is_grad_enabled)
     options_and_modes: OptionsAndModes = field(default_factory=OptionsAndModes.now)
     symbolic: list[tuple[Any, Any]] = field(init=False)
-    """(input, its symbolic sizes). torch forgets these when it has finished a frame."""
+    """(input, its symbolic sizes). torch discards these when it has finished a frame."""
     fakes: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     """(input, the tensor that AOTAutograd traces in its place). If empty, AOTAutograd makes these
     itself.
@@ -315,16 +316,16 @@ class CapturedSegment:
         ]
 
     def lower_as(self, lowering: LoweringRequest) -> None:
-        """Take the graph as it is given to the compiler: it was captured ahead of time, and may
-        have been edited since.
+        """Take over the graph, inputs and compiler of ``lowering``. The graph was captured ahead of
+        time, and may have been edited since.
         """
         self.compiler, self.dynamo = lowering.compiler, snapshot(lowering.module)
         self.inputs = list(lowering.inputs)  # Dynamo's own list is left alone
         self.variants[0].kept["dynamo", ""] = self.dynamo
 
     def settle(self) -> None:
-        """Make fake tensors for the inputs as they are now, since the program may change them
-        before they are traced, or give them gradients. Follows ``process_inputs``
+        """Make fake tensors for the inputs as they are now, since the program may change them, or
+        give them gradients, before they are traced. Follows ``process_inputs``
         (torch/_functorch/_aot_autograd/frontend_utils.py).
         """
         mode = self.tracing_context.fake_mode
@@ -349,13 +350,13 @@ class CapturedSegment:
         return None
 
     def shape_env(self) -> Any:
-        """Return what is known of symbolic sizes; None without fake tensors."""
+        """Return torch's ``ShapeEnv``, which knows the symbolic sizes; None without fake tensors."""
         mode = getattr(self.tracing_context, "fake_mode", None)
         return mode and mode.shape_env
 
     @contextlib.contextmanager
     def as_in_dynamo(self) -> Iterator[None]:
-        """Restore, inside the block, everything that a backend finds around it when Dynamo calls it
+        """Restore, inside the block, the state that a backend expects when Dynamo calls it
         (torch/_dynamo/output_graph.py, ``call_user_compiler``).
         """
         for tensor, context in self.symbolic:
@@ -373,8 +374,8 @@ class CapturedSegment:
 
 
 def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direction) -> None:
-    """Note the gates that ``variant``, which sets out from ``gate`` of ``origin``, need not go
-    through again.
+    """Record the gates that ``variant``, which begins at ``gate`` of ``origin``, need not pass
+    again.
     """
 
     def is_shared(key: Key) -> bool:
@@ -389,8 +390,8 @@ def share_gates(origin: Variant, variant: Variant, gate: Gate, direction: Direct
 
 
 def shared_keys(variant: Variant, gate: Gate, direction: Direction) -> frozenset[Key]:
-    """Return what a variant that sets out from ``gate`` need not make: everything up to there, and
-    the other direction's lowering.
+    """Return the stages that a variant beginning at ``gate`` can reuse: everything before the gate,
+    and the other direction's lowering.
     """
     last = GATES.index(gate)
     return frozenset(key for key in variant.kept if _comes_before(key, last, direction))
@@ -406,7 +407,9 @@ def _comes_before(key: Key, last: int, direction: Direction) -> bool:
 
 
 def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segment:
-    """Return the recorded graphs that such a variant shares, so that later graphs link to them."""
+    """Return the recorded graphs that a variant beginning at ``gate`` shares with this one, so that
+    later graphs link to them.
+    """
     last = GATES.index(gate)
 
     def reached(name: Gate) -> bool:
@@ -443,8 +446,8 @@ def shared_segment(segment: Segment, gate: Gate, direction: Direction) -> Segmen
 
 
 def check_region(origin: Variant, command: Command) -> None:
-    """Raise UsageError when ``command`` asks for one region that ``origin`` did not compile, or
-    from a gate where there is none.
+    """Raise UsageError when ``command`` asks for a region that ``origin`` did not compile, or for a
+    region from another gate than the partition.
     """
     if not command.region:
         return
@@ -469,16 +472,16 @@ def check_region(origin: Variant, command: Command) -> None:
 
 
 def share_regions(origin: Variant, variant: Variant, gate: Gate) -> None:
-    """Give ``variant``, which sets out from ``gate``, the regions of ``origin`` that it may take
-    over, in each direction.
+    """Give ``variant``, which begins at ``gate`` of ``origin``, the regions that it may reuse, in
+    each direction.
     """
     if GATES.index(gate) >= GATES.index("partition"):
         variant.regions, variant.lowered_with = dict(origin.regions), dict(origin.lowered_with)
 
 
 def signature(module: torch.fx.GraphModule) -> str:
-    """Return as text what a region is made from: equal texts lower to equal code under equal
-    settings.
+    """Return the input of a region's compilation as text. Equal texts lower to equal code under
+    equal settings.
     """
     return "\n".join((repr(configs_in_force(module)), *_lines(module)))
 

@@ -1,3 +1,3 @@
-"""The memory of a training step: what is alive after each kernel, and why the peak is as high as it
-is.
+"""This package predicts the memory of a training step: what is allocated after each kernel, and why
+the peak is as high as it is.
 """

@@ -1,6 +1,6 @@
-"""``fx-explorer memory X``: what a step of X needs at its peak, what makes it up, and what is held
-from kernel to kernel, as it is predicted from the compiled code; measured, and with several memory
-budgets, where that is asked for.
+"""This module is ``fx-explorer memory X``. It predicts, from the compiled code, how much memory a
+step of X needs at its peak, and what is allocated from kernel to kernel. On request it also
+measures the step, under several memory budgets.
 """
 
 from __future__ import annotations
@@ -101,9 +101,7 @@ def _budgets(text: str) -> tuple[float, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is predicted. Returns 1 where no graph could be read, or a way could not be
-    measured.
-    """
+    """Print the prediction. Returns 1 where no graph could be read, or where a measurement failed."""
     if arguments.measure or arguments.budgets or arguments.svg:
         return asyncio.run(_try(arguments))
     known: list[bool] = []
@@ -128,7 +126,7 @@ def _print_memory(reader: SessionReader, format_: str, optimizer: str) -> bool:
 
 
 async def _try(arguments: argparse.Namespace) -> int:
-    """Predict for each budget, measure, and print a row for each."""
+    """Predict and measure the step under each budget, and print a row for each."""
     from fx_explorer.instruments.bench.picture import check_libraries
     from fx_explorer.instruments.memory.tried import trials_json, trials_text, try_budgets
     from fx_explorer.trials import TrialWorker
@@ -161,7 +159,9 @@ async def _try(arguments: argparse.Namespace) -> int:
 
 
 def _picture(arguments: argparse.Namespace) -> OutputFile | None:
-    """Return where the picture goes. Raises UsageError for what cannot be tried or drawn."""
+    """Return the file for the picture. Raises UsageError for a target that cannot be tried or
+    drawn.
+    """
     if is_session(arguments.target):
         raise UsageError(
             f"--measure, --budgets and --svg are for targets: {arguments.target} is "

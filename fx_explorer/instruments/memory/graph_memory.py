@@ -1,5 +1,5 @@
-"""The memory of one call of a compiled graph: its wrapper replayed, with what the session knows
-about its inputs, its library calls and its kernels.
+"""This module computes the memory of one call of a compiled graph: it replays the wrapper, with the
+session's facts about inputs, library calls and kernels.
 
 Which algorithm a library takes is its own affair. Where no GPU was asked, what a call takes while
 it works is a bound and no prediction: the most that was seen on an H100 (torch 2.11), as a formula
@@ -33,14 +33,14 @@ from fx_explorer.session.queries.kernels import calls_in_output_code, nodes_of_a
 
 @dataclass(frozen=True, slots=True)
 class CallOfKernel:
-    """A line of a wrapper that calls a kernel, and what it computes for the user."""
+    """A line of a wrapper that calls a kernel, with the nodes that the kernel computes."""
 
     name: str
     place: Place
     nodes: tuple[model.Node, ...]
-    """What it computes, in the order of the graph."""
+    """The nodes that it computes, in the order of the graph."""
     workspace: model.LibraryWorkspace | None = None
-    """What a library call takes while it works; None where no GPU was asked."""
+    """Memory that a library call uses while it runs; None where no GPU was asked."""
     most_workspace: int = 0
     """Largest workspace that it may need, estimated by its shapes, in bytes; 0 where it
     needs none.
@@ -48,19 +48,19 @@ class CallOfKernel:
 
     @property
     def unknown_workspace(self) -> int:
-        """Return the most that it may need, where no GPU told what it does."""
+        """Return the largest workspace that it may need, if no GPU has measured it; else 0."""
         is_known = self.workspace is not None and self.workspace.size_bytes >= 0
         return 0 if is_known else self.most_workspace
 
     @property
     def node(self) -> model.Node | None:
-        """The last node that is known to be on a line of the user's."""
+        """The last of its nodes that has a line of the user's."""
         return next((node for node in reversed(self.nodes) if node.file), None)
 
 
 @dataclass(frozen=True)
 class GraphMemory:
-    """A graph of one direction, replayed."""
+    """A replayed graph of one direction."""
 
     compilation: model.Compilation
     direction: model.Direction
@@ -73,15 +73,17 @@ class GraphMemory:
 
 @dataclass(frozen=True)
 class SegmentMemory:
-    """One compiled graph with its backward, and what is saved between them."""
+    """One compiled graph with its backward, and the values saved between them."""
 
     forward: GraphMemory
     backward: GraphMemory | None
     saved: Sequence[model.SavedTensor]
     captured_as: int = 0
-    """The compilation that Dynamo captured it in: its first variant."""
+    """The compilation in which Dynamo captured it: its first variant."""
     results: tuple[int, ...] = ()
-    """For each output of the forward, which result of Dynamo's graph it is; -1 where it is none."""
+    """For each output of the forward, the index of that result in Dynamo's graph; -1 for an output
+    that is not a result.
+    """
 
 
 def graph_memory(
@@ -114,7 +116,7 @@ def graph_memory(
 
 
 def _numbers(placeholders: Iterable[model.Node], symbols: Mapping[str, int]) -> dict[str, int]:
-    """Return the values of inputs that are sizes: ``Sym(s77)``."""
+    """Return the values of the inputs that are sizes: ``Sym(s77)``."""
     values = {}
     for node in placeholders:
         symbol = node.value.removeprefix("Sym(").removesuffix(")")
@@ -174,7 +176,9 @@ def _results(
 
 
 def _computed(call: CallOfKernel) -> model.Node | None:
-    """Return the node whose operator a library call is named after; else the last it computes."""
+    """Return the node whose operator a library call is named after; if none matches, the last node
+    it computes.
+    """
     operator = call.name.removesuffix(".default").rpartition(".")[2]
     named = [node for node in call.nodes if operator in node.target.split(".")]
     computing = named or [node for node in call.nodes if not node.is_view]
@@ -184,7 +188,7 @@ def _computed(call: CallOfKernel) -> model.Node | None:
 def _with_most_workspace(
     call: CallOfKernel, nodes: Mapping[str, model.Node], sizes: Mapping[str, int]
 ) -> CallOfKernel:
-    """Return a library call with the most that it may take at work."""
+    """Return a library call with the largest workspace that it may need."""
     node = _computed(call)
     if node is None:
         return call
@@ -232,8 +236,8 @@ _Ids = dict[int, set[int]]
 def _node_ids(
     reader: SessionReader, code: model.Artifact, kernels: set[int]
 ) -> tuple[_Ids, _Ids, _Ids]:
-    """Return the nodes by line of the wrapper, by call of a kernel, and by kernel where they hold
-    in each of its calls.
+    """Return three maps to nodes: by line of the wrapper, by call of a kernel, and by kernel (for
+    nodes that every call of it computes).
     """
     by_line: _Ids = {}
     by_call: _Ids = {}
@@ -281,8 +285,8 @@ class Operand:
 
 
 def most_workspace(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
-    """Return the most bytes that a call of an operator (``convolution_backward``) is taken to need
-    at work; 0 where it needs none that is worth telling.
+    """Return an upper estimate of the bytes that a call of an operator (``convolution_backward``)
+    needs as workspace; 0 where it needs little or none.
     """
     if operator in _CONVOLUTIONS:
         needed = _CONVOLUTIONS[operator]
@@ -300,7 +304,7 @@ _CONVOLUTIONS: Mapping[str, int] = {
     "_convolution_pointwise": 2,
     "convolution_backward": 3,
 }
-"""Operator → how many tensors it takes at least."""
+"""Operator → the least number of tensors it takes."""
 
 _ATTENTION_BACKWARD = (
     "_scaled_dot_product_efficient_attention_backward",
@@ -310,9 +314,9 @@ _ATTENTION_BACKWARD = (
 
 
 def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand | None) -> int:
-    """Return twice the input unfolded by the kernel (im2col) on a GPU: the backward of a 3 × 3
-    convolution took that. Few channels are filled up to eight, as tensor cores need them. On the
-    CPU, oneDNN copies into layouts of its own what it takes and returns.
+    """Return twice the input unfolded by the kernel (im2col) on a GPU, as much as the backward of a
+    3 × 3 convolution was measured to use. Fewer than eight channels count as eight, as tensor cores
+    need them. On the CPU, oneDNN copies its operands and its result into layouts of its own.
     """
     if operator == "convolution_backward":
         wide, image, weight = operands[:3]
@@ -328,8 +332,8 @@ def _of_convolution(operator: str, operands: Sequence[Operand], result: Operand 
 
 
 def _of_attention_backward(operands: Sequence[Operand]) -> int:
-    """Return the gradients of the queries, and in half precision those of keys and values, in
-    float32 blocks; and two numbers for each row of queries.
+    """Return the bytes of the gradients of the queries, and in half precision of keys and values,
+    in float32 blocks, plus two numbers for each row of queries.
     """
     query, key, value = operands[1:4]
     if query.device == "cpu" or len(query.shape) != 4:

@@ -1,4 +1,5 @@
-"""A wrapper replayed statement by statement: which storages it makes, reuses, drops and returns.
+"""This module replays a wrapper statement by statement, to find which storages it allocates,
+reuses, frees and returns.
 
 Only names and sizes are followed; nothing is computed. Names hold storages as Python's do: one is
 freed when the last name that holds it is deleted.
@@ -26,7 +27,7 @@ from fx_explorer.instruments.memory.sizes import (
 )
 
 UNKNOWN = -1
-"""Bytes of a storage whose size nobody knows."""
+"""Size of a storage whose bytes are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Argument:
 
     name: str
     size_bytes: int
-    """UNKNOWN for a tensor of unknown size."""
+    """Bytes; UNKNOWN for a tensor of unknown size."""
     device: str = ""
     is_tensor: bool = True
 
@@ -49,29 +50,29 @@ class Result:
 
 
 Results = Callable[[int], Sequence[Result | None] | None]
-"""Line of a library call → what it returns; None where that is not known."""
+"""Maps the line of a library call to the results of the call; None where they are not known."""
 
 
 @dataclass(slots=True)
 class Lifetime:
-    """A storage, and the statements between which it is held."""
+    """A storage with the statements that allocate and free it."""
 
     name: str
-    """The first name it had: ``buf3``, or that of an argument."""
+    """The first name of the storage: ``buf3``, or that of an argument."""
     size_bytes: int
     device: str
     item: int
     """Bytes of an element; 0 when they are not known."""
     born: int
-    """The number of the statement that made it; 0 for an argument."""
+    """The number of the statement that allocated it; 0 for an argument."""
     dies: int | None = None
-    """The first statement after it was dropped; None for what the graph returns."""
+    """The first statement after it was freed; None for a storage that the graph returns."""
     made_on: int = 0
     """The line of the kernel call that first writes it; 0 when there is none."""
     is_argument: bool = False
     named: int = 0
-    """The statement that gave it its last name. A buffer that is used again for another value gets
-    that one's name.
+    """The statement that gave it its last name. A buffer that is reused for another value gets the
+    name of that value.
     """
 
 
@@ -90,17 +91,17 @@ class Replayed:
     storages: tuple[Lifetime, ...]
     kernels: tuple[KernelStep, ...]
     returned: tuple[tuple[int, ...], ...]
-    """For each output the storages it lies in, as positions in ``storages``; empty for None and
-    numbers.
+    """For each output, the positions in ``storages`` of its storages; empty for None and numbers.
     """
     end: int
     """The number of statements."""
     assumed: tuple[str, ...] = ()
-    """Names of results whose element size is taken from the call's first argument."""
+    """Names of results whose element size was assumed to be that of the call's first argument."""
 
 
 Value = int | tuple["Value", ...]
-"""A storage by its number, or several. What is no tensor is an empty tuple."""
+"""A storage by its number, or a tuple of several. A value that is not a tensor is an empty tuple.
+"""
 
 NOTHING: Value = ()
 
@@ -198,8 +199,8 @@ class _Replay:
                 self.storages[number].dies = self.now
 
     def kernel(self, line: int) -> None:
-        """Note a kernel call. Storages that were allocated since the last call are first written by
-        it.
+        """Record a kernel call. It is the first to write the storages that were allocated since the
+        last call.
         """
         self.kernels.append(KernelStep(line, self.now))
         for number in self.unwritten:
@@ -211,14 +212,14 @@ MAX_DEPTH = 50
 
 
 class _Frame:
-    """The names of one running function."""
+    """The local names of one running function of the wrapper."""
 
     def __init__(self, replay: _Replay) -> None:
         self._replay = replay
         self._names: dict[str, Value] = {}
 
     def run(self, statements: Sequence[ast.stmt]) -> Value:
-        """Run statements up to a return; return what that gives."""
+        """Run the statements up to a return, and give the returned value."""
         for statement in statements:
             self._replay.now += 1
             if isinstance(statement, ast.Return):
@@ -281,7 +282,7 @@ class _Frame:
             self.bind(_name(name), part)
 
     def _call_alone(self, call: ast.Call) -> None:
-        """Run a call whose result nobody takes: a kernel, or a check of a size."""
+        """Run a call whose result is not used: a kernel, or a check of a size."""
         name = called_name(call.func)
         if name == "assert_size_stride":
             self._checked(call)
@@ -333,7 +334,7 @@ class _Frame:
         return self._library(call, name)
 
     def _viewed(self, call: ast.Call) -> Value:
-        """Return what a view is a view of: the first argument, or the object of a method."""
+        """Return the value that a view is taken of: the first argument, or the object of a method."""
         if isinstance(call.func, ast.Attribute):
             whole = self._value(call.func.value)
             if whole != NOTHING:
@@ -374,7 +375,7 @@ class _Frame:
         return number
 
     def _library(self, call: ast.Call, name: str) -> Value:
-        """Return new storages for what a library call returns."""
+        """Return new storages for the results of a library call."""
         replay, results = self._replay, self._replay.results(call.lineno)
         if results is None:
             return self._assumed(call, name)
@@ -390,8 +391,8 @@ class _Frame:
         return made[0] if len(made) == 1 else tuple(made)
 
     def _assumed(self, call: ast.Call, name: str) -> Value:
-        """Return a storage whose elements are taken to be as large as the first argument's, until a
-        check tells its size.
+        """Return a storage whose elements are assumed to be as large as those of the first
+        argument, until a check gives its size.
         """
         replay = self._replay
         first = self._first_storage(call.args)
@@ -421,12 +422,12 @@ def stored(value: Value) -> Iterator[int]:
 
 
 def _name(target: ast.expr) -> str:
-    """Return the name that is assigned or deleted; empty for what has none."""
+    """Return the name that is assigned or deleted; empty for a target that is not a name."""
     return target.id if isinstance(target, ast.Name) else ""
 
 
 def called_name(function: ast.expr) -> str:
-    """Return the last part of what is called, ``empty_strided_cpu``; ``partition_0`` for
+    """Return the last part of the called name, ``empty_strided_cpu``; ``partition_0`` for
     ``self.partitions[0]``.
     """
     match function:

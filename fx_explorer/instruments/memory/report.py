@@ -1,6 +1,6 @@
-"""The memory of a step is written here as text, markdown, CSV and JSON: the answer first, then the
-peak and the timeline. For the JSON report, so is each value that a forward saves for the backward,
-with the reason of the partitioner.
+"""This module writes the memory of a step as text, markdown, CSV and JSON: the answer first, then
+the peak and the timeline. For the JSON report it also writes each value that a forward saves for
+the backward, with the partitioner's reason.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BAR_CELLS, PLACE_CELLS, MODULE_CELLS = 22, 20, 19
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """A session's step with the paths of its files, added up once."""
+    """A session's step with the paths of its files, prepared for the texts."""
 
     memory: SessionMemory
     paths: dict[int, str]
@@ -72,7 +72,7 @@ class MemoryReport:
     saved: str = ""
     """A sentence on the tensors saved for the backward."""
     saved_bytes: int = 0
-    """What the forward computes and saves, by AOTAutograd's graphs."""
+    """Bytes that the forward computes and saves, by AOTAutograd's graphs."""
 
     @cached_property
     def used(self) -> Usage:
@@ -92,7 +92,7 @@ class MemoryReport:
 
 
 def _again(operations: Sequence[Recomputed]) -> str:
-    """Say how much the backward recomputes; empty where it does not."""
+    """Describe how much the backward recomputes; empty where it recomputes nothing."""
     if not operations:
         return ""
     bytes_ = size(sum(max(0, operation.choice.size_bytes) for operation in operations))
@@ -103,8 +103,8 @@ def _again(operations: Sequence[Recomputed]) -> str:
 
 
 def memory_report(reader: SessionReader, optimizer: str = "") -> MemoryReport:
-    """Predict the memory of a session's step, with what an optimizer keeps where one of
-    ``optimizers.TENSORS`` is named.
+    """Predict the memory of a session's step, with the state of an optimizer if one of ``TENSORS``
+    is named.
     """
     memory = session_memory(reader)
     if optimizer:
@@ -138,7 +138,7 @@ PEAK_COLUMNS = (
 
 def memory_text(report: MemoryReport, width: int | None = None) -> str:
     """Return the answer, what makes up the peak, and the timeline. Lines have at most ``width``
-    cells, None where a program reads.
+    cells; None sets no limit.
     """
     blocks: list[Block] = list(report.sentences)
     if report.memory.is_known:
@@ -261,11 +261,13 @@ def memory_json(report: MemoryReport) -> str:
 
 
 MOST_COMPILATIONS = 200
-"""A session with more is not predicted for its report, which is to take seconds."""
+"""Largest number of compilations for which the report of a session includes the prediction. The
+report is to take seconds.
+"""
 
 
 def memory_of_report(reader: SessionReader) -> Json | None:
-    """Return the memory as the report of a session has it; None where nothing could be read."""
+    """Return the memory for the report of a session; None where nothing could be read."""
     if reader.count(model.Compilation) > MOST_COMPILATIONS or not reader.count(model.Graph):
         return None
     report = memory_report(reader)
@@ -275,7 +277,7 @@ def memory_of_report(reader: SessionReader) -> Json | None:
 
 
 def memory_object(report: MemoryReport) -> Json:
-    """Return the answer without the timeline, and the biggest of what is held at the peak."""
+    """Return the answer without the timeline, and the biggest tensors at the peak."""
     memory, used = report.memory, report.used
     if memory.is_known:
         held = used.held_at(used.peak.at)
@@ -310,8 +312,8 @@ def _unread(row: Unread) -> Json:
 
 
 def held_lines(report: MemoryReport) -> list[model.HeldLine]:
-    """Return what is held at the peak beyond what is there before the step, by the line that
-    computes it, biggest first.
+    """Return the bytes that the step itself holds at the peak, by the line that computes them,
+    biggest first.
     """
     if not report.memory.is_known:
         return []
@@ -363,9 +365,7 @@ def _works(row: TimelineRow) -> bool:
 
 
 def _workspace(report: MemoryReport, row: TimelineRow) -> Json:
-    """Return what a library call takes at work, as the GPU told, and the most that it is taken to
-    need.
-    """
+    """Return the workspace of a library call: as the GPU measured it, and as an upper estimate."""
     call = row.moment.call
     workspace = call.workspace
     known = workspace.size_bytes if workspace and workspace.size_bytes >= 0 else None
@@ -410,7 +410,9 @@ FORMATS: dict[str, Callable[[MemoryReport], str]] = {
 
 
 def saved_tensors(reader: SessionReader) -> list[Json]:
-    """Return each value that a forward saves, with what the partitioner decided on."""
+    """Return each value that a forward saves, with the numbers and the reason of the partitioner's
+    decision.
+    """
     decided, values = choices(reader), saved_values(reader)
     names = user_names(reader, values)
     rows = []
@@ -422,7 +424,7 @@ def saved_tensors(reader: SessionReader) -> list[Json]:
 
 
 def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name: str) -> Json:
-    """Return one value that the forward saves."""
+    """Return the JSON object of one value that the forward saves."""
     saved = value.saved
     reason = why(choice) if choice else None
     weight = choice.weight if choice and choice.weight >= 0 else None
@@ -446,5 +448,5 @@ def _saved_tensor(value: SavedValue, choice: model.PartitionChoice | None, name:
 
 
 def _dimension(size_text: str) -> int | str:
-    """Return a size as a number; one that is a symbol stays text."""
+    """Return a size as a number; a symbolic size stays text."""
     return int(size_text) if size_text.isdecimal() else size_text

@@ -1,5 +1,5 @@
-"""The forward keeps values for the backward: this module says how big each is, where it was
-computed and what needs it, and why it is saved rather than computed again.
+"""This module describes the values that the forward saves for the backward: the size of each, where
+it was computed and which operations need it, and why it is saved and not recomputed.
 
 The reasons are the partitioner's grounds and figures, in plain words.
 """
@@ -24,38 +24,33 @@ from fx_explorer.session.queries.compilations import compilation_names, source_p
 
 @dataclass(frozen=True, slots=True)
 class SavedValue:
-    """A saved tensor, with what is known about where it comes from and where it goes."""
+    """A saved tensor, with the operation that computes it and those that use it."""
 
     saved: model.SavedTensor
     compilation: str
     producer: str
-    """Target of the operation that made it; empty for inputs."""
+    """Target of the operation that computed it; empty for inputs."""
     place: Place | None
     """Its node in the forward graph."""
     file: str
     line: int
     consumers: tuple[str, ...]
-    """Names of the backward nodes that take it."""
+    """Names of the backward nodes that use it."""
     consumer_lines: tuple[str, ...]
-    """For each of the consumers the user's line whose backward it is part of; empty where that is
-    not known.
+    """For each consumer, the user's line whose backward it belongs to; empty where it is not known.
     """
     module: str = ""
     """Path of the module whose code computes it: ``blocks.0.mlp``."""
     module_type: str = ""
     """Class of that module."""
     shares_with: str = ""
-    """The earlier value in the same storage, with which the storage is counted; empty for the
-    first.
-    """
+    """Name of an earlier value in the same storage, which is counted there; empty for the first."""
     shares_with_row: int = 0
-    """The SavedTensor of that value."""
+    """Row of that value's SavedTensor."""
 
 
 def saved_values(reader: SessionReader) -> list[SavedValue]:
-    """Return the saved tensors of the variants in use, by the storage they keep: biggest first,
-    unknown sizes last.
-    """
+    """Return the saved tensors of the variants in use, biggest storage first, unknown sizes last."""
     names = compilation_names(reader)
     paths = source_paths(reader)
     rows = sorted(
@@ -126,9 +121,9 @@ def _line(node: model.Node, paths: dict[int, str]) -> str:
 
 
 def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int, str]:
-    """Return what the user calls saved values, by row: ``fc1.weight``, or the name of an argument;
-    ``result 1 of sort`` and ``x.size(0)`` for what has no name. What else the forward computed is
-    left out.
+    """Return the user's names of saved values, by row: ``fc1.weight``, or the name of an argument;
+    ``result 1 of sort`` and ``x.size(0)`` for values without a name. Other values that the forward
+    computed are left out.
     """
     values = list(values)
     inputs = {value.saved.producer: value.saved.id for value in values if not value.producer}
@@ -147,37 +142,37 @@ def user_names(reader: SessionReader, values: Iterable[SavedValue]) -> dict[int,
 @dataclass(frozen=True, slots=True)
 class SavedTotal:
     count: int
-    """The number of storages. Views of one storage count once."""
+    """The number of storages. Several views of one storage count once."""
     size_bytes: int
     """The bytes of the storages whose size is known."""
     unknown_sizes: int
 
 
 COMPUTED = ("activation", "copy")
-"""Kinds of values that a graph computes and keeps only for the backward."""
+"""Kinds of values that a graph computes and saves only for the backward."""
 
 
 def saved_total(reader: SessionReader, *kinds: str) -> SavedTotal:
-    """Sum up what all saved values keep, or those of some kinds (``activation``, ``parameter``
-    …).
+    """Add up the storages of all saved values, or of those of some kinds (``activation``,
+    ``parameter`` …).
     """
     return storage_total(row for row in _rows(reader) if not kinds or row.kind in kinds)
 
 
 def computed_total(reader: SessionReader) -> SavedTotal:
-    """Sum up what each graph computes and keeps only for its backward. What a later graph keeps of
-    an earlier one's results is none of it: ``StepMemory.crossing_bytes``.
+    """Add up the storages that each graph computes and saves only for its backward. Results of an
+    earlier graph that a later graph saves are not included: ``StepMemory.crossing_bytes``.
     """
     return saved_total(reader, *COMPUTED)
 
 
 BIGGEST = 3
-"""Saved values that a sentence names."""
+"""Number of saved values that a sentence names."""
 
 
 def describe_saved(reader: SessionReader) -> str:
-    """Return what the forward saves for the backward as one sentence, with the biggest of what it
-    computes; empty where no graph tells.
+    """Return a sentence on the values that the forward saves for the backward, with the biggest of
+    those it computes; empty where the session has no such graph.
     """
     whole, computed = saved_total(reader), computed_total(reader)
     if not whole.count:
@@ -203,23 +198,23 @@ def _named(value: SavedValue, name: str) -> str:
 
 
 def storage_total(rows: Iterable[model.SavedTensor]) -> SavedTotal:
-    """Sum up what these values keep: every storage counts once, and whole. Numbers are in no
-    storage.
-    """
+    """Add up the storages of these values. Every storage counts once, and whole; numbers have none."""
     sizes = {storage_of(row): kept_bytes(row) for row in rows if row.kind != "number"}
     known = [size for size in sizes.values() if size is not None]
     return SavedTotal(len(sizes), sum(known), len(sizes) - len(known))
 
 
 def storage_of(row: model.SavedTensor) -> tuple[int, str]:
-    """Return the key that tells storages apart. A value whose storage is not known is one of its
-    own.
+    """Return a key that identifies the storage. A value whose storage is not known gets a key of
+    its own.
     """
     return row.compilation, row.storage or f"the row {row.id}"
 
 
 def kept_bytes(row: model.SavedTensor) -> int | None:
-    """Return the bytes of the whole storage that a value keeps; None when they are not known."""
+    """Return the bytes of the whole storage that a saved value keeps allocated; None when they are
+    not known.
+    """
     if row.storage:
         if row.storage_bytes >= 0:
             return row.storage_bytes
@@ -230,7 +225,7 @@ def kept_bytes(row: model.SavedTensor) -> int | None:
 def saved_paths(
     reader: SessionReader, values: list[SavedValue], known: Mapping[int, Root] | None = None
 ) -> list[ModulePath]:
-    """Return the module of each saved value."""
+    """Return the path of the module of each saved value."""
     known = roots(reader) if known is None else known
     inputs = [value.saved.producer for value in values if not value.producer]
     if inputs:
@@ -269,7 +264,7 @@ _WORDS = {
     "view op (recompute_views=True)": "recomputing a view costs nothing",
 }
 """The end of torch's reason (``solve_min_cut``, torch/_functorch/partitioners.py) → the same in
-plain words. Any other is reported as torch writes it.
+plain words. Other reasons are shown as torch writes them.
 """
 
 INPUT = ": primal input"
@@ -278,17 +273,20 @@ INPUT = ": primal input"
 UNTOLD = (
     "torch rules it out where operations that use it are far apart, or at the end of a long chain"
 )
-"""For what torch rules out without a reason in its cut: its two heuristics on distance."""
+"""Reason shown for a value that torch saves without giving one: two heuristics of its partitioner
+on distance.
+"""
 
 STEP_FACTOR = 1.1
-"""The weight of saving grows so much with each step to the backward (``get_node_weight``)."""
+"""Factor by which the weight of saving grows with each step to the backward (``get_node_weight``).
+"""
 
 MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """An operation of the forward that the backward does again."""
+    """An operation of the forward that the backward recomputes."""
 
     choice: model.PartitionChoice
     node: model.Node
@@ -296,7 +294,9 @@ class Recomputed:
 
 
 def choices(reader: SessionReader) -> dict[tuple[int, str], model.PartitionChoice]:
-    """Return what was decided about each value, by compilation and name, of the variants in use."""
+    """Return the partitioner's decision about each value of the variants in use, by compilation and
+    name.
+    """
     used = in_use(reader)
     rows = reader.rows(model.PartitionChoice)
     rows = [row for row in rows if used is None or row.compilation in used.saving]
@@ -314,7 +314,7 @@ def recomputed(reader: SessionReader) -> list[Recomputed]:
 
 
 def why(choice: model.PartitionChoice) -> str:
-    """Return why a value is saved or computed again, as one sentence without its full stop."""
+    """Return why a value is saved or recomputed, as one sentence without its full stop."""
     if choice.choice == "saved":
         return _why_saved(choice)
     return _why_recomputed(choice)
@@ -341,7 +341,7 @@ def _why_recomputed(choice: model.PartitionChoice) -> str:
 
 
 def _who_decided(choice: model.PartitionChoice) -> str:
-    """Say who split a graph of which no smallest cut was searched."""
+    """Explain who split a graph for which no smallest cut was searched."""
     if choice.reason == BUDGET:
         return (
             "the memory budget is 0, so nothing is saved but what comes into the graph from outside"
@@ -366,7 +366,7 @@ def _reason(choice: model.PartitionChoice) -> str:
 
 
 def _weight(choice: model.PartitionChoice) -> str:
-    """Return how the weight of saving comes about, as far as it is known."""
+    """Explain the weight of saving, as far as it is known."""
     if choice.weight < 0 or choice.size_bytes < 0:
         return "what saving it weighs is not known"
     steps = max(0, choice.distance)
@@ -386,7 +386,9 @@ def _steps(steps: int) -> str:
 
 
 def _twice(choice: model.PartitionChoice) -> str:
-    """Return a remark on what no kernel writes to memory anyway: saving it weighs twice."""
+    """Return a remark on a value that no kernel would write to memory otherwise: its weight is
+    doubled.
+    """
     once = choice.size_bytes * STEP_FACTOR ** max(1, min(MAX_STEPS, choice.distance))
     if once and 1.5 < choice.weight / once < 2.5:
         return ", × 2 since no kernel writes it otherwise"

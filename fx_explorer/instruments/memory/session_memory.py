@@ -1,4 +1,6 @@
-"""The memory of a session's step: which graphs belong to it, and which of them cannot be read."""
+"""This module predicts the memory of a session's step: it decides which graphs belong to the step,
+and which of them cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -46,21 +48,20 @@ class SessionMemory:
     step: StepMemory
     unread: tuple[Unread, ...]
     left_out: int
-    """Compilations that do not run in this step: of the same functions for other inputs, or of
-    others.
+    """Number of compilations that do not run in this step: for other inputs, or of other functions.
     """
     has_breaks: bool
-    """Whether Python runs between the graphs: what that allocates is not known."""
+    """Whether Python runs between the graphs. The memory that it allocates is not known."""
     graphs: int = 0
     """How many graphs the step calls, each as often as the program does."""
     is_watched: bool = False
-    """Whether the calls of a step were watched, and for how long the program holds what they
-    return.
+    """Whether the calls of a step were watched while it ran, including how long the program held
+    their results.
     """
     without_code: tuple[str, ...] = ()
-    """The backends beside Inductor that compiled graphs and wrote no output code."""
+    """Names of the backends other than Inductor that compiled graphs and wrote no output code."""
     nothing_saved: str = ""
-    """Why no graph tells what is saved for the backward, as a sentence; empty where one does."""
+    """A sentence on why no graph has saved values; empty where one has."""
 
     @property
     def is_known(self) -> bool:
@@ -69,7 +70,7 @@ class SessionMemory:
 
 
 def session_memory(reader: SessionReader) -> SessionMemory:
-    """Predict what a step holds, of the variants that the program uses."""
+    """Predict the memory of a step, from the variants that the program uses."""
     watched = watched_forward(reader)
     compilations, left_out = _of_one_step(reader, watched)
     symbols = symbol_values(reader)
@@ -113,7 +114,7 @@ def _why_nothing_saved(compilation: model.Compilation) -> str:
 
 
 def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> bool:
-    """Return whether a backend compiled a graph and Inductor had no part in it."""
+    """Return whether a backend other than Inductor compiled a graph."""
     stages = {document.stage for document in documents_of_variant(reader, compilation)}
     return (
         "dynamo" in stages
@@ -125,9 +126,9 @@ def _is_without_code(reader: SessionReader, compilation: model.Compilation) -> b
 def _of_one_step(
     reader: SessionReader, watched: WatchedForward | None
 ) -> tuple[list[model.Compilation], int]:
-    """Return the compilations of one step, and how many others there are: those of the calls that
-    were watched. Where none were, a target is called once while it is captured; a script makes many
-    steps, and a function's last compilation counts.
+    """Return the compilations of one step, and the number of all others. If calls were watched,
+    these are the compilations called. Otherwise a target is called once while it is captured; of a
+    script, which makes many steps, a function's last compilation counts.
     """
     variants = variants_in_use(reader)
     compilations = [row for row in variants if row.status in ("ok", "broke", "running")]
@@ -155,7 +156,7 @@ def _segment(
     symbols: Mapping[str, int],
     unread: list[Unread],
 ) -> SegmentMemory | None:
-    """Return a compilation's graphs, replayed; None when it has no forward that can be read."""
+    """Return a compilation's replayed graphs; None when it has no forward that can be read."""
     replayed: dict[model.Direction, GraphMemory] = {}
     results: dict[model.Direction, tuple[int, ...]] = {}
     for lowered in _lowered(reader, compilation):
@@ -183,7 +184,7 @@ class _Lowered:
     codes: list[model.Artifact]
     """Artifacts with its output code: several when it was compiled in regions."""
     results: tuple[int, ...]
-    """Which results of Dynamo's graph its outputs are, as AOTAutograd tells it."""
+    """For each output, the index of that result in Dynamo's graph, as AOTAutograd reports it."""
 
 
 def _replayed(
@@ -192,7 +193,7 @@ def _replayed(
     lowered: _Lowered,
     symbols: Mapping[str, int],
 ) -> GraphMemory | str:
-    """Return a graph's replay, or why there is none."""
+    """Return a graph's replay, or a text on why it cannot be read."""
     try:
         return graph_memory(
             reader, compilation, lowered.graph, _only(lowered.codes, compilation), symbols
@@ -214,7 +215,7 @@ def _only(codes: list[model.Artifact], compilation: model.Compilation) -> model.
 
 
 def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[_Lowered]:
-    """Yield the graph of each direction that has one of its own."""
+    """Yield the lowered graph of each direction."""
     documents = documents_of_variant(reader, compilation)
     before_edits = {before for before, _ in edited_graphs(reader)}
     graphs = reader.by_ids(
@@ -237,7 +238,7 @@ def _lowered(reader: SessionReader, compilation: model.Compilation) -> Iterator[
 
 
 def _is_lowered(graph: model.Graph) -> bool:
-    """Return whether a graph is a whole one, of a stage that kernels are made from."""
+    """Return whether a graph is a whole graph of a stage from which kernels are made."""
     return not graph.parent and not graph.name and graph.stage in _LOWERED
 
 
@@ -266,12 +267,12 @@ def _tangents_are_held(reader: SessionReader, segments: list[SegmentMemory]) -> 
 
 
 FREES_GRADIENTS = (2, 13)
-"""The release of torch since which a compiled backward frees the gradients of outputs."""
+"""The first release of torch whose compiled backward frees the gradients of outputs."""
 
 
 def _release(reader: SessionReader) -> tuple[int, ...]:
     """Return the release of torch that captured the session, ``(2, 13)``; () when it is not
-    told.
+    recorded.
     """
     text = str((reader.meta("environment") or {}).get("torch", ""))
     return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())

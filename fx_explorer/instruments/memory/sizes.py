@@ -1,5 +1,5 @@
-"""What the wrapper that Inductor writes says of memory: its syntax tree, and bytes of storages as
-its code and node rows have them.
+"""This module reads sizes from the wrapper that Inductor writes: its syntax tree, and the bytes of
+storages in its code and in rows of nodes.
 
 Written by torch/_inductor/codegen/wrapper.py, ``PythonWrapperCodegen``: a function ``call(args)``,
 alone or as a method of ``Runner``, and one function for each partition or subgraph.
@@ -43,12 +43,12 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 
 
 class UnknownSize(Exception):
-    """A size depends on something that the session has no value for."""
+    """Raised for a size that depends on a symbol without a value in the session."""
 
 
 def item_bytes(dtype: str) -> int:
-    """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for what
-    is no dtype.
+    """Return the bytes of an element of ``torch.float32``, ``f32``, ``b8`` or ``bool``; 0 for any
+    other text.
     """
     match = _BITS.search(dtype)
     if match:
@@ -57,7 +57,7 @@ def item_bytes(dtype: str) -> int:
 
 
 def strided_bytes(sizes: Sequence[int], strides: Sequence[int], item: int) -> int:
-    """Return the bytes of the storage that ``empty_strided`` makes."""
+    """Return the bytes of the storage that ``empty_strided`` allocates."""
     if 0 in sizes:
         return 0
     return (
@@ -71,8 +71,8 @@ def dense_bytes(sizes: Sequence[int], item: int) -> int:
 
 
 def evaluated(expression: ast.expr, values: Mapping[str, int]) -> int:
-    """Return the value of a size such as ``8*s77``. Raises UnknownSize where it has none; nothing
-    of the code is run.
+    """Return the value of a size such as ``8*s77``. Raises UnknownSize where it has none. No code
+    is run.
     """
     match expression:
         case ast.Constant(value=int() as number):
@@ -89,7 +89,9 @@ def evaluated(expression: ast.expr, values: Mapping[str, int]) -> int:
 
 
 MAX_EXPONENT = 64
-"""The code is a stranger's: 2**10**10 would take all memory."""
+"""Largest exponent that is evaluated. The code may come from a stranger: 2**10**10 would take all
+memory.
+"""
 
 
 def _applied(kind: ast.operator, left: int, right: int) -> int:
@@ -108,7 +110,7 @@ def evaluated_all(expression: ast.expr, values: Mapping[str, int]) -> list[int]:
 
 
 def size_of_text(text: str, values: Mapping[str, int]) -> int:
-    """Return a size that a row has as text, ``4`` or ``2*s77``. Raises UnknownSize."""
+    """Return the value of a size that a row has as text, ``4`` or ``2*s77``. Raises UnknownSize."""
     if text.isdigit():
         return int(text)
     try:
@@ -123,8 +125,8 @@ def shape_bytes(dtype: str, shape: Sequence[str], values: Mapping[str, int]) -> 
 
 
 def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
-    """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for
-    what is no tensor. Raises UnknownSize.
+    """Return the bytes of each tensor in a value such as ``(f32[2, 8], None, i64[])``; None for an
+    item that is not a tensor. Raises UnknownSize.
     """
     sizes_bytes: list[int | None] = []
     for match in _ITEM.finditer(bounded(value)):
@@ -137,8 +139,8 @@ def value_bytes(value: str, values: Mapping[str, int]) -> list[int | None]:
 
 
 def rounded(size_bytes: int, device: str) -> int:
-    """Return what an allocation takes: on a GPU blocks of 512 bytes, on the CPU what was asked
-    for.
+    """Return the bytes that an allocation takes: rounded up to 512 on a GPU, as requested on the
+    CPU.
     """
     if not device.startswith("cuda"):
         return size_bytes
@@ -149,7 +151,7 @@ ENTRY = "call"
 
 
 class UnreadableCode(Exception):
-    """The wrapper has something that is not known here. The message says what, and in which
+    """Raised for a wrapper with a statement that cannot be replayed. The message names it and its
     line.
     """
 
@@ -166,7 +168,7 @@ class Wrapper:
 
 
 def read_wrapper(text: str, language: str = "python") -> Wrapper:
-    """Read an output code. Raises UnreadableCode for one without a wrapper in Python."""
+    """Read an output code. Raises UnreadableCode for a wrapper that is not Python."""
     if language != "python":
         raise UnreadableCode(
             f"the wrapper is written in {language}, and only one in Python can be read"
@@ -193,8 +195,8 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 
 def argument_names(function: ast.FunctionDef) -> list[str]:
-    """Return the names that a function unpacks its one list of arguments into, in order; empty when
-    it has no arguments.
+    """Return the names into which a function unpacks its list of arguments, in order; empty when it
+    has no arguments.
     """
     given = function.args.args[-1].arg if function.args.args else ""
     for statement in function.body:

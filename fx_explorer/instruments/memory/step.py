@@ -1,6 +1,6 @@
-"""This module says what a step of the program holds in memory: each storage with whose it is and
-from when until when it is held (``StepMemory``), and the calls of graphs that the step is made of.
-``step_assembly.py`` puts one together.
+"""This module describes the memory of a step: each storage with its owner and the moments between
+which it is held (``StepMemory``), and the calls of graphs that make up the step.
+``step_assembly.py`` builds it.
 
 A step is what a bench calls a step: gradients are None before it, the graphs run forward in the
 order in which they were called and backward in the opposite order, and what the program returns is
@@ -35,10 +35,10 @@ MemoryKind = Literal[
     "temporary",
     "workspace",
 ]
-"""Whose memory it is. ``activation``: what the forward computed and keeps for the backward.
+"""The owner of a storage. ``activation``: computed by the forward and saved for the backward.
 ``tangent``: the gradient of an output, with which a backward begins. ``temporary``: needed only
-inside one graph. ``workspace``: what a library call takes while it works. ``optimizer``: what an
-optimizer keeps between steps, where one is asked for.
+inside one graph. ``workspace``: used by a library call while it runs. ``optimizer``: the state of
+an optimizer, where one is named.
 """
 
 
@@ -62,16 +62,18 @@ class Held:
 
     kind: MemoryKind
     name: str
-    """The user's name of a parameter, buffer, input or gradient; torch's of a value in a graph."""
+    """The user's name of a parameter, buffer, input or gradient; torch's name of a value in a
+    graph.
+    """
     size_bytes: int
-    """What it takes of the device's memory; UNKNOWN when the size is not known."""
+    """Bytes that it takes of the device's memory; UNKNOWN when the size is not known."""
     device: str
     begin: int
-    """The moment from which it is held."""
+    """The first moment at which it is held."""
     end: int
-    """The first moment at which it is held no longer."""
+    """The first moment at which it is no longer held."""
     node: model.Node | None = None
-    """The node that computes it, on a line of the user's."""
+    """The node that computes it, if that has a line of the user's."""
     kernel: str = ""
     """Name of the kernel that writes it first; empty for a storage from before the step."""
 
@@ -88,7 +90,9 @@ class StepMoment:
 
 @dataclass(frozen=True)
 class StepMemory:
-    """What a step holds, and when. Moments are numbered from 0; ``end`` is the last one."""
+    """All storages of a step, with the moments at which they are held. Moments are numbered from 0;
+    ``end`` is the last one.
+    """
 
     held: tuple[Held, ...]
     moments: tuple[StepMoment, ...]
@@ -96,21 +100,25 @@ class StepMemory:
     """Moment at which the backward begins; ``end`` in a step without one."""
     end: int
     saved_bytes: int = 0
-    """What the graphs keep for their backwards and did not find: each storage once."""
+    """Bytes that the graphs save for their backwards, beyond the values given to the step; each
+    storage once.
+    """
     assumed: int = 0
-    """Results of library calls whose element size was taken from the call's first argument."""
+    """Number of library calls' results whose element size was assumed to be that of the first
+    argument.
+    """
     calls: int = 0
     """Number of calls of graphs in the step."""
     crossing_bytes: int = 0
-    """What of ``saved_bytes`` an earlier graph has returned, and only a later one keeps."""
+    """Part of ``saved_bytes`` that an earlier graph returned and only a later graph saves."""
     between_bytes: int = 0
-    """What operators outside of the graphs keep for their backward, and no graph does."""
+    """Bytes that operators outside of the graphs save for their backward, and no graph does."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedForward:
-    """What was recorded of one forward while it ran: the calls of its graphs, the storages they
-    returned, and what eager operators between them saved. A step is put together from it.
+    """The record of one forward while it ran: the calls of its graphs, the storages they returned,
+    and the values that eager operators between them saved. A step is assembled from it.
     """
 
     calls: Sequence[model.GraphCall]
@@ -123,9 +131,9 @@ class WatchedForward:
 
 
 def watched_forward(reader: SessionReader) -> WatchedForward | None:
-    """Return the watched forward that stands for a step: the last one that runs a graph with a
-    backward for the first time. None where no forward was watched; in a script, where none was seen
-    to end in a backward.
+    """Return the watched forward that is taken as the step: the last one that runs a graph with a
+    backward for the first time. None where no forward was watched; in a script, where none was
+    followed by a backward.
     """
     calls: dict[int, list[model.GraphCall]] = {}
     for row in reader.rows(model.GraphCall):
@@ -148,7 +156,7 @@ def watched_forward(reader: SessionReader) -> WatchedForward | None:
 
 
 def _with_backward(reader: SessionReader) -> set[int]:
-    """Return the compilations that have a graph for a backward."""
+    """Return the compilations that have a backward graph."""
     return {row.compilation for row in reader.rows(model.Graph, direction="backward")}
 
 
@@ -162,9 +170,9 @@ class Call:
     call was not watched.
     """
     returned: Mapping[int, Sequence[model.ReturnedStorage]] = field(default_factory=dict)
-    """Storage of the forward's replay → the ReturnedStorage rows that were seen of it."""
+    """Storage of the forward's replay → its ReturnedStorage rows."""
     position: int = 0
-    """Its place among the calls that were watched, from 1."""
+    """Its position among the watched calls, from 1."""
 
 
 def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) -> list[Call]:
@@ -188,7 +196,7 @@ def calls_of(segments: Sequence[SegmentMemory], watched: WatchedForward | None) 
 def _by_storage(
     segment: SegmentMemory, rows: Iterable[model.ReturnedStorage]
 ) -> dict[int, list[model.ReturnedStorage]]:
-    """Return what was seen of results, by the storages of the replay that they lie in."""
+    """Return the recorded results by the storages of the replay that hold them."""
     returned = segment.forward.replayed.returned
     by_storage: dict[int, list[model.ReturnedStorage]] = {}
     for row in rows:
@@ -203,7 +211,7 @@ def _by_storage(
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An input of a later call: the call by its place in the step, and the input (a Node)."""
+    """An input of a later call: the call's position in the step, and the input (a Node)."""
 
     call: int
     node: int
@@ -224,8 +232,8 @@ class StorageFlow:
                 self._takers.setdefault(storage, []).append(Taken(at, node))
 
     def at(self, position: int, otherwise: int) -> int:
-        """Return the place in the step of a watched call, by its position in the forward: of the
-        last one before it where it is not part of the step.
+        """Return the position in the step of a watched call, given its position in the forward. For
+        a call that is not part of the step, it is the position of the last one before it.
         """
         before = [at for known, at in self._at.items() if known <= position]
         if position:
@@ -233,17 +241,19 @@ class StorageFlow:
         return otherwise
 
     def storage(self, at: int, node: int) -> int:
-        """Return the number of the storage that a call was given as an input; 0 where nobody
-        watched.
+        """Return the number of the storage that a call was given as an input; 0 where the call was
+        not watched.
         """
         return self._calls[at].storages.get(node, 0)
 
     def producer(self, storage: int) -> int | None:
-        """Return the call of a graph that returned a storage; None where no graph computed it."""
+        """Return the call of a graph that returned a storage; None for a storage that no graph
+        computed.
+        """
         return self._producers.get(storage)
 
     def takers(self, storage: int, after: int) -> list[Taken]:
-        """Return the inputs that a storage is of calls behind the one that returned it."""
+        """Return the inputs of calls after ``after`` that are in this storage."""
         return [taken for taken in self._takers.get(storage, ()) if taken.call > after]
 
     @property
@@ -258,8 +268,8 @@ class StorageFlow:
 
 
 class Crossings:
-    """Answers whose value an input of Dynamo's graph is. Rows are read once; a session without
-    breaks has none.
+    """Finds the node of an earlier graph that computed an input of Dynamo's graph. Rows are read
+    once; a session without breaks has none.
     """
 
     def __init__(self, reader: SessionReader) -> None:
@@ -274,14 +284,14 @@ class Crossings:
         self._kept = KeptValues(reader, saving)
 
     def computed_by(self, node: int) -> int:
-        """Return the node of an earlier graph that computed an input. It is found by the local's
-        name at the graph break; 0 where there is none.
+        """Return the node of an earlier graph that computed an input, by the local's name at the
+        graph break; 0 where there is none.
         """
         source = self._sources.get(node, "")
         earlier = (given for given in self._handed_over.get(source, ()) if given < node)
         return max(earlier, default=0)
 
     def is_kept_before(self, node: int) -> bool:
-        """Return whether the graph that computes an input keeps it for its own backward, too."""
+        """Return whether the graph that computes an input also saves it for its own backward."""
         computed = self.computed_by(node)
         return bool(computed and self._kept.of(computed))

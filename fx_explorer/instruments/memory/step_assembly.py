@@ -1,5 +1,5 @@
-"""This module puts one step of the program together from the replays of its graphs: each storage,
-its owner, and the moments between which it is held.
+"""This module assembles one step of the program from the replays of its graphs: each storage, its
+owner, and the moments between which it is held.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def step_of(
     *,
     tangents_are_held: bool,
 ) -> StepMemory:
-    """Put the graphs of a step together, with what operators outside of them keep for the backward.
-    ``tangents_are_held`` says whether the gradients of outputs are there in full, and until the end
-    of the backward that takes them.
+    """Assemble a step from the calls of its graphs and the values that operators between them save
+    for the backward. ``tangents_are_held`` says whether the gradients of outputs exist in full, and
+    until the end of the backward that uses them.
     """
     return _Assembly(reader, calls, between, tangents_are_held).step()
 
@@ -55,9 +55,9 @@ class _Assembly:
     crossing_bytes: int = 0
     between_bytes: int = 0
     counted: set[tuple[object, ...]] = field(default_factory=set)
-    """Parameters and buffers that were counted: two graphs may take the same."""
+    """Parameters and buffers that are counted already, since two graphs may use the same."""
     with_gradient: set[int] = field(default_factory=set)
-    """Storages whose gradient is there: others of the same one are added to it."""
+    """Storages that already have a gradient: further gradients are added to it."""
 
     def step(self) -> StepMemory:
         self.segments = [call.segment for call in self.calls]
@@ -108,7 +108,7 @@ class _Assembly:
         return by_segment
 
     def _begins_of_backwards(self) -> list[int]:
-        """Return the moment at which each graph's backward begins: those behind it have run
+        """Return the moment at which each graph's backward begins. Those of later graphs have run
         before.
         """
         begins = []
@@ -122,8 +122,8 @@ class _Assembly:
     # forward
 
     def _forward(self, at: int, segment: SegmentMemory) -> dict[int, Held]:
-        """Run a graph forward. Return what it keeps for its backward, by the number of the
-        storage.
+        """Run a graph forward. Return the values that it saves for its backward, by the number of
+        the storage.
         """
         graph, kept = segment.forward, {}
         nodes = self.reader.by_ids(model.Node, (row.producer for row in segment.saved))
@@ -157,7 +157,7 @@ class _Assembly:
         return kept
 
     def _saved_name(self, at: int, row: model.SavedTensor, producer: model.Node | None) -> str:
-        """Return what a saved value is called; of a copy of an input, what that is."""
+        """Return the name of a saved value; for a copy of an input, that of the input."""
         if producer is None:
             return row.name
         if producer.op == "placeholder":
@@ -170,7 +170,7 @@ class _Assembly:
 
     def _from_its_name_on(self, held_tensor: Held, lifetime: Lifetime) -> Held:
         """Return the part of a buffer's life in which it holds the returned value. Before that, it
-        was used for other values.
+        held other values.
         """
         begin = self.now + lifetime.named
         if lifetime.named > lifetime.born + 1:
@@ -179,8 +179,8 @@ class _Assembly:
         return held_tensor
 
     def _add_input(self, at: int, lifetime: Lifetime, *, is_saved: bool) -> None:
-        """Add an input of a graph, which is held from before the step. An input that an earlier
-        graph computed is not added: it counts there.
+        """Add an input of a graph, which is held since before the step. An input that an earlier
+        graph computed is left out, because it is counted there.
         """
         name = self._names[at].get(lifetime.name, InputName(lifetime.name, "input"))
         storage = self._flow.storage(at, name.node)
@@ -202,8 +202,8 @@ class _Assembly:
             )
 
     def _is_computed(self, at: int, name: InputName, lifetime: Lifetime) -> bool:
-        """Return whether an input comes from an earlier graph: as it was seen, by the name that it
-        has at the break, or because it gets a gradient, which an input of the user's seldom does.
+        """Return whether an input comes from an earlier graph. Evidence is a watched call, the
+        input's name at the break, or its gradient, which the user's inputs seldom have.
         """
         if not at:
             return False
@@ -215,7 +215,7 @@ class _Assembly:
         return bool(self._crossings.computed_by(name.node))
 
     def _is_kept_before(self, at: int, node: int, storage: int) -> bool:
-        """Return whether an earlier graph keeps what is given to this one for its backward, too."""
+        """Return whether an earlier graph also saves this input for its backward."""
         producer = self._flow.producer(storage)
         if producer is None:
             return self._crossings.is_kept_before(node)
@@ -227,12 +227,12 @@ class _Assembly:
         return any(self._is_saved_in(taken) for taken in earlier)
 
     def _is_saved_in(self, taken: Taken) -> bool:
-        """Return whether a call saves what it was given for its backward."""
+        """Return whether a call saves this input for its backward."""
         number = self._replayed(taken)
         return number is not None and number in self._saved_storages(self.segments[taken.call])
 
     def _replayed(self, taken: Taken) -> int | None:
-        """Return the storage that an input is in the replay of its call."""
+        """Return the storage of an input in the replay of its call."""
         names = self._names[taken.call]
         storages = enumerate(self.segments[taken.call].forward.replayed.storages)
         for number, lifetime in storages:
@@ -247,7 +247,7 @@ class _Assembly:
     def _add_made_between(
         self, at: int, name: InputName, lifetime: Lifetime, *, is_saved: bool
     ) -> None:
-        """Add a storage that an operator between the graphs computed and that this graph takes."""
+        """Add a storage that an operator between the graphs computed and that this graph uses."""
         storage = self._flow.storage(at, name.node)
         is_kept_between = any(row.storage == storage for row in self.between)
         if is_kept_between or ("between", storage) in self.counted:
@@ -263,7 +263,7 @@ class _Assembly:
         )
 
     def _saved_storages(self, segment: SegmentMemory) -> dict[int, model.SavedTensor]:
-        """Return the storages that are saved, each with the biggest value in it."""
+        """Return the saved storages, each with the biggest value in it."""
         returned = segment.forward.replayed.returned
         by_storage: dict[int, model.SavedTensor] = {}
         for row in sorted(segment.saved, key=lambda row: row.size_bytes):
@@ -272,29 +272,31 @@ class _Assembly:
         return by_storage
 
     def _outputs(self, segment: SegmentMemory) -> set[int]:
-        """Return the storages of what the program gets."""
+        """Return the storages of the values that the program receives."""
         returned = segment.forward.replayed.returned
         count = max((-row.output for row in segment.saved), default=0)
         return set(chain.from_iterable(returned[: len(returned) - count]))
 
     def _end_of_output(self, at: int, number: int) -> int:
-        """Return until when something holds a storage that a graph returns."""
+        """Return the moment until which a storage is held that a graph returns."""
         seen = self.calls[at].returned.get(number, ())
         if seen:
             return max(self._end_as_seen(at, storage) for storage in seen)
         return self._end_unseen(at)
 
     def _end_unseen(self, at: int) -> int:
-        """Return until when a result is taken to be held where nobody looked: the last graph's
-        until the end, those of an earlier one until the graphs behind it have run backward, which
-        may need them.
+        """Return the moment until which a result is assumed to be held where no call was watched:
+        for the last graph the end, for an earlier graph the moment when the later graphs have run
+        backward, which may need it.
         """
         if at == len(self.segments) - 1:
             return FOREVER
         return self._backward_begins[at]
 
     def _end_as_seen(self, at: int, seen: model.ReturnedStorage) -> int:
-        """Return until when the program, a later graph or an operator in between holds a result."""
+        """Return the moment until which the program, a later graph or an operator between them
+        holds a result.
+        """
         if seen.at_end == "held":
             return FOREVER
         if not seen.at_end:
@@ -306,8 +308,8 @@ class _Assembly:
         return max(*ends, *(self._end_in_taker(at, taken) for taken in takers), 0)
 
     def _end_in_taker(self, at: int, taken: Taken) -> int:
-        """Return the moment until which a later graph holds its input: until the graph has run, and
-        where it saves the input, until its backward frees it.
+        """Return the moment until which a later graph holds its input: until it has run, or, if it
+        saves the input, until its backward frees it.
         """
         number = self._replayed(taken)
         if number is None:
@@ -321,9 +323,9 @@ class _Assembly:
     # between the graphs
 
     def _add_saved_between(self) -> None:
-        """Add what operators outside of the graphs keep for their backward, from the graph before
-        them until theirs has run; and while it runs, a gradient as large as the largest that it
-        keeps.
+        """Add the values that operators outside of the graphs save for their backward. They are
+        held from the graph before until that backward has run; while it runs, a gradient as large
+        as the largest of them is added.
         """
         of_graphs = self._flow.given | self._flow.returned
         devices: Counter[str] = Counter()
@@ -351,8 +353,8 @@ class _Assembly:
 
     def _orders_between(self) -> dict[int, list[int]]:
         """Return call of the step → the eager operators that run after it in the forward, in the
-        order in which they run backward: right before the call's own backward. -1 has those before
-        the first call.
+        order of their backward, which is right before the call's own. -1 has those before the first
+        call.
         """
         by_call: dict[int, set[int]] = {}
         for row in self.between:
@@ -360,8 +362,8 @@ class _Assembly:
         return {at: sorted(orders, reverse=True) for at, orders in by_call.items()}
 
     def _begin_between(self, at: int) -> int:
-        """Return when the operators behind a call begin to run backward: right before that call
-        does.
+        """Return the moment when the operators after a call begin to run backward, which is right
+        before that call does.
         """
         if at >= 0:
             return self._backward_begins[at] - len(self._orders.get(at, ()))
@@ -372,7 +374,7 @@ class _Assembly:
     def _add_gradient_between(
         self, row: model.SavedBetween, size_bytes: int, device: str, begin: int
     ) -> None:
-        """Add a parameter that operators outside of the graphs take, and its gradient."""
+        """Add a parameter that operators outside of the graphs use, and its gradient."""
         if (row.storage,) not in self.counted:
             self.counted.add((row.storage,))
             self.held.append(Held("parameter", row.operator, size_bytes, device, 0, FOREVER))
@@ -385,7 +387,7 @@ class _Assembly:
     def _backward(
         self, at: int, segment: SegmentMemory, graph: GraphMemory, kept: dict[int, Held]
     ) -> None:
-        """Run a graph backward. It drops what its forward has kept for it."""
+        """Run a graph backward. It frees the values that its forward saved."""
         dropped = _dropped(segment, graph, self.now)
         returned = set(chain.from_iterable(graph.replayed.returned))
         for number, held_tensor in kept.items():
@@ -406,9 +408,9 @@ class _Assembly:
         self._ran(graph)
 
     def _end_of_gradient(self, at: int, graph: GraphMemory, name: InputName) -> int:
-        """Return until when the gradient of a graph's input is held: a parameter's until the end, a
-        computed value's until the backward of the graph that computed it has ended. A further
-        gradient of one tensor is added to the first, in place.
+        """Return the moment until which the gradient of a graph's input is held: the end for a
+        parameter; for a computed value, the end of the backward of the graph that computed it. A
+        further gradient of the same tensor is added to the first, in place.
         """
         storage = self._flow.storage(at, name.node)
         if storage in self.with_gradient:
@@ -449,8 +451,8 @@ class _Assembly:
     def _add_tangent(
         self, at: int, graph: GraphMemory, lifetime: Lifetime, not_taken: Counter[int]
     ) -> None:
-        """Add the gradient of an output that the program's loss gives, or an operator between the
-        graphs. The others are gradients that later graphs have returned.
+        """Add the gradient of an output if the program's loss or an operator between the graphs
+        computes it. The others are gradients that later graphs returned.
         """
         if not lifetime.name.startswith(TANGENT):
             return
@@ -492,7 +494,7 @@ class _Assembly:
         )
 
     def _ran(self, graph: GraphMemory) -> None:
-        """Go to the moment after a graph."""
+        """Advance to the moment after a graph."""
         name = graph.compilation.name
         for kernel in graph.replayed.kernels:
             call, at = graph.calls[kernel.line], self.now + kernel.at
@@ -514,7 +516,7 @@ TANGENT = "tangents_"
 
 
 def _moments_of(graph: GraphMemory | None) -> int:
-    """Return how many moments a graph takes; 0 for one that there is not."""
+    """Return the number of moments that a graph takes; 0 for None."""
     return graph.replayed.end if graph else 0
 
 
@@ -525,7 +527,7 @@ def _taken(lifetime: Lifetime) -> int:
 
 
 def _workspace(call: CallOfKernel, size_bytes: int, at: int, graph: GraphMemory) -> Held:
-    """Return what a library call takes while it works."""
+    """Return the workspace of a library call, held while it runs."""
     device = Counter(storage.device for storage in graph.replayed.storages).most_common(1)[0][0]
     return Held("workspace", call.name, size_bytes, device, at, at + 1, call.node, call.name)
 
@@ -566,7 +568,7 @@ def _is_within(row: model.SavedTensor, segment: SegmentMemory) -> bool:
 def _gradients(
     forward: GraphMemory, backward: GraphMemory, names: dict[str, InputName]
 ) -> Iterator[tuple[int, InputName]]:
-    """Yield the storages that the backward returns, each with the input that it is the gradient of:
+    """Yield the storages that the backward returns, each with the input whose gradient it is:
     AOTAutograd returns one value per input of the forward.
     """
     for argument, output in zip(forward.arguments, backward.replayed.returned, strict=False):
@@ -575,7 +577,7 @@ def _gradients(
 
 
 def _with_gradient(segment: SegmentMemory) -> set[str]:
-    """Return the inputs that the backward returns a gradient of."""
+    """Return the inputs for which the backward returns a gradient."""
     if not segment.backward:
         return set()
     returned = segment.backward.replayed.returned

@@ -1,5 +1,5 @@
-"""A step is tried here with several values of ``activation_memory_budget``, and the answer written
-as text, as JSON, and as a picture of memory against time.
+"""This module tries a step with several values of ``activation_memory_budget``, and writes the
+answer as text, as JSON, and as a picture of memory against time.
 
 It is predicted by capturing the program once more for each, and measured uncompiled and compiled
 where that is asked for, each in a process of its own as a bench starts them.
@@ -34,20 +34,22 @@ from fx_explorer.session.file_names import distinct_names
 from fx_explorer.trials import TrialWorker, recapture
 
 BUDGET = "functorch.activation_memory_budget"
-"""torch/_functorch/config.py: 1 saves what is fastest, 0 computes everything again."""
+"""Name of torch's option (torch/_functorch/config.py): 1 saves what is fastest, 0 recomputes
+everything.
+"""
 
 
 @dataclass(frozen=True)
 class BudgetTrial:
-    """A step with one value of the budget."""
+    """The result of a step under one memory budget."""
 
     budget: float | None
-    """The memory budget; None leaves the program's own."""
+    """The memory budget; None for the program's own."""
     predicted: Json
-    """What ``memory_object`` says of the capture."""
+    """The prediction, as ``memory_object`` returns it."""
     measured: MeasuredStep | None = None
     held: Sequence[HeldLine] = ()
-    """What is held at the predicted peak beyond what is there before the step, by line."""
+    """Bytes that the step itself holds at the predicted peak, by line."""
 
     @property
     def name(self) -> str:
@@ -61,13 +63,13 @@ class BudgetTrial:
 
     @property
     def beyond(self) -> int:
-        """Return the bytes that the step is predicted to need on top of those held before it."""
+        """Return the bytes that the step is predicted to need in addition to those held before it."""
         return self.figure("peak_bytes") - self.figure("begin_bytes")
 
 
 @dataclass(frozen=True)
 class BudgetTrials:
-    """The trials of all memory budgets, and the uncompiled program where it was measured."""
+    """The trials of all memory budgets, with the uncompiled program if it was measured."""
 
     trials: Sequence[BudgetTrial]
     uncompiled: MeasuredStep | None = None
@@ -81,7 +83,7 @@ async def try_budgets(
     *,
     measures: bool,
 ) -> BudgetTrials:
-    """Predict a step for each budget, and measure all of them in turns. Raises SessionWriteError
+    """Predict a step for each budget, then measure the budgets in turns. Raises SessionWriteError
     when there is no room for a session, and WorkerError when the interpreter cannot be started.
     """
     trials = []
@@ -118,7 +120,7 @@ def _predicted(reader: SessionReader) -> tuple[Json, list[HeldLine]]:
 
 
 ROUNDS = 8
-"""Rounds in which the ways take turns."""
+"""Number of rounds. Each round measures every budget once."""
 
 Told = Callable[[str], object]
 
@@ -129,18 +131,18 @@ class MeasuredStep:
 
     name: str
     peak_bytes: int = -1
-    """Largest number of bytes allocated at once during a step, on top of those before it; -1 when
-    it was not measured.
+    """Largest number of bytes allocated at once during a step, in addition to those before it; -1
+    when it was not measured.
     """
     calls_s: tuple[float, ...] = ()
     """Seconds per step, one for each round."""
     device: str = ""
     held: tuple[HeldLine, ...] = ()
-    """Tensors that the uncompiled program holds at its peak, on top of those before the step, by
-    the line that made them; empty for other ways.
+    """Tensors that the uncompiled program holds at its peak, in addition to those before the step,
+    by the line that created them; empty for compiled programs.
     """
     message: str = ""
-    """Why it was measured no further; empty when it was measured to the end."""
+    """Why the measurement ended early; empty when it was complete."""
 
     @property
     def call_s(self) -> float | None:
@@ -151,8 +153,8 @@ class MeasuredStep:
 async def measured_steps(
     ways: Sequence[Contender], python: str, timeout_s: float | None, tell: Told
 ) -> list[MeasuredStep]:
-    """Measure every way; the uncompiled one is first, since the others are compared with it. A way
-    that fails says why, and where the first one does, all do. Raises WorkerError when the
+    """Measure every way. The uncompiled program is first, since the others are compared with it: if
+    it fails, none is measured. A way that fails has a message. Raises WorkerError when the
     interpreter cannot be started.
     """
     folder, lock = leftovers.new_directory()
@@ -192,7 +194,7 @@ class _Measuring:
         return [self._found[way.name] for way in ways]
 
     def _leave_out(self, ways: Sequence[Contender]) -> None:
-        """Mark every way but the first as not measured: there is nothing to compare it with."""
+        """Mark every way but the first as not measured, because the uncompiled program failed."""
         for way in ways[1:]:
             self._found[way.name] = MeasuredStep(way.name, message="the uncompiled program fails")
 
@@ -243,8 +245,8 @@ COLUMNS = tuple(map(Column, ("", "saved", "peak", "beyond begin", "measured", "a
 
 
 def trials_text(trials: BudgetTrials, width: int | None = None) -> str:
-    """Return the answer, and a row for each way: predicted beside measured. Lines have at most
-    ``width`` cells, None where a program reads.
+    """Return the answer, and a row for each budget with predicted and measured figures. Lines have
+    at most ``width`` cells, None where a program reads.
     """
     rows = [_row(trial) for trial in trials.trials]
     if trials.uncompiled:
@@ -267,7 +269,9 @@ LINE_COLUMNS = (
 
 
 def _lines(trials: BudgetTrials) -> Iterator[Block]:
-    """Yield what is held at the peaks, by line, uncompiled beside compiled."""
+    """Yield a table of the bytes held at the peaks, by line, for the uncompiled and the compiled
+    program.
+    """
     if not trials.uncompiled or not trials.uncompiled.held:
         return
     first = trials.trials[0]
@@ -356,7 +360,7 @@ def _sentences(trials: BudgetTrials) -> Iterator[str]:
 
 
 def _compare_trials(first: BudgetTrial, trial: BudgetTrial) -> str:
-    """Say what another budget does to memory and time."""
+    """Describe the effect of another budget on memory and time."""
     if not trial.predicted["is_known"]:
         return f"Of {trial.name} nothing can be predicted."
     text = f"{trial.name.capitalize()}: the peak is {size(trial.figure('peak_bytes'))}"
@@ -384,7 +388,7 @@ def _legend(trials: BudgetTrials) -> Iterator[str]:
 
 
 def trials_json(budget_trials: BudgetTrials) -> str:
-    """Return everything as JSON."""
+    """Return all trials as JSON."""
     trials = [_trial(trial) for trial in budget_trials.trials]
     return json_text(
         {"schema": SCHEMA, "trials": trials, "uncompiled": _step(budget_trials.uncompiled)}
@@ -415,7 +419,7 @@ NOTHING = (
 
 
 class BudgetPoint(NamedTuple):
-    """Memory and time of a step under one budget, as a point of the picture."""
+    """The memory and time of a step under one budget, as a point of the picture."""
 
     name: str
     bytes_: int
@@ -423,7 +427,7 @@ class BudgetPoint(NamedTuple):
 
 
 def budgets_svg(points: Sequence[BudgetPoint], title: str) -> str:
-    """Return the picture. Raises UsageError when there is nothing to draw, or no matplotlib."""
+    """Return the picture as SVG. Raises UsageError when there is nothing to draw, or no matplotlib."""
     if not points:
         raise UsageError(NOTHING)
     try:

@@ -1,5 +1,5 @@
-"""This module says how much of a device's memory a step takes at each moment, and what makes up the
-peak.
+"""This module computes how much of a device's memory a step uses at each moment, and what makes up
+the peak.
 
 Its timeline fits a screen: kernel calls that follow one another on the same line of the user's are
 one row.
@@ -23,7 +23,7 @@ BEFORE: tuple[MemoryKind, ...] = ("parameter", "buffer", "input", "optimizer")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The memory from one change to the next."""
+    """The memory in use from one change to the next."""
 
     at: int
     by_kind: Mapping[MemoryKind, int]
@@ -35,20 +35,20 @@ class Point:
 
 @dataclass(frozen=True)
 class Usage:
-    """The memory of one device over a step."""
+    """The memory that a step uses on one device."""
 
     step: StepMemory
     device: str
     points: tuple[Point, ...]
-    """Points in the order of the step. The first is the memory before it."""
+    """Points in the order of the step. The first is the memory before the step."""
     elsewhere: Mapping[str, int]
     """Bytes of storages on other devices, by device."""
     unknown: int
-    """Storages whose size is not known, which are left out."""
+    """Number of storages that are left out because their size is not known."""
 
     @property
     def peak(self) -> Point:
-        """Return the first moment at which most is held."""
+        """Return the first moment at which the most memory is held."""
         return max(self.points, key=lambda point: point.total_bytes, default=Point(0, {}))
 
     @property
@@ -68,8 +68,8 @@ class Usage:
         return None
 
     def most_with_workspaces(self) -> tuple[int, int]:
-        """Return the most that may be held with what library calls take at work, and how many calls
-        there are of which that is not known.
+        """Return an upper estimate of the peak with the workspaces of library calls, and the number
+        of calls whose workspace is not known.
         """
         most, calls = self.peak.total_bytes, 0
         for moment, point in self.at_moments():
@@ -83,13 +83,13 @@ class Usage:
         return at >= self.step.backward_from
 
     def held_at(self, at: int) -> list[Held]:
-        """Return what is held on the device at a moment, biggest first."""
+        """Return the storages held on the device at a moment, biggest first."""
         on_device = [held for held in self.step.held if held.device == self.device]
         at_moment = [held for held in on_device if held.begin <= at < held.end]
         return sorted(at_moment, key=lambda held: -held.size_bytes)
 
     def at_moments(self) -> list[tuple[StepMoment, Point]]:
-        """Return the memory at each kernel call: the most since the call before."""
+        """Return each kernel call with the largest memory since the call before."""
         starts = [point.at for point in self.points]
         stops, begin = [], 0
         for moment in self.step.moments:
@@ -101,7 +101,7 @@ class Usage:
 
 
 def usage(step: StepMemory) -> Usage:
-    """Return the memory of a step over its moments, for the device that holds most of it."""
+    """Return the memory of a step over its moments, on the device that holds most of it."""
     sizes: Counter[str] = Counter()
     for held_tensor in step.held:
         sizes[held_tensor.device] += max(0, held_tensor.size_bytes)
@@ -131,10 +131,10 @@ def _points(held: Iterable[Held]) -> Iterable[Point]:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """Kernel calls in a row, with the most that is held during any of them."""
+    """Several consecutive kernel calls, with the largest memory during any of them."""
 
     moment: StepMoment
-    """The call at which most is held."""
+    """The call at which the most memory is held."""
     point: Point
     calls: int
 
@@ -147,8 +147,8 @@ Stop = tuple[StepMoment, Point]
 
 
 def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
-    """Return the rows of a step; at most about ``most``, neighbours then share one. The row with
-    the peak stays.
+    """Return the rows of a step's timeline. If there are more than ``most``, neighbouring rows are
+    merged; the row with the peak stays.
     """
     rows = [_row(list(stops)) for _, stops in groupby(used.at_moments(), _line_of)]
     if most is None or len(rows) <= most:
@@ -157,7 +157,7 @@ def timeline(used: Usage, most: int | None = None) -> list[TimelineRow]:
 
 
 def _line_of(stop: Stop) -> tuple[object, ...]:
-    """Return what the calls in one row share: their line, or their name where no line is known."""
+    """Return the key of the calls in one row: their line, or their name where no line is known."""
     moment, node = stop[0], stop[0].call.node
     if node is None:
         return moment.compilation, moment.direction, moment.call.name
@@ -193,15 +193,15 @@ SHADES: dict[MemoryKind, str] = {
     "temporary": "░",
     "workspace": "░",
 }
-"""How a kind is drawn: what is there before the step, what is saved, gradients and outputs, and
-temporaries.
+"""The character that draws each kind: memory from before the step, saved tensors, gradients and
+outputs, and temporaries.
 """
 
 LEGEND = "█ there before  ▓ saved for the backward  ▒ gradients, outputs  ░ temporary"
 
 
 def bar(point: Point, whole: int, cells: int) -> str:
-    """Draw what makes up the memory at a moment, ``whole`` being as long as ``cells``."""
+    """Draw the memory at a moment as a bar, in parts by kind; ``whole`` bytes take ``cells`` cells."""
     drawn, done = "", 0
     for kind in KINDS:
         done += point.by_kind.get(kind, 0)

@@ -1,6 +1,5 @@
-"""This module says what the memory of a step comes down to, in sentences: the peak, what makes it
-up, and what is not counted. It adds what an optimizer keeps from its first step on, and so is there
-in every step behind that one.
+"""This module sums up the memory of a step in sentences: the peak, what makes it up, and what is
+not counted. It also adds the state of an optimizer, which exists from the first step on.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ are left out.
 
 
 def trained(step: StepMemory) -> list[Held]:
-    """Return the parameters that get a gradient in the step."""
+    """Return the parameters that receive a gradient in the step."""
     names = {held.name for held in step.held if held.kind == "gradient"}
     return [held for held in step.held if held.kind == "parameter" and held.name in names]
 
 
 def with_optimizer(step: StepMemory, name: str) -> StepMemory:
-    """Return the step with what the optimizer keeps. Raises KeyError for a name that is none of
+    """Return the step with the optimizer's state. Raises KeyError for a name that is not in
     ``TENSORS``.
     """
     kept = []
@@ -71,7 +70,7 @@ IN_WORDS: dict[MemoryKind, tuple[str, str]] = {
 NOT_ASKED = "memory that libraries take while they work (cuBLAS, cuDNN, oneDNN)"
 
 KEPT = "workspaces that cuBLAS keeps for good, one for each thread"
-"""What is not counted where the GPU was asked what each library call takes."""
+"""Names what is not counted when the GPU was asked for the workspace of each library call."""
 
 
 def verdict(
@@ -82,9 +81,9 @@ def verdict(
     optimizer: str = "",
     saved: str = "",
 ) -> list[str]:
-    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on what
-    the backward computes again, ``optimizer`` the name of the one whose state is counted, ``saved``
-    a sentence on what is saved for the backward, told where the peak is not known.
+    """Return the answer, one sentence each, the peak first. ``recomputed`` is a sentence on
+    recomputed operations, ``optimizer`` the name of the optimizer whose state is counted, ``saved``
+    a sentence on saved tensors, used where the peak is not known.
     """
     if not memory.is_known:
         return _not_predicted(memory, list(filter(None, [saved, recomputed])))
@@ -105,7 +104,7 @@ def verdict(
 
 
 def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
-    """Say why there is no peak, and what is known all the same."""
+    """Explain why the peak is not predicted, and what is known in spite of that."""
     backends = memory.without_code
     if backends:
         if len(backends) == 1:
@@ -124,7 +123,7 @@ def _not_predicted(memory: SessionMemory, known: list[str]) -> list[str]:
 
 
 def _optimizer(used: Usage, optimizer: str) -> Iterator[str]:
-    """Say what an optimizer adds, or would add."""
+    """Describe the memory that an optimizer adds, or would add."""
     parameters = [held for held in trained(used.step) if held.device == used.device]
     one_tensor_each = sum(max(0, parameter.size_bytes) for parameter in parameters)
     if not one_tensor_each:
@@ -171,8 +170,8 @@ def _peak(used: Usage, paths: dict[int, str]) -> str:
 
 
 def _up_to(used: Usage) -> str:
-    """Say by how much the peak may be too low, where it is not known what libraries take at
-    work.
+    """Describe by how much the peak may be too low, where the workspaces of libraries are not
+    known.
     """
     most, calls = used.most_with_workspaces()
     if most <= used.peak.total_bytes:
@@ -251,7 +250,7 @@ def _unread(memory: SessionMemory) -> Iterator[str]:
 
 
 def _unseen(calls: Sequence[CallOfKernel]) -> str:
-    """Say of which library calls the GPU could not tell what they take, with the first reason."""
+    """Describe the library calls whose workspace the GPU could not measure, with the first reason."""
     first = calls[0]
     take = "takes" if len(calls) == 1 else "take"
     problem = first.workspace.problem if first.workspace else ""
@@ -285,7 +284,7 @@ def _assumptions(memory: SessionMemory, used: Usage) -> Iterator[str]:
 
 
 def _across_breaks(memory: SessionMemory) -> str:
-    """Say what is assumed of the graphs on both sides of a break."""
+    """Describe the assumptions about values that cross a graph break."""
     if not memory.is_watched:
         return (
             "Each graph is taken to run once in a step, and what crosses a graph break to be "
@@ -303,7 +302,7 @@ def _across_breaks(memory: SessionMemory) -> str:
 
 
 def name_of(held_tensor: Held) -> str:
-    """Return the user's name of a storage, as far as there is one."""
+    """Return the user's name of a storage where it has one; else a description."""
     if held_tensor.kind == "gradient":
         if held_tensor.name:
             return f"gradient of {held_tensor.name}"

@@ -1,5 +1,5 @@
-"""This module makes the tables of the app about memory: what the forward keeps for the backward
-(view 7), and what a step holds kernel after kernel, with what makes up each moment (view %).
+"""This module makes the app's tables about memory: the values saved for the backward (view 7), and
+the memory of a step kernel after kernel (view %).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Names(NamedTuple):
         return self.names.get(value.saved.id, value.saved.name)
 
     def earlier(self, value: SavedValue) -> str:
-        """Return the name of the value in whose storage this one lies."""
+        """Return the name of the value whose storage this one shares."""
         named = self.names.get(value.shares_with_row)
         return named or value.shares_with
 
@@ -121,7 +121,7 @@ def _why(decided: Mapping[tuple[int, str], model.PartitionChoice], value: SavedV
 def _again(
     operation: Recomputed, paths: Mapping[int, str], sizes: SizeNames, several: Collection[str]
 ) -> TableRow:
-    """Return the row of an operation that is done again instead of being saved."""
+    """Return the row of an operation that is recomputed instead of being saved."""
     node, choice = operation.node, operation.choice
     kept = size(choice.size_bytes) if choice.size_bytes >= 0 else "unknown"
     if node.file in paths:
@@ -176,7 +176,7 @@ def _row(
 
 
 def _version(value: SavedValue, several: Collection[str]) -> list[str]:
-    """Return the cell of the version; none where no function has several."""
+    """Return the cell that names the version; no cell where no function has several."""
     if not several:
         return []
     if value.compilation in several:
@@ -185,8 +185,8 @@ def _version(value: SavedValue, several: Collection[str]) -> list[str]:
 
 
 def _kept(value: SavedValue) -> str:
-    """Return the bytes of the value's storage, which is kept whole. For several values in one
-    storage they are given once.
+    """Return the bytes of the value's storage, which is kept whole. If several values share a
+    storage, only the first shows them.
     """
     kept = kept_bytes(value.saved)
     if value.saved.kind == "number":
@@ -263,7 +263,7 @@ def _notice(reader: SessionReader) -> str:
 
 
 def _not_kept(reader: SessionReader) -> str:
-    """Return a remark on what the backward computes again."""
+    """Return a remark on the operations that the backward recomputes."""
     again = recomputed(reader)
     bytes_ = sum(max(0, operation.choice.size_bytes) for operation in again)
     if again:
@@ -275,9 +275,7 @@ def _not_kept(reader: SessionReader) -> str:
 
 
 def _twice(reader: SessionReader) -> str:
-    """Return a remark on graphs on both sides of a break that keep the same tensor: both list
-    it.
-    """
+    """Return a remark on tensors that two graphs save, one on each side of a break: both list them."""
     twice = sum(
         (graph_break.cost.kept_twice for graph_break in distinct_breaks(reader)), NO_TENSORS
     )
@@ -309,7 +307,7 @@ def _why_empty(reader: SessionReader) -> str:
 BAR_CELLS = 24
 
 BIGGEST = 15
-"""What is held at a moment is listed so far one by one."""
+"""Number of storages held at a moment that are listed one by one."""
 
 MOMENT_COLUMNS = (
     TableColumn("pass", "muted", min_width=4),
@@ -371,7 +369,9 @@ def _moment_row(
 
 
 def _detail(used: Usage, row: TimelineRow, paths: dict[int, str], sentences: list[str]) -> str:
-    """Say what is held at the moment, by kind and the biggest one by one, then the whole answer."""
+    """Describe the memory at a moment: by kind, the biggest storages one by one, then the whole
+    answer.
+    """
     point = row.point
     held = used.held_at(point.at)
     rest = sum(max(0, held_tensor.size_bytes) for held_tensor in held[BIGGEST:])

@@ -1,1 +1,3 @@
-"""Hold a changed program against the original: the same calls, and everything they leave behind."""
+"""This package compares a changed program with the original: both make the same calls, and
+everything that the calls leave behind is compared.
+"""

@@ -1,5 +1,6 @@
-"""Calls that are unlike the example in more than their values: with gradients that it does not
-have, and in the other mode of training. What no call is like even so is named.
+"""This module plans the calls of a comparison that differ from the example in more than their
+values: with gradients, or in the other training mode. It also names the kinds of calls that are not
+made.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ OTHER_TYPES = "inputs of other types or dtypes or autocast"
 GRADIENTS = "gradients"
 
 Way = tuple[str, bool, bool | None]
-"""What the calls are unlike the example in, in words; whether their inputs need gradients; and the
-mode that modules are put into, None for their own. Plain values, for other processes to read.
+"""A way of calling: a phrase for how it differs from the example; whether the inputs need
+gradients; and the training mode that modules are put into, None for their own. Plain values, which
+another process can read.
 """
 
 _VALUES = (
@@ -29,13 +31,14 @@ _VALUES = (
     "the example inputs with infinities",
     "random inputs (seed 1)",
 )
-"""The calls that are made in each of these ways too: the values that take a branch the other way.
+"""Descriptions of the calls that are repeated in each of these ways: with these values, branches
+that depend on a value are taken both ways.
 """
 
 
 def ways_beyond(target: Target, may_have_gradients: bool) -> list[Way]:
-    """Return the ways of calling that the example does not show. The original decides: all programs
-    of a comparison have to make the same calls.
+    """Return the ways of calling, beyond the example, that a comparison tries. The original
+    decides: all programs of a comparison have to make the same calls.
     """
     lacks = may_have_gradients and any(
         _can_have_gradient(tensor) and not tensor.requires_grad
@@ -50,7 +53,9 @@ def ways_beyond(target: Target, may_have_gradients: bool) -> list[Way]:
 
 
 def planned_calls(arguments: Arguments, ways: Sequence[Way]) -> Iterator[PlannedCall]:
-    """Yield all calls of a comparison: with the example's values and others, then in these ways."""
+    """Yield all calls of a comparison: with the example's values and others, then in each of
+    ``ways``.
+    """
     usual = list(calls(arguments))
     yield from usual
     for words, needs_gradients, training in ways:
@@ -66,7 +71,7 @@ def planned_calls(arguments: Arguments, ways: Sequence[Way]) -> Iterator[Planned
 
 
 def never_tried(target: Target, may_have_gradients: bool) -> Iterator[str]:
-    """Yield in words the kinds of calls that a user may make and no comparison does."""
+    """Yield phrases for the kinds of calls that a user may make but a comparison does not."""
     if target.arguments.args or target.arguments.keywords:
         yield OTHER_TYPES
     if not may_have_gradients and any(map(_can_have_gradient, target.differentiable())):
@@ -78,8 +83,8 @@ def _can_have_gradient(tensor: torch.Tensor) -> bool:
 
 
 def _mode(target: Target) -> bool | None:
-    """Return the mode of the modules in which it makes a difference; None when there are none, or
-    both modes occur.
+    """Return the mode of those modules that look at ``self.training``; None when there are none, or
+    when both modes occur.
     """
     modules = target.network.modules() if target.network else ()
     modes = {module.training for module in modules if asks_for_its_mode(type(module))}

@@ -1,5 +1,5 @@
-"""Which of the lines that a change replaces were run, which way each condition went, and where an
-exception was raised.
+"""This module records which of the lines that a change replaces were run, which way each condition
+went, and where an exception was raised.
 
 A change that was only tried with inputs for which a condition holds says nothing about other
 inputs. Where a call is removed, all that the called function does is replaced too: it may be there
@@ -49,7 +49,7 @@ class TryBlock:
 
     line: int
     body: range
-    """The lines whose exceptions it sees."""
+    """The lines in the body of the ``try``, whose exceptions it can catch."""
 
 
 class BranchCoverage:
@@ -83,7 +83,7 @@ class BranchCoverage:
             sys.settrace(before)
 
     def not_taken(self) -> list[str]:
-        """Describe in words what no call reached."""
+        """Return descriptions of the replaced lines, branches and exceptions that no call reached."""
         missing = []
         for path in dict.fromkeys([*self._replaced, *self._called]):
             watched = _statements(text_on_disk(path)) & self._watched_lines(path)
@@ -130,7 +130,8 @@ class BranchCoverage:
         return self._followed(code)
 
     def _is_called_no_more(self, frame: FrameType) -> bool:
-        """Return whether a call of the user's code is one that the change removes.
+        """Return whether this is a call of the user's code that the changed program no longer
+        makes.
 
         The caller is a line that is replaced and no longer calls this name, or a function that is
         itself no longer called.
@@ -229,8 +230,8 @@ def _form(node: ast.Try) -> tuple[int, ...]:
 
 
 def conditional_jumps(code: CodeType) -> dict[int, Jump]:
-    """Return the conditional jumps by offset, but for those that only an exception leads to:
-    ``with`` has some of those.
+    """Return the conditional jumps by offset, without those that only an exception leads to
+    (``with`` has some).
     """
     instructions = list(dis.get_instructions(code))
     line, lines = code.co_firstlineno, {}
@@ -308,7 +309,7 @@ _IDLE = (
 
 
 def _does_something(node: ast.AST) -> TypeGuard[ast.stmt]:
-    """Say whether a node is a statement that does something itself: a text alone does not."""
+    """Return whether a node is a statement that does something itself: a string alone does not."""
     if not isinstance(node, ast.stmt) or isinstance(node, _IDLE):
         return False
     return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))

@@ -1,6 +1,4 @@
-"""Compare what two programs did in the same calls: what is equal, and where they differ, in
-words.
-"""
+"""This module compares what two programs did in the same calls, and describes their differences."""
 
 from __future__ import annotations
 
@@ -59,9 +57,11 @@ class Comparison:
     different: set[str] = field(default_factory=set)
     """The names of the values that differ."""
     unlike: set[str] = field(default_factory=set)
-    """Names of the values in ``different`` that differ even in type, dtype or shape."""
+    """Names of the values in ``different`` that differ in type, dtype or shape, and not only in
+    content.
+    """
     holders: set[str] = field(default_factory=set)
-    """The names of what holds a value that only one of the programs has."""
+    """Names of the containers and objects that hold a value in one of the programs only."""
     unlike_ends: set[str] = field(default_factory=set)
     """Names of the calls that end differently in the two programs."""
     largest: float = 0.0
@@ -75,14 +75,16 @@ class Comparison:
     is_run_built: bool = False
     """Whether the changed program was also compared with its code built."""
     apart: dict[str, Distance] = field(default_factory=dict)
-    """How far numbers are from each other, by the value and the call (``place_of``), also where
-    they count as equal.
+    """The distance between two numbers, by the value and the call (``place_of``), also when they
+    count as equal.
     """
     by_compiling: set[str] = field(default_factory=set)
-    """What compiling changes in the original too, by the value and the call: it is named once."""
+    """Values and calls whose results compiling changes in the original too. Each is named only
+    once.
+    """
     _places: dict[str, str] = field(default_factory=dict)
     _call: str = ""
-    """What the call is made with that is compared just now."""
+    """Describes the inputs of the call that is being compared now."""
 
     def add(self, original: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Compare two calls with the same inputs (``Observation.plain()``)."""
@@ -110,7 +112,7 @@ class Comparison:
 
     @property
     def _how(self) -> str:
-        """How the changed program ran."""
+        """A phrase for how the changed program ran."""
         if self.is_built:
             return IN_BUILT_CODE
         if self.is_uncompiled:
@@ -125,19 +127,20 @@ class Comparison:
 
     @property
     def is_all_equal(self) -> bool:
-        """Whether nothing differs: no value, no text of an exception, and nothing that is printed,
-        in its order.
+        """Whether nothing differs: no value, no message of an exception, and no printed line or its
+        position.
         """
         messages = self.lost or self.new or self.moved or self.other_messages
         return not self.differences and not messages
 
     @property
     def prints_equal(self) -> bool:
-        """Whether the same was printed and logged, in whatever order."""
+        """Whether both programs printed and logged the same lines, in any order."""
         return not (self.lost or self.new)
 
     def add_run_without_compiling(self, other: Comparison) -> None:
-        """Add what ``other`` found: the same calls, made without torch.compile.
+        """Add the differences that ``other`` has: the comparison of the same calls made without
+        torch.compile.
 
         Lines that ``other`` printed differently become differences here, because ``lost`` and
         ``new`` hold the lines of the compiled program.
@@ -219,8 +222,8 @@ class Comparison:
                 self._differs(name, f"{self._describe_place(name, kind)} is new")
 
     def _add_form(self, name: str, value: Any, others: Mapping[str, tuple[str, Any]]) -> None:
-        """Compare a value that varies from run to run only in what does not vary: its presence,
-        type, dtype and shape.
+        """Compare only the presence, type, dtype and shape of a value whose content varies from run
+        to run.
         """
         if name not in others:
             self._differs(name, f"{name} is missing")
@@ -228,8 +231,8 @@ class Comparison:
             self._differs(name, name, f"was {_short(value)} and is {_short(others[name][1])}")
 
     def _differs(self, name: str, what: str, detail: str = "") -> None:
-        """Add a difference of the value that has the name: ``what`` it is about, and in which way
-        that differs.
+        """Add a difference of the value called ``name``: ``what`` is its text for the message, and
+        ``detail`` how it differs.
         """
         place = self._place(what)
         text = f"{place}{self._how}"
@@ -344,8 +347,8 @@ class Comparison:
             self.moved = next((line for line, line_before in pairs if line != line_before), "")
 
     def _describe_values(self, before: Any, after: Any, place: str) -> str:
-        """Return the difference of two values in words, or ``""``. ``place`` names the value and
-        the call.
+        """Describe the difference between two values; empty without one. ``place`` names the value
+        and the call.
         """
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
             return self._describe_tensors(before, after, place)
@@ -394,7 +397,9 @@ class Comparison:
         )
 
     def row(self, calls: Sequence[str]) -> Verification:
-        """Return the row of what was compared, with the first differences of each kind."""
+        """Return the row for the session that sums up the comparison, with the first differences of
+        each kind.
+        """
         moved_line = self.moved if self.prints_equal else ""
         return Verification(
             0,
@@ -416,7 +421,7 @@ class Comparison:
 
 
 def _fails_as_an_operator(original: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
-    """Return whether an operator that cannot be computed failed in both, but in other words.
+    """Return whether an operator failed in both programs, with different messages.
 
     Dynamo finds this while compiling, whatever was changed. The operator's fake-tensor version may
     raise another type than the operator itself; there is then no message (``observing.raised``).
@@ -458,7 +463,9 @@ def _all_facts(seen: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def describe_hidden(before: Mapping[str, Any]) -> list[str]:
-    """Describe what the original does that no comparison shows, and what no call reached."""
+    """Describe the original's effects that a comparison cannot see, and the lines that no call
+    reached.
+    """
     calls = [what for what in before["hidden"] if what.endswith("()")]
     others = [what for what in before["hidden"] if not what.endswith("()")]
     varying = [f"{call}, which is something else in each run" for call in calls]

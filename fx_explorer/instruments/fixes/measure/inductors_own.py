@@ -1,4 +1,5 @@
-"""Tell what differs by the change from what compiling alone changes, Inductor most of all.
+"""This module separates differences that the change makes from those that compiling alone makes,
+Inductor above all.
 
 Built code may differ from PyTorch's own operators whatever was changed: then the original's built
 code differs too. Where a graph is no longer cut, operations are fused that were not, and what is
@@ -16,18 +17,19 @@ from fx_explorer.instruments.fixes.measure.comparing import IN_BUILT_CODE, Compa
 from fx_explorer.instruments.fixes.measure.near import Distance
 
 MOST_FARTHER = 2.0
-"""How much farther than the original's built code is from PyTorch's operators the changed program's
-may be, and the two from each other, for the difference not to be laid to the change.
+"""Factor that limits two distances: from the changed program's built code to PyTorch's operators,
+and to the original's built code. Up to this many times the original's own distance, a difference is
+not blamed on the change.
 """
 
 MOST_ALIKE = 0.1
-"""How far apart the results of two built programs may be that count as differing alike, as a share
-of what Inductor changes in the original.
+"""Largest distance between the results of two built programs that still counts as the same
+difference, as a share of Inductor's difference from the original.
 """
 
 MOST_ROUNDED = 0.05
-"""What rounding makes is seldom more than this part of the largest element, also after some steps
-of an optimizer.
+"""Rounding errors are seldom more than this part of the largest element, even after some steps of
+an optimizer.
 """
 
 
@@ -46,7 +48,7 @@ def may_be_compilings(captured: Comparison) -> bool:
 
 
 def explain(captured: Comparison, of_original: Comparison, between: Comparison) -> None:
-    """Take out of the captured run's differences what compiling changes in the original too."""
+    """Remove the differences of the captured run that compiling the original makes too."""
     comparison = replace(captured)
     captured.differences = []
     add_differences(captured, comparison, of_original, between)
@@ -54,8 +56,8 @@ def explain(captured: Comparison, of_original: Comparison, between: Comparison) 
 
 
 def _explain_prints(captured: Comparison, of_original: Comparison) -> None:
-    """Take out the lines that the original no longer prints either, where both print the same ones
-    in their place.
+    """Remove the missing lines that the original does not print either when it is compiled, if both
+    print the same lines instead.
     """
     lost, new = (
         Counter(captured.lost) & Counter(of_original.lost),
@@ -76,8 +78,8 @@ def _without(lines: list[str], others: Counter[str]) -> list[str]:
 def add_differences(
     comparison: Comparison, built: Comparison, of_original: Comparison, between: Comparison
 ) -> None:
-    """Add what differs in the changed program's built code to ``comparison``: as differences what
-    the change makes, as not compared what Inductor makes of the original too.
+    """Add what differs in the changed program's built code to ``comparison``. What the change makes
+    becomes a difference; what Inductor makes of the original too becomes ``not_compared``.
 
     ``built`` compares the changed program, built, with the original run by PyTorch's operators,
     ``of_original`` the original's own built code, and ``between`` both that are built.
@@ -117,8 +119,8 @@ def add_differences(
 
 
 def add_prints(comparison: Comparison, built: Comparison, of_original: Comparison) -> None:
-    """Add what the changed program's built code prints otherwise than PyTorch's operators do, where
-    nothing is known yet to be printed otherwise.
+    """Add the lines that differ between the changed program's built code and PyTorch's operators,
+    unless printed lines differ already.
     """
     if built.prints_equal or not comparison.prints_equal:
         return
@@ -135,8 +137,8 @@ def add_prints(comparison: Comparison, built: Comparison, of_original: Compariso
 
 
 def _is_as_far(changed: Distance, original: Distance, between: Distance | None) -> bool:
-    """Return whether the changed program's built code is no farther from anything than Inductor
-    takes the original's.
+    """Return whether the changed program's built code is, within a factor, no farther from the
+    others than the original's built code is from PyTorch's operators.
     """
     largest_between = between.largest if between else 0.0
     farthest = max(changed.largest, largest_between)
@@ -148,8 +150,8 @@ def _is_alike(original: Distance, between: Distance | None) -> bool:
 
 
 def _part(original: Distance, between: Distance | None) -> str:
-    """Say so where what Inductor makes of the original is too much to be rounding, and the changed
-    program's is another.
+    """Return a remark if the original changes by more than rounding when it is built, and the
+    changed program changes differently; else an empty string.
     """
     if original.largest <= MOST_ROUNDED * original.size or _is_alike(original, between):
         return ""
@@ -157,8 +159,8 @@ def _part(original: Distance, between: Distance | None) -> str:
 
 
 def add_failed(comparison: Comparison, failed: str, by_original: str, problem: str) -> None:
-    """Add that the changed program's built code failed. ``by_original`` is how the original's did,
-    empty where it ran, and ``problem`` why it could not be run.
+    """Add that the changed program's built code failed. ``by_original`` says how the original's
+    failed (empty where it ran), and ``problem`` why it could not be run.
     """
     if by_original == failed:
         comparison.not_compared.append(
@@ -173,7 +175,7 @@ def add_failed(comparison: Comparison, failed: str, by_original: str, problem: s
 
 
 def add_unknown(comparison: Comparison, built: Comparison, why: str) -> None:
-    """Add what differs in the changed program's built code, where nothing is known of the
+    """Add the differences of the changed program's built code when nothing is known about the
     original's.
     """
     comparison.differences += [f"{text}{_not_known(why)}" for text in built.differences]

@@ -1,6 +1,5 @@
-"""How near two numbers, or two tensors of numbers, have to be to count as equal in two programs
-that do the same: with PyTorch's operators almost as they are, in built code by the one rule for
-results.
+"""This module says how near two numbers or tensors must be to count as equal. PyTorch's operators
+must agree almost exactly; built code must follow the one rule for results.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-9, 1e-9),
     torch.complex128: (1e-9, 1e-9),
 }
-"""(relative, absolute) tolerance per dtype. Those of up to 32 bits are the ones of
+"""(relative, absolute) tolerance per dtype. Those for up to 32 bits are taken from
 ``torch.testing.assert_close``. Those of 64 bits are tighter, because its tolerances would hide a
 number that lost precision in a 32-bit step. Values of any other dtype must be equal.
 """
@@ -31,7 +30,9 @@ _LEAST: dict[torch.dtype, float] = {
     torch.float64: 1e-12,
     torch.complex128: 1e-12,
 }
-"""Least absolute tolerance, for what rounding leaves where larger numbers cancel each other out."""
+"""Smallest absolute tolerance: rounding leaves about this much where larger numbers cancel each
+other out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,8 @@ def may_be_rounded(dtype: torch.dtype) -> bool:
 
 
 def are_tensors_near(before: torch.Tensor, after: torch.Tensor, *, is_built: bool) -> bool:
-    """Return whether two tensors of one shape and dtype are as near as the same operators have to
-    be, or as built code, which computes in another order: the one rule for results
-    (``equal_results``).
+    """Return whether two tensors of one shape and dtype are near enough. Built code computes in
+    another order, so that the one rule for results holds (``equal_results``).
     """
     if is_built:
         return is_within_tolerance(after, before)
@@ -90,9 +90,7 @@ def _are_near(before: torch.Tensor, after: torch.Tensor, as_dtype: torch.dtype) 
 
 
 def are_equal(before: object, after: object) -> bool:
-    """Return whether two values of Python are the same; numbers as near as those of 64 bits have to
-    be.
-    """
+    """Return whether two Python values are equal. Numbers must be as near as 64-bit tensors."""
     if isinstance(before, float) and isinstance(after, float):
         if before == 0.0 and after == 0.0:
             return math.copysign(1.0, before) == math.copysign(1.0, after)
@@ -118,7 +116,9 @@ def _size(tensor: torch.Tensor) -> float:
 
 
 def have_same_zero_signs(before: torch.Tensor, after: torch.Tensor) -> bool:
-    """Return whether zeros have the same signs in both: 1 / -0.0 is another number than 1 / 0.0."""
+    """Return whether the zeros in both tensors have the same signs: 1 / -0.0 is -inf, and 1 / 0.0
+    is inf.
+    """
     if not before.is_floating_point():
         return True
     zeros = (before == 0) & (after == 0)

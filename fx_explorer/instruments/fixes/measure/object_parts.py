@@ -1,5 +1,5 @@
-"""An object consists of its attributes and slots, or of what ``copy`` and ``pickle`` take it apart
-into: this module reads those, and has ``ObjectParts``, which any reader of an object returns.
+"""This module reads the parts of an object: its attributes and slots, or the state that ``copy``
+and ``pickle`` take from it. ``ObjectParts`` is the result of every reader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Child = tuple[str, object]
 
 
 OF_KEY = ", "
-"""Begins the suffix of a dict's key: ``optimizer.state, key 7``."""
+"""Beginning of the suffix that names a value in a dict by its key: ``optimizer.state, key 7``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ObjectParts:
     has_identity: bool = True
     """Whether a program can tell the object from an equal one."""
     unreadable: str = ""
-    """What cannot be seen; empty when nothing is hidden."""
+    """Describes the part of the object that cannot be read; empty when everything can."""
 
 
 def type_name(value: object) -> str:
@@ -50,7 +50,7 @@ def type_name(value: object) -> str:
 
 
 def parts_by_name(value: object) -> ObjectParts:
-    """Describe an object that has a name and no state."""
+    """Describe an object by its name alone, since it has no state."""
     module = getattr(value, "__module__", None) or ""
     name = (
         getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type_name(value)
@@ -60,7 +60,7 @@ def parts_by_name(value: object) -> ObjectParts:
 
 
 def parts_by_repr(value: object) -> ObjectParts:
-    """Describe an object that its ``repr`` tells completely."""
+    """Describe an object whose ``repr`` shows everything about it."""
     return ObjectParts({"type": type_name(value), "value": repr(value)}, has_identity=False)
 
 
@@ -111,7 +111,7 @@ def parts_of_object(value: object) -> ObjectParts:
 
 
 _MADE_BY_PYTHON = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: the class was made at run time, by Python or an extension."""
+"""Flag of a class that was created at run time, by Python or an extension (Py_TPFLAGS_HEAPTYPE)."""
 
 
 _TORCHS_OWN = (
@@ -138,8 +138,8 @@ def _is_python_class(kind: type) -> bool:
 
 
 def _reduced(value: object, held: tuple[Child, ...]) -> ObjectParts:
-    """Take a value apart as ``copy`` and ``pickle`` do, for Python's own iterators and extension
-    types that can be pickled.
+    """Read an object's parts as ``copy`` and ``pickle`` do, for Python's own iterators and
+    extension types that can be pickled.
     """
     facts = {"type": type_name(value)}
     overridden = getattr(type(value), "__reduce_ex__", None) is not object.__reduce_ex__
@@ -203,14 +203,14 @@ def namespace_of(value: object) -> dict[str, Any]:
 
 
 def attributes_in(namespace: Mapping[str, Any]) -> tuple[Child, ...]:
-    """Return the attributes as children, private ones too, without what torch has noted."""
+    """Return the attributes as children, private ones too, except those that torch has added."""
     return tuple(
         (f".{name}", held) for name, held in list(namespace.items()) if not _is_torchs(str(name))
     )
 
 
 def _is_torchs(name: str) -> bool:
-    """Return whether the attribute is a note of torch's on somebody else's object."""
+    """Return whether torch added the attribute to an object that is not its own."""
     return name.startswith(
         ("_torchdynamo", "_dynamo", "__wrapped__", "_torch_", "_is_torch_compile", "__compiled_fn")
     )
@@ -230,7 +230,7 @@ def slots_of(value: object) -> tuple[Child, ...]:
 
 
 def attributes_beside_elements(value: object) -> Iterator[Child]:
-    """Yield what a subclass of a container has besides its elements."""
+    """Yield the attributes and slots that a subclass of a container has besides its elements."""
     if (
         not isinstance(value, collections.OrderedDict | collections.defaultdict)
         or type(value).__module__ != "collections"

@@ -1,4 +1,4 @@
-"""This module observes one call of a program: everything it did that can be seen from outside, as
+"""This module observes one call of a program: all its effects that can be seen from outside, as
 plain values for another process, and how often the user's code looked up a tensor in a dictionary
 or a set.
 
@@ -36,7 +36,7 @@ from fx_explorer.program.users_code import UsersCode, is_users_file
 
 @dataclass
 class Observation:
-    """What one call of a program did.
+    """Everything that one call of a program did, as far as it can be seen from outside.
 
     ``reached`` is what the call left behind, of these kinds: ``output``, ``gradient``, ``state``,
     ``input``, ``global``, ``environment``, ``setting``.
@@ -50,12 +50,12 @@ class Observation:
     """Type of the exception; empty when the call returned."""
     message: str = ""
     effects: list[str] = field(default_factory=list)
-    """What reached outside the process, in order: files opened for writing, processes started, and
-    so on.
+    """Effects outside the process, in order: files opened for writing, processes started, and so
+    on.
     """
 
     def plain(self) -> dict[str, Any]:
-        """Return what was seen, as plain values that another process can read."""
+        """Return the observations as plain values that another process can read."""
         return {
             "call": self.call,
             "is_unlike_example": self.is_unlike_example,
@@ -77,8 +77,8 @@ def seed(number: int) -> None:
 
 
 class Observer:
-    """Calls one program again and again, each time from the same parameters and buffers unless it
-    is told to continue.
+    """Calls one program repeatedly, each time with the parameters and buffers of the beginning,
+    unless it is to continue from the call before.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class Observer:
         return state
 
     def set_state(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Set parameters and buffers to the values of ``state``. Those that only one program has
-        are left to the comparison.
+        """Set parameters and buffers to the values of ``state``. Names that ``state`` lacks keep
+        their values.
         """
         self.state_at_first = {
             name: state.get(name, tensor) for name, tensor in self.state_at_first.items()
@@ -155,8 +155,8 @@ class Observer:
         return seen
 
     def leave_out(self) -> None:
-        """Skip a call that is not made here, so that later calls have the seeds they would have
-        had.
+        """Skip a call that is not made in this run, so that later calls get the same seeds as in
+        the others.
         """
         self._calls += 1
 
@@ -264,7 +264,7 @@ class Observer:
 
 
 def raised(error: BaseException) -> tuple[str, str]:
-    """Return (type, message) of an exception.
+    """Return the exception's type and message.
 
     torch.compile wraps what an operation raises while it is traced: then the type is that of the
     wrapped one, and the message is empty.
@@ -293,8 +293,8 @@ _NAMED_FIRST = re.compile(r"(\w+: )*(?P<type>\w*(Error|Exception)): ")
 
 
 def weighted_loss(output: object) -> torch.Tensor | None:
-    """Return a scalar to go backward from, with a weight per element: the plain sum of a softmax
-    has no gradient.
+    """Return a scalar to call ``backward()`` on. Each element has its own weight, because the plain
+    sum of a softmax has no gradient.
 
     It is the output's own ``loss`` when there is one, and None when nothing has a gradient.
     """
@@ -368,7 +368,7 @@ _OF_DYNAMO = re.compile(r"__(compiled_fn|resume_at|import|builtins_dict|guard)_|
 
 
 def settings_of_process() -> dict[str, Any]:
-    """Return the current settings, by their names in words."""
+    """Return the current settings of the process, by descriptive names."""
     found: dict[str, Any] = {
         "whether gradients are recorded": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
@@ -396,8 +396,8 @@ def settings_of_process() -> dict[str, Any]:
 
 
 class Lookups:
-    """Counts lookups in a program that runs without torch.compile. Dynamo would see what is patched
-    here.
+    """Counts lookups of tensors in a program that runs without torch.compile, which would trace the
+    patched functions.
     """
 
     def __init__(self) -> None:
@@ -421,8 +421,8 @@ class Lookups:
 
 
 def describe_lookups(before: int, after: int) -> list[str]:
-    """Describe the difference; empty when the changed program looks up no more tensors than the
-    original.
+    """Return a description if the changed program looks up more tensors than the original; else an
+    empty list.
     """
     return [_TOLD] if after > before else []
 

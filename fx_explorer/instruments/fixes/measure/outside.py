@@ -1,5 +1,5 @@
-"""What a program does outside its own values: files, processes, sockets, clocks, identities, C
-libraries.
+"""This module observes what a program does beyond its own values: files, processes, sockets,
+clocks, identities, C libraries.
 
 None of it shows in the program's values. ``OutsideEffects`` lists what reaches outside, by Python's
 audit events, to be compared with the other program's list. ``HiddenCalls`` names what varies from
@@ -54,12 +54,12 @@ _ONLY_LOOKS = frozenset(
 
 
 READS = "reads "
-"""Prefix of an effect that changes nothing outside."""
+"""Prefix of an effect that only reads something outside."""
 
 
 class OutsideEffects:
-    """What the user's code does outside while it is heard. Python never removes an audit hook, so
-    there is one for all instances.
+    """Records the effects of the user's code outside the process, while it is active. Python never
+    removes an audit hook, so there is one for all instances.
     """
 
     _hearing: OutsideEffects | None = None
@@ -67,7 +67,7 @@ class OutsideEffects:
 
     @contextlib.contextmanager
     def recorded(self, found: list[str]) -> Iterator[None]:
-        """Append what the user's code does outside to ``found`` inside the block."""
+        """Append each effect of the user's code inside the block to ``found``."""
         if not OutsideEffects._is_hooked:
             OutsideEffects._is_hooked = True
             sys.addaudithook(_hear)
@@ -90,8 +90,8 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_data(file: object) -> bool:
-    """Return whether the file has a name and is no Python source. Sources are read for tracebacks
-    and warnings; a file without a name is a descriptor.
+    """Return whether the file has a name and is not a Python source. Sources are read for
+    tracebacks and warnings; a file without a name is a descriptor.
     """
     return isinstance(file, str | bytes | os.PathLike) and not os.fsdecode(file).endswith(".py")
 
@@ -155,19 +155,19 @@ def _short(value: object) -> str:
 
 
 AS_LONG_AS_COMPILING_S = 1.1
-"""How much later the original reads its clocks when it runs once more: a program that compiles does
-too, and another second has begun.
+"""Delay in seconds of the original's clocks when it runs once more. A program that compiles reads
+its clocks later too, perhaps in another second.
 """
 
 MOST_PLACES = 6
-"""Most places of the program at which the original waits that long before it reads a clock."""
+"""Most places of the program at which the original's clock is delayed."""
 
 _in_the_places: list[object] = []
 
 
 def take_free_places() -> None:
-    """Fill the free places of this process's memory, so that what is made from now on lies
-    elsewhere than in another process: its ``id()`` is another.
+    """Fill the free blocks of this process's memory, so that new objects lie at other addresses
+    than in another process and have another ``id()``.
     """
     for size in range(16, 512, 16):
         _in_the_places.extend(bytes(size) for _ in range(200))
@@ -178,8 +178,8 @@ def take_free_places() -> None:
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Neither profile nor trace what runs inside the block: an import of torch takes four times as
-    long when it is listened to.
+    """Switch off profiling and tracing inside the block: an import of torch takes four times as
+    long when it is traced.
     """
     profile, trace = sys.getprofile(), sys.gettrace()
     sys.setprofile(None)
@@ -192,12 +192,14 @@ def unwatched() -> Iterator[None]:
 
 
 class HiddenCalls:
-    """What the user's code calls that gives another value in each run, or changes what cannot be
-    seen.
+    """Records the calls in the user's code that return another value in each run, or whose effect
+    cannot be seen.
     """
 
     def __init__(self, answers_later_s: float = 0.0) -> None:
-        """Make what varies answer so much later, once at each of the first places that ask it."""
+        """Delay the calls whose answer varies by ``answers_later_s``, once at each of the first
+        places that make one.
+        """
         self.found: dict[str, None] = {}
         """Descriptions, in the order in which they were first met."""
         self._answers_later_s = answers_later_s
@@ -205,7 +207,7 @@ class HiddenCalls:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Listen to every call inside the block."""
+        """Watch every call inside the block."""
         before = sys.getprofile()
         sys.setprofile(self._called)
         try:
@@ -230,8 +232,8 @@ class HiddenCalls:
             self.found[f"what threading.{frame.f_code.co_name} says later"] = None
 
     def _called_c(self, frame: types.FrameType, function: Any) -> None:
-        """Note a call of a C function whose answer varies or whose effect nobody sees, when the
-        user's code makes it.
+        """Record a call of a C function from the user's code if its answer varies or its effect
+        cannot be seen.
         """
         path = frame.f_code.co_filename
         if function in _LOOKS_AT_THE_DISK and _is_called_by_the_user(_above_path_modules(frame)):
@@ -265,15 +267,13 @@ class HiddenCalls:
 
 
 def asks_for_what_varies(run: Mapping[str, Any]) -> bool:
-    """Return whether the original, whose run this is, was heard to call what gives something else
-    in each run.
-    """
+    """Return whether this run of the original made a call that returns something else in each run."""
     return any(what.endswith("()") for what in run["hidden"])
 
 
 def _above_path_modules(frame: types.FrameType | None) -> types.FrameType | None:
-    """Return the frame that asked, above Python's own path modules: for ``Path.exists()`` or
-    ``shutil.which()`` their caller.
+    """Return the frame that called into Python's own path modules: the caller of ``Path.exists()``
+    or ``shutil.which()``.
     """
     while (
         frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PATH_MODULES
@@ -304,7 +304,7 @@ def _is_extension(module: str) -> bool:
 _PATH_MODULES = frozenset(["genericpath", "glob", "os", "pathlib", "posixpath", "shutil"])
 
 _LOOKS_AT_THE_DISK = (os.stat, os.lstat, os.access, os.listdir, os.scandir, os.readlink, os.statvfs)
-"""Functions whose answer may change until the next call, whoever changes the disk."""
+"""Functions whose answer changes when any process changes the disk."""
 
 _COUNT_THREADS = frozenset([threading.active_count.__code__, threading.enumerate.__code__])
 
@@ -381,4 +381,4 @@ _WHOLE_MODULES = frozenset(
 )
 
 _OF_CHANCE = tuple(f"{os.sep}{name}.py" for name in ("uuid", "secrets"))
-"""Modules of Python whose functions give another value in each run."""
+"""Files of Python modules whose functions return another value in each run."""

@@ -1,5 +1,5 @@
-"""This module observes what a part of the program prints, logs and warns of, and what native code
-writes meanwhile. torch is not imported for it.
+"""This module records what a part of the program prints, logs and warns of, and what native code
+writes meanwhile. It does not import torch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def printed(
 
 
 Line = tuple[int, str]
-"""(bytes written to stdout before, text)."""
+"""A line as (bytes that were written to stdout before it, text)."""
 
 
 class _Read:
@@ -94,8 +94,8 @@ def _flush() -> None:
 
 
 def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
-    """Return what keeps Dynamo from looking at the functions that are called inside: compiled code
-    may log.
+    """Return a context that keeps Dynamo from tracing the functions called inside it, since
+    compiled code may log.
     """
     # It is imported where Dynamo looks at all.
     hiding = sys.modules.get("fx_explorer.capture.recording.noting")
@@ -105,12 +105,12 @@ def _unseen_by_dynamo() -> contextlib.AbstractContextManager[object]:
 
 
 _OF_TORCH = "(Triggered internally at"
-"""Part of the warnings of torch's C++ code, which carry the name of the program's file."""
+"""Text that marks a warning of torch's C++ code, which carries the name of the program's file."""
 
 
 class _Heard:
-    """Hears messages of the program's own loggers, and its warnings. torch's are left out: they
-    differ with and without torch.compile.
+    """Receives the messages of the program's own loggers, and its warnings. torch's are left out,
+    because they differ with and without torch.compile.
 
     No handler is added for it: ``logging.basicConfig`` does nothing where there is one, and a
     program without any writes to stderr.
@@ -159,7 +159,7 @@ class _Heard:
 
     def has_told(self, line: str) -> bool:
         """Return whether a line on stderr was written by a log handler or by ``warnings``, and so
-        is in ``lines`` already. Handlers write the message last.
+        is in ``lines`` already. Handlers write the message at the end of a line.
         """
         return any(line.endswith(text) for text in self._told if text)
 

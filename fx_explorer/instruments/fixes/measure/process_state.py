@@ -1,4 +1,4 @@
-"""This module observes what a call changes in its process besides the program's own values:
+"""This module observes what a call changes in its process outside the program's own values:
 settings in modules of Python and other libraries.
 
 Compiling changes some of them too, by importing modules. So only what has changed since the
@@ -23,11 +23,11 @@ from typing import Any
 import torch
 
 OF_PROCESS = "the process's "
-"""Prefix of the names of these facts."""
+"""Prefix of the names of facts about the process."""
 
 
 class ProcessState:
-    """The state of the process at the moment this is made, to compare later states with."""
+    """The state of the process when this object was made, with which later states are compared."""
 
     def __init__(self) -> None:
         self._facts = dict(_facts())
@@ -48,7 +48,7 @@ class ProcessState:
 
 
 def _rebound(before: dict[str, object], now: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the public names that stand for another object now. Modules are left out: torch imports
+    """Yield the public names that now refer to another object. Modules are left out: torch imports
     some when it needs them.
     """
     if len(before) == len(now) and all(map(operator.is_, before.values(), now.values())):
@@ -73,14 +73,16 @@ _OURS = frozenset(["tempdir", "showwarning"])
 
 
 def _comparable(value: object) -> object:
-    """Return the value, or only its type: objects of two processes cannot be compared otherwise."""
+    """Return a plain value as it is, and of any other object only its type, since objects of two
+    processes cannot be compared.
+    """
     if type(value) in (bool, int, float, str, bytes, type(None)):
         return value
     return f"a {type(value).__qualname__}"
 
 
 def _modules() -> list[types.ModuleType]:
-    """Return Python's own modules, torch and NumPy, as far as they are imported."""
+    """Return those of Python's own modules, torch and NumPy that are imported."""
     known = (*sys.stdlib_module_names, "torch", "numpy")
     return [
         module for name in known if isinstance(module := sys.modules.get(name), types.ModuleType)
@@ -101,8 +103,8 @@ def _facts() -> Iterator[tuple[str, Any]]:
 
 
 _NOT_THEIRS = frozenset([signal.SIGALRM, signal.SIGCHLD])
-"""Signals whose handlers are not the program's. SIGALRM is ours while a call has a time limit
-(uncompiled.py).
+"""Signals whose handlers do not belong to the program. SIGALRM is ours while a call has a time
+limit (uncompiled.py).
 """
 
 

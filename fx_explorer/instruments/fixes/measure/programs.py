@@ -1,5 +1,5 @@
-"""This module holds the programs that a changed one is compared with, and runs those whose code is
-built (``BuiltProgram``). They are children of the worker, forked with the state it has at that
+"""This module holds the programs that a changed program is compared with, and runs those whose code
+is built (``BuiltProgram``). They are children of the worker, forked with the state it has at that
 moment.
 
 A graph that runs by PyTorch's own operators proves nothing about the kernels, where an integer
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class OtherPrograms:
-    """All programs of one comparison. It is a context manager: none of them outlives the block."""
+    """All programs of one comparison. As a context manager it ends them all with the block."""
 
     def __init__(self, place: TargetPlace, request: CaptureRequest) -> None:
         UsersCode().modules()  # that torch's files are none of the user's is found out once, and known in each of the children
         self.original = OriginalProgram(place, request)
-        """Begins at once; the others begin when they are told to (``begin``)."""
+        """The original, which begins at once. The others begin when ``begin`` is called."""
         self.uncompiled = UncompiledProgram(place, request, self.original)
         """The changed program without torch.compile."""
         self.built = BuiltProgram(place, request, self.original)
@@ -49,7 +49,7 @@ class OtherPrograms:
         the change or from Inductor.
         """
         self.again = [OriginalAgain(place, request, self.original) for _ in range(MOST_RUNS)]
-        """Runs the original once more, when a difference was found."""
+        """Further runs of the original, made when a difference was found."""
         self._until = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -66,8 +66,8 @@ LONGEST_S = 200.0
 """Seconds that building and running may take, C++ compiler included."""
 
 MOST_RECOMPILES = 64
-"""Recompile limit while programs are compared. Calls with other inputs may each be recompiled;
-behind torch's usual limit they would run without being compiled.
+"""Recompile limit while programs are compared. Each call with other inputs may be recompiled; after
+torch's usual limit, calls would run in eager mode.
 """
 
 
@@ -94,8 +94,8 @@ class BuiltProgram(ChildProgram):
             super().begin()
 
     def result(self) -> dict[str, Any]:
-        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why it
-        could not be run).
+        """Return the observations of each call, or ``failed`` (how it failed) or ``problem`` (why
+        it could not be run).
 
         The result is empty where the capture itself ran all the code there is.
         """
@@ -114,7 +114,7 @@ _NOTHING_ELSE = "it is what was captured"
 
 
 def why_not_built(request: CaptureRequest) -> str:
-    """Return why the code is not built, as far as the request tells; empty where it can be."""
+    """Return why the request's code is not built; empty where it can be."""
     if request.gpu:
         return f"it is for a GPU that is not here ({request.gpu.title})"
     if request.build or request.backend != "inductor":
@@ -168,8 +168,8 @@ def _calls(
 
 
 def set_up(request: CaptureRequest, until: contextlib.ExitStack) -> None:
-    """Apply the options of the request, make random numbers those that PyTorch's own operators
-    draw, and keep Dynamo from what watches the program.
+    """Apply the options of the request, make compiled code draw the random numbers that PyTorch's
+    operators draw, and keep Dynamo from tracing the code that watches the program.
     """
     from torch._inductor import config
 

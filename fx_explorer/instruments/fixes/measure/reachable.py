@@ -1,6 +1,6 @@
-"""This module finds everything that can be reached from a program's values, by name: plain values,
-facts, and which of them are one object; and it tells which names are one object, or share memory,
-in one of two observations and not in the other.
+"""This module walks over everything that can be reached from a program's values, by name: plain
+values, facts, and names of the same object. It also compares which names are one object, or share
+memory, in two observations.
 
 The walk is breadth first, so that an object gets its shortest name; but a parameter gets its name
 in a module, not that in an optimizer, and a key of a dict its name elsewhere. Two runs of one
@@ -24,7 +24,7 @@ from fx_explorer.program.plain_values import ATOMS, atom, copy_tensor
 MOST_OBJECTS = 300_000
 
 UNCHANGED = "as before the call"
-"""Stands for a tensor whose content the call did not change."""
+"""This text is recorded in place of a tensor that the call did not change."""
 
 _OF_ATOMS = {
     "state": "attribute",
@@ -32,7 +32,7 @@ _OF_ATOMS = {
     "local": "plain local",
     "saved": "plain saved",
 }
-"""Kind of a tensor → kind of a plain value found in the same place."""
+"""Kind of a tensor → kind of a plain value in the same place."""
 
 
 @dataclass
@@ -44,19 +44,19 @@ class ReachedValues:
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Kind → name → a plain value or a tensor."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Name → what is compared besides the content: type, strides, whether it requires grad, and so
-    on.
+    """Name → facts that are compared besides the content: type, strides, whether it requires grad,
+    and so on.
     """
     same: list[list[str]] = field(default_factory=list)
     """Groups of names, each group for one object."""
     overlapping: list[tuple[str, str]] = field(default_factory=list)
     """Pairs of names of tensors that share memory."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Name → what of it cannot be read."""
+    """Name → description of the part that cannot be read."""
 
 
 class ReachableWalk:
-    """Walks over all that can be reached from the values it is given.
+    """Walks over all values that can be reached from the given ones.
 
     ``before`` maps ids of tensors to the content that they had before the call.
     """
@@ -68,18 +68,20 @@ class ReachableWalk:
         self._before = before or {}
         self._waiting: deque[tuple[str, str, object]] = deque()
         self._in_modules: deque[tuple[str, str, object]] = deque()
-        """Values that were found in modules; they are walked before the others."""
+        """Values that are in modules; they are walked before the others."""
         self._keys: deque[tuple[str, str, object]] = deque()
         """Keys of dicts; they are walked after the others."""
         self._names: dict[int, list[str]] = {}
         self._with_identity: set[int] = set()
         self._objects: list[object] = []
-        """Objects are kept alive here, so that no id is used twice."""
+        """Keeps the objects alive, so that no id is used twice."""
         self._tensors: list[tuple[str, torch.Tensor]] = []
         self._found = ReachedValues()
 
     def add(self, kind: str, name: str, value: object) -> None:
-        """Add a value to begin at. Values that are added first give the names."""
+        """Add a value from which the walk starts. An object gets its name from the value that was
+        added first.
+        """
         self._waiting.append((kind, name, value))
 
     def reached(self) -> ReachedValues:
@@ -97,7 +99,7 @@ class ReachableWalk:
         return self._found
 
     def names(self) -> dict[int, str]:
-        """Return id → name of everything that was reached and has an identity."""
+        """Return id → name of every object that was reached and that can be told from an equal one."""
         return {one: names[0] for one, names in self._names.items()}
 
     def _visit(self, kind: str, name: str, value: object) -> None:
@@ -140,8 +142,8 @@ class ReachableWalk:
     def _with_names_of_keys(
         self, value: dict[Any, Any], children: Iterable[Child]
     ) -> Iterator[Child]:
-        """Yield the children of a dict, told by the name that their key has elsewhere: the state of
-        an optimizer is that of ``model.weight``, and not that of ``key 0``.
+        """Yield the children of a dict, named by another name of their key where it has one: the
+        state of an optimizer is listed under ``model.weight`` instead of ``key 0``.
         """
         by_name: dict[str, str] = {}
         for position, key in enumerate(dict.keys(value)):
@@ -152,8 +154,8 @@ class ReachableWalk:
             yield by_name.get(suffix, suffix), inner
 
     def _visit_tensor(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Note a tensor: its facts and its content, once for all of its names, and what cannot be
-        read.
+        """Record a tensor's facts and content, once for all its names, and the part of it that
+        cannot be read.
         """
         names = self._names.setdefault(id(tensor), [])
         names.append(name)
@@ -205,13 +207,13 @@ class ReachableWalk:
 
 
 _DEEPEST = 40
-"""Most containers inside each other. The limit ends a circle of tuples, which have no identity to
-be recognised by.
+"""Most containers inside each other. The limit ends a cycle of tuples, which the walk cannot
+recognise by identity.
 """
 
 
 def _facts(tensor: torch.Tensor) -> dict[str, Any]:
-    """Return what tells one tensor from another beside its content."""
+    """Return the facts that are compared besides the tensor's content."""
     facts: dict[str, Any] = {
         "type": type_name(tensor),
         "device": str(tensor.device),
@@ -278,8 +280,8 @@ def _extent(name: str, tensor: torch.Tensor) -> tuple[str, int, int, str] | None
 def identity_differences(
     before: Mapping[str, Any], after: Mapping[str, Any], both: Set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differences, for names that both observations have (``ReachedValues.same``,
-    ``ReachedValues.overlapping``): the name, and what is to be said.
+    """Yield (name, description) of each difference in which names are one object or share memory,
+    for names that both observations have (``ReachedValues.same``, ``ReachedValues.overlapping``).
     """
     one, other = _first_names(before["same"], both), _first_names(after["same"], both)
     for name in sorted(one.keys() | other.keys()):

@@ -1,5 +1,5 @@
-"""Compare two runs of a script: what they have in common. torch is not imported for it until
-then.
+"""This module compares two runs of a script in what both have. It imports torch only for the
+comparison.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WithTheOriginal:
         self, original: Run, new_names: frozenset[str], runs_again: Sequence[Callable[[], Run]]
     ) -> None:
         """``new_names`` are the globals that the change adds. Each of ``runs_again`` runs the
-        original once more, and returns an empty run where that did not come to its end.
+        original once more, and returns an empty run if it did not finish.
         """
         self.original = original
         self._new_names = new_names
@@ -66,11 +66,11 @@ class WithTheOriginal:
         )
 
     def of_original(self, built: Run) -> Comparison:
-        """Compare a run of the original with its code built with that by PyTorch's operators."""
+        """Compare the original's run as built code with its run by PyTorch's operators."""
         return self._without_what_varies(self.original, built, frozenset(), True, False)
 
     def between(self, built: Run, changed: Run) -> Comparison:
-        """Compare a run of the changed script with the original's with its code built."""
+        """Compare the changed script's run as built code with the original's (``built``)."""
         return self._without_what_varies(
             {**self.original, **built}, changed, self._new_names, True, False
         )
@@ -86,7 +86,7 @@ class WithTheOriginal:
 
 
 def varying(run: Run, other: Run) -> Varying:
-    """Return what two runs of one script do not have in common."""
+    """Return the differences between two runs of the same script."""
     return compared(run, other).varies(run, other)
 
 
@@ -161,8 +161,8 @@ def _outputs(run: Run, functions: set[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _gradients(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the gradients that calls of ``backward()`` have left in both runs, of each run; none
-    where one of them makes other calls.
+    """Return, for each run, the gradients that calls of ``backward()`` left in both; empty where
+    the runs make different calls.
     """
     if before["backward calls"] != after["backward calls"]:
         return {}, {}

@@ -30,7 +30,7 @@ from fx_explorer.program.plain_values import copy_tensor
 from fx_explorer.program.users_code import is_users_file
 
 MOST_CALLS, MOST_CALL_BYTES = 200, 256 * 2**20
-"""Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""
+"""Limits of what is stored: calls, and bytes of tensors. Later calls are only counted."""
 
 
 class CompiledCalls:
@@ -39,7 +39,9 @@ class CompiledCalls:
     """
 
     def __init__(self, first_call_takes_s: float = 0.0) -> None:
-        """Make the first call of each function take so much longer, as compiling would."""
+        """Make the first call of each function take ``first_call_takes_s`` longer, as compiling
+        would.
+        """
         self.callers = Callers()
         self._first_call_takes_s = first_call_takes_s
         self.returned: dict[str, dict[str, Any]] = {}
@@ -51,9 +53,9 @@ class CompiledCalls:
         self.counts: Counter[str] = Counter()
         """Function → how often it was called."""
         self.problem = ""
-        """Why nothing was kept; empty when calls were watched."""
+        """Why nothing was stored; empty when calls were watched."""
         self.kept = 0
-        """How many of the calls are kept."""
+        """How many calls are stored."""
         self._bytes = 0
         self._inside = threading.local()
 
@@ -103,7 +105,7 @@ class CompiledCalls:
         return functools.wraps(function)(called)
 
     def _keep(self, name: str, arguments: object, output: object) -> None:
-        """Keep the values of the output, and which input each one is or is a part of."""
+        """Store the values of the output, and which input each is or belongs to."""
         self.counts[name] += 1
         if sum(self.counts.values()) > MOST_CALLS or self._bytes > MOST_CALL_BYTES:
             return
@@ -135,7 +137,7 @@ def _name(function: Any) -> str:
 
 
 class Callers:
-    """The functions that were being run when compiled code was called: of each the last run.
+    """The functions that were running when compiled code was called, each with its last run.
 
     A program whose model, optimizer and results are variables of ``main()`` has no global that says
     what it has computed.
@@ -143,12 +145,13 @@ class Callers:
 
     def __init__(self) -> None:
         self._frames: dict[CodeType, FrameType] = {}
-        """A frame that is held keeps its variables when its function has returned."""
+        """Frames of those functions. A stored frame keeps its variables after its function has
+        returned.
+        """
 
     def note(self) -> None:
-        """Note the functions of the user's that the present call comes from, below the script
-        itself. Code of modules is left out: its variables are globals, which are looked at
-        elsewhere.
+        """Record the user's functions that the present call comes from, below the script itself.
+        Code of modules is left out: its variables are globals, which the walk over globals reads.
         """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not _is_the_script(frame):
@@ -194,22 +197,22 @@ def _is_the_script(frame: FrameType) -> bool:
 
 
 MOST_BACKWARDS, MOST_BACKWARD_BYTES = 200, 256 * 2**20
-"""Limits on what is kept: calls, and bytes of gradients. Later calls are only counted."""
+"""Limits of what is stored: calls, and bytes of gradients. Later calls are only counted."""
 
 MOST_ELEMENTS = 4096
-"""Elements that are kept of a gradient. Of a larger one they lie evenly spaced."""
+"""Elements of a gradient that are stored. Those of a larger gradient are evenly spaced."""
 
 
 class BackwardCalls:
-    """Counts the outermost calls of ``backward()``, and keeps the gradients that the first ones
-    leave. A training script has thrown them away by its end, and what an optimizer with a small
-    learning rate makes of a wrong one is lost in rounding.
+    """Counts the outermost calls of ``backward()``, and stores the gradients of the first ones. A
+    training script has discarded them by its end, and with a small learning rate rounding hides the
+    effect of a wrong gradient.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.kept = 0
-        """How many of the calls are kept."""
+        """How many calls are stored."""
         self._gradients: list[tuple[int, torch.Tensor, torch.Tensor]] = []
         """(number of the call, leaf, elements of its gradient)."""
         self._bytes = 0
@@ -310,19 +313,19 @@ def _some_of(gradient: torch.Tensor) -> torch.Tensor:
 
 
 MOST_SAVES, MOST_SAVE_BYTES = 50, 256 * 2**20
-"""Limits on what is kept: calls, and bytes of tensors. Later calls are only counted."""
+"""Limits of what is stored: calls, and bytes of tensors. Later calls are only counted."""
 
 
 class SavedObjects:
-    """Counts the calls of ``torch.save``, and keeps the values that the first ones write. They show
-    nowhere else: torch opens the file in C++, and the script may throw away what it has saved. The
-    program's file is written as ever.
+    """Counts the calls of ``torch.save``, and stores the values that the first ones write. They
+    cannot be read elsewhere: torch opens the file in C++, and the script may discard what it has
+    saved. The program's file is written as usual.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.kept = 0
-        """How many of the calls are kept."""
+        """How many calls are stored."""
         self.values: dict[str, dict[str, Any]] = {}
         """Kind → ``what call 1 of torch.save() writes['step']`` → value."""
         self.facts: dict[str, dict[str, Any]] = {}

@@ -1,5 +1,5 @@
-"""One run of a script under observation, in a process of its own, by PyTorch's operators or with
-its code built.
+"""This module runs a script once under observation, in a process of its own, by PyTorch's operators
+or with its code built.
 
 What is seen of it is what another run can be compared by: how it ends, what it prints, what the
 outermost compiled calls return, the gradients that each ``backward()`` leaves, and all that can be
@@ -90,7 +90,9 @@ class ScriptRun:
         until.enter_context(self._lookups.watched())
 
     def run(self, script: Callable[[], None]) -> None:
-        """Run the script and note how it ended. What it raises continues to the caller."""
+        """Run the script and record how it ended. An exception of the script is raised to the
+        caller.
+        """
         try:
             with (
                 self._outside.recorded(self._effects),
@@ -106,7 +108,7 @@ class ScriptRun:
             raise
 
     def plain(self) -> dict[str, Any]:
-        """Return what was seen, as plain values that another process can read."""
+        """Return the observations as plain values that another process can read."""
         lookups = self._lookups.count if self._lookups else 0
         return {
             "call": OWN_INPUTS,
@@ -121,8 +123,8 @@ class ScriptRun:
         }
 
     def _left_behind(self) -> dict[str, Any]:
-        """Return what can be reached at the end, the names of all globals and of the callers'
-        variables, and the gradients of what has a name.
+        """Return all values that can be reached when the script ends, the names of all globals and
+        of the callers' variables, and the gradients of tensors that have a name.
         """
         status = {"exit status": {"the exit status": self._status}}
         if (
@@ -171,7 +173,7 @@ class ScriptRun:
 
 
 def _merged(*values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return kind → name → value of all of them."""
+    """Return the values of all walks together: kind → name → value."""
     merged: dict[str, dict[str, Any]] = {}
     for value in values:
         for kind, of_kind in value.items():
@@ -186,8 +188,8 @@ _NOTHING_REACHED: dict[str, Any] = {
 
 
 def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
-    """Run the script as it is in its file, without torch.compile, and note what no comparison
-    shows.
+    """Run the script as it is in its file, without torch.compile, and record what a comparison
+    cannot show.
     """
     hidden, coverage = HiddenCalls(), BranchCoverage(request.overlay)
 
@@ -204,9 +206,9 @@ def original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, An
 
 
 def original_again(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
-    """Run the original once more, in other circumstances, to know what is something else in each
-    run: the first call of each compiled function takes longer, clocks are read later, and objects
-    lie elsewhere in memory.
+    """Run the original once more under other conditions, to find what varies from run to run: the
+    first call of each compiled function takes longer, clocks are read later, and objects lie
+    elsewhere in memory.
     """
     take_free_places()
     seen = ScriptRun(HiddenCalls(AS_LONG_AS_COMPILING_S).watched)
@@ -240,7 +242,9 @@ def built_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
 
 
 def _run_to_its_end(seen: ScriptRun, place: TargetPlace, request: CaptureRequest) -> None:
-    """Run the script as ``__main__``. Suppress what it raises: ``seen`` has noted it."""
+    """Run the script as ``__main__``. Its exceptions are suppressed, because ``seen`` has recorded
+    them.
+    """
     assert place.file is not None
     with contextlib.suppress(Exception, SystemExit):
         seen.run(lambda: loading.run_script(place.file, request.target, request.arguments))  # type: ignore[arg-type]
@@ -281,8 +285,8 @@ def _globals() -> list[tuple[str, str, object]]:
 def _walk(
     globals_: list[tuple[str, str, object]], variables: list[tuple[str, object]]
 ) -> ReachableWalk:
-    """Return the walk over the globals and the callers' variables, which name what no global
-    does.
+    """Return a walk over the globals and over the callers' variables, which give a name to values
+    that no global reaches.
     """
     import torch
 

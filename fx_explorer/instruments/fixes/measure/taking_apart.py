@@ -77,7 +77,7 @@ def _parts_of(value: object, is_users: Callable[[str], bool]) -> ObjectParts:
 
 
 def unwrapped(value: object) -> object:
-    """Return the module or function behind a result of ``torch.compile`` or
+    """Return the original module or function of a result of ``torch.compile`` or
     ``torch.compiler.disable``.
     """
     while True:
@@ -96,7 +96,9 @@ def file_of(module_name: str) -> str:
 
 
 def _module(value: types.ModuleType) -> ObjectParts:
-    """Describe a module by its name, read from its dictionary: it may have a ``__getattr__``."""
+    """Describe a module by its name, and read its attributes from its dictionary, since it may have
+    a ``__getattr__``.
+    """
     return ObjectParts(
         {"type": type_name(value), "name": str(vars(value).get("__name__"))}, has_identity=False
     )
@@ -198,8 +200,8 @@ def _partial(value: functools.partial[Any]) -> ObjectParts:
 
 
 def _cached(value: Any) -> ObjectParts:
-    """Describe an ``lru_cache`` without what it holds: Dynamo calls the function itself, whatever
-    is changed.
+    """Describe the function of an ``lru_cache`` without the cached values: Dynamo calls the
+    function itself, so they differ in any case.
     """
     return ObjectParts({"type": type_name(value)}, (("", value.__wrapped__),), has_identity=False)
 
@@ -228,7 +230,8 @@ def _mapping(value: Any) -> ObjectParts:
 
 
 _OF_EVERY_CAPTURE = ("FX_EXPLORER_CAPTURE", b"FX_EXPLORER_CAPTURE")
-"""A variable that all processes of a capture have: a dict that has it is a copy of the environment.
+"""An environment variable of every process of a capture: a dict that contains it is a copy of the
+environment.
 """
 
 
@@ -241,8 +244,8 @@ _SET_BY_COMPILING = (
 
 
 SET_BY_COMPILING = frozenset((*_SET_BY_COMPILING, *map(str.encode, _SET_BY_COMPILING)))
-"""Variables that Inductor sets in its own process when it builds code, or the capture in the one it
-records.
+"""Environment variables that Inductor sets in its process when it builds code, or that a capture
+sets in the process it records.
 """
 
 
@@ -348,9 +351,7 @@ def _torch_generator(value: torch.Generator) -> ObjectParts:
 
 
 def _generator(value: Any) -> ObjectParts:
-    """Describe a generator or coroutine. Of one that is suspended, only the variables can be
-    seen.
-    """
+    """Describe a generator or coroutine. Of a suspended generator only the variables can be seen."""
     frame = (
         getattr(value, "gi_frame", None)
         or getattr(value, "cr_frame", None)
@@ -367,9 +368,7 @@ def _generator(value: Any) -> ObjectParts:
 
 
 def _logger(value: logging.Logger) -> ObjectParts:
-    """Describe a logger. Its messages are heard elsewhere; handlers are only the program's way of
-    writing them.
-    """
+    """Describe a logger. Its messages are recorded elsewhere, and its handlers only write them."""
     return ObjectParts(
         {
             "type": type_name(value),

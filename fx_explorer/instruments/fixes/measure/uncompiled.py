@@ -1,4 +1,5 @@
-"""The programs of a comparison that run without torch.compile: the original, and the changed one.
+"""This module runs the programs of a comparison without torch.compile: the original, and the
+changed program.
 
 The changed program must be right without torch.compile too.
 """
@@ -35,7 +36,7 @@ from fx_explorer.program.target import Target
 from fx_explorer.program.users_code import users_code
 
 LONGER, LONG_S = 10, 5.0
-"""Limit on a call: this many times as long as the first call, plus so many seconds."""
+"""Limit of a call's time: this many times as long as the first call, plus so many seconds."""
 
 LONGEST_S = 200.0
 """Seconds that all calls of the changed program may take together."""
@@ -48,12 +49,14 @@ class OriginalProgram(ChildProgram):
         super().__init__(request, lambda: _original_result(place, request))
 
     def seed(self) -> None:
-        """Seed random numbers before the changed program is built, as was done for the original."""
+        """Seed random numbers before the changed program is built, as was done before the original
+        was.
+        """
         seed(0)
 
     def result(self) -> dict[str, Any]:
-        """Wait for the child and return what it saw. ``problem`` says why there is nothing to
-        compare with.
+        """Wait for the child and return its observations. ``problem`` says why the comparison
+        cannot be made.
         """
         status = self.wait()
         if status:
@@ -67,8 +70,8 @@ class OriginalProgram(ChildProgram):
 
 
 class OriginalAgain(ChildProgram):
-    """The original once more, in other circumstances, to know what is something else in each run:
-    it reads its clocks later, and its objects lie elsewhere in memory.
+    """The original run once more under other conditions, to find what varies from run to run: it
+    reads its clocks later, and its objects lie elsewhere in memory.
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class OriginalAgain(ChildProgram):
         )
 
     def result(self) -> dict[str, Any]:
-        """Run it, and return what was seen in each call; ``problem`` says why nothing was."""
+        """Run the original and return the observations of each call; ``problem`` says why there are
+        none.
+        """
         self.begin()
         if not self.wait_for(LONGEST_S):
             return {"problem": f"its calls took longer than {LONGEST_S:.0f} s"}
@@ -111,7 +116,7 @@ class UncompiledProgram(ChildProgram):
             super().begin()
 
     def result(self) -> dict[str, Any]:
-        """Return what was seen in each call, or ``failed`` (how it failed) or ``problem`` (why
+        """Return the observations of each call, or ``failed`` (how it failed) or ``problem`` (why
         nothing is known).
 
         The result is empty where only options of the compiler are changed.
@@ -137,8 +142,8 @@ def read_result(child: ChildProgram, what: str) -> dict[str, Any]:
 
 
 def _original_result(place: TargetPlace, request: CaptureRequest) -> dict[str, Any]:
-    """Call the original program under observation. The answer is what it computed and what
-    comparing cannot show, or the problem that kept it from running.
+    """Call the original program under observation. Return its results and what a comparison cannot
+    show, or the problem that kept it from running.
     """
     hidden, coverage, lookups = HiddenCalls(), BranchCoverage(request.overlay), Lookups()
 
@@ -187,8 +192,8 @@ def _again_result(
 
 
 def _is_unsupported(seen: Mapping[str, Any] | None) -> bool:
-    """Return whether the original is not made for such a call: an input that needs a gradient
-    cannot be changed in place, nor go to NumPy. There is nothing that a change could spoil then.
+    """Return whether the original itself fails in such a call: an input that needs a gradient can
+    neither be changed in place nor converted to NumPy. A change cannot break such a call.
     """
     return bool(seen and seen["is_unlike_example"] and seen["raised"])
 
@@ -228,8 +233,8 @@ def _find_target(
 def _called(
     target: Target, observer: Observer, ways: list[Way], before: list[Any] | None = None
 ) -> list[dict[str, Any] | None]:
-    """Make all calls and return what each did: None for one that took too long, here or in
-    ``before``.
+    """Make all calls and return the observations of each; None for a call that took too long, here
+    or in ``before``.
     """
     first, *others = planned_calls(target.arguments, ways)
     began = time.monotonic()
@@ -251,8 +256,8 @@ def _called(
 def _unless_endless(
     observer: Observer, target: Target, call: PlannedCall, limit_s: float
 ) -> Observation | None:
-    """Return what the call did, or None if it takes much longer than the example inputs did: a loop
-    that waits for a value may wait for ever.
+    """Make a call and return its observations; None if it takes much longer than the first call, as
+    a loop that waits for a value may.
     """
     with _stopped_after(limit_s):
         return observer.again(target.callable, call)
@@ -260,14 +265,14 @@ def _unless_endless(
 
 
 class _TooLong(BaseException):
-    """Raised when a call takes too long. It is no Exception, so that the program does not catch
-    it.
+    """Raised when a call takes too long. It is not an ``Exception``, so that the program does not
+    catch it.
     """
 
 
 @contextlib.contextmanager
 def _stopped_after(seconds: float) -> Iterator[None]:
-    """Leave the block after ``seconds``, by SIGALRM."""
+    """Leave the block when ``seconds`` have passed, by SIGALRM."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise _TooLong

@@ -1,5 +1,5 @@
-"""What is something else in each run of a program, whatever is changed: times, identities, numbers
-from unseeded generators, and what is computed from them.
+"""This module finds what varies between runs of one program, whatever is changed: times,
+identities, numbers from unseeded generators, and what is computed from them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 @dataclass(frozen=True)
 class VaryingLines:
-    """Lines that two runs of the original do not have in common: printed ones, or those that record
-    what is done outside the process.
+    """Lines that differ between two runs of the original: printed lines, or records of effects
+    outside the process.
 
     A line goes by its *shape*, the text without its numbers, and by its rank among those of this
     shape.
@@ -37,16 +37,15 @@ class VaryingLines:
     sometimes: frozenset[str] = frozenset()
     """Shapes of lines that do not occur equally often in each run."""
     around: frozenset[tuple[str, str]] = frozenset()
-    """(beginning, end) of lines that have something else between them in each run: the name of a
-    temporary file.
+    """(beginning, end) of lines whose middle varies from run to run: the name of a temporary file.
     """
 
     @classmethod
     def of(
         cls, lines: Sequence[str], of_other_run: Sequence[str], *, of_progress: bool = False
     ) -> VaryingLines:
-        """Find what varies between two runs. With ``of_progress`` a line that varies in more than
-        its numbers may also come more or less often: it is a progress bar.
+        """Find what varies between two runs. With ``of_progress``, a line that varies in more than
+        its numbers may also occur more or less often, as a progress bar does.
         """
         one, two = (list(map(_without_addresses, run)) for run in (lines, of_other_run))
         around = cls(around=_parts_around(one, two))
@@ -67,7 +66,7 @@ class VaryingLines:
         return cls(varying, frozenset(sometimes), around.around)
 
     def __or__(self, other: VaryingLines) -> VaryingLines:
-        """Return what varies in either, of lines that are compared with both."""
+        """Return what varies in either of the two."""
         lines = self.numbers.keys() | other.numbers.keys()
         nothing: frozenset[int] = frozenset()
         return VaryingLines(
@@ -80,7 +79,7 @@ class VaryingLines:
         )
 
     def masked(self, lines: Sequence[str]) -> list[str]:
-        """Return the lines without what varies in them, and without those that vary as a whole."""
+        """Return the lines without the parts that vary, and without lines that vary as a whole."""
         return list(self._masked(lines))
 
     def _masked(self, lines: Sequence[str]) -> Iterator[str]:
@@ -122,18 +121,18 @@ class VaryingLines:
 
 @dataclass(frozen=True)
 class Varying:
-    """What two runs of the original do not have in common."""
+    """The differences between two runs of the original."""
 
     names: frozenset[str] = frozenset()
     """Names of values that differ between two runs."""
     unlike: frozenset[str] = frozenset()
     """Names of the values in ``names`` that vary even in type, dtype or shape."""
     holders: frozenset[str] = frozenset()
-    """Names of containers and objects that do not hold as many parts in each run, or name them
-    otherwise: a dict whose keys are times.
+    """Names of containers and objects whose parts vary in number or in name from run to run: a dict
+    whose keys are times.
     """
     calls: frozenset[str] = frozenset()
-    """Calls that do not end alike in each run."""
+    """Calls that end differently from run to run."""
     printed: VaryingLines = field(default_factory=VaryingLines)
     errors: VaryingLines = field(default_factory=VaryingLines)
     effects: VaryingLines = field(default_factory=VaryingLines)
@@ -141,7 +140,7 @@ class Varying:
     """Lines of exception messages that differ between two runs."""
 
     def __or__(self, other: Varying) -> Varying:
-        """Return what varies in either."""
+        """Return what varies in either of the two."""
         return Varying(
             self.names | other.names,
             self.unlike | other.unlike,
@@ -158,7 +157,7 @@ class Varying:
         return name in self.names or is_within(name, self.holders)
 
     def keeps_form(self, name: str) -> bool:
-        """Return whether a value that varies is there in each run, of one type, dtype and shape."""
+        """Return whether a varying value exists in each run with the same type, dtype and shape."""
         is_there = name not in self.unlike and not is_within(name, self.holders)
         return name in self.names and is_there
 
@@ -196,15 +195,17 @@ class VariesByItself:
     """
 
     def __init__(self, runs: Sequence[Callable[[], Varying | None]], *, is_of_chance: bool) -> None:
-        """Each of ``runs`` runs the original and returns what that run does not have in common with
-        the first; None where it did not come to its end. ``is_of_chance`` says that the original
-        asks for what varies.
+        """Each of ``runs`` runs the original and returns the differences from the first run; None
+        if it did not finish. ``is_of_chance`` says that the original calls functions whose results
+        vary.
         """
         self._runs = list(runs) if is_of_chance else list(runs[:1])
         self._varying = Varying()
 
     def compared(self, compare: Callable[[Varying], ComparisonT]) -> ComparisonT:
-        """Return the comparison that ``compare`` makes, given what varies by itself."""
+        """Return the result of ``compare``, to which the values that vary are given. While it shows
+        differences, the original is run again to find more such values.
+        """
         comparison = compare(self._varying)
         while self._runs and not comparison.is_all_equal:
             self._varying |= self._runs.pop(0)() or Varying()
@@ -213,9 +214,7 @@ class VariesByItself:
 
 
 def is_within(name: str, holders: Set[str]) -> bool:
-    """Return whether the name is that of a part of one of ``holders``, or of a part of its
-    parts.
-    """
+    """Return whether the name belongs to a part of one of ``holders``, at any depth."""
     own_name = name.removeprefix("the gradient of ")
     return any(own_name.startswith(holder) for holder in holders) and any(
         holder in holders for holder in _holders(own_name)
@@ -230,8 +229,8 @@ def holder(name: str, of_both: Set[str]) -> str:
 
 
 def _holders(name: str) -> Iterator[str]:
-    """Yield the names of what may hold it, the innermost first: ``log[1.5]`` and ``log`` for
-    ``log[1.5].step``.
+    """Yield the names of the values that may contain it, innermost first: ``log[1.5]`` and ``log``
+    for ``log[1.5].step``.
     """
     for at in range(len(name) - 1, 0, -1):
         if name[at] in ".['" or name.startswith(", ", at):
@@ -239,7 +238,7 @@ def _holders(name: str) -> Iterator[str]:
 
 
 def _without_addresses(line: str) -> str:
-    """Return the line without addresses of objects, which are others in each process."""
+    """Return the line without addresses of objects, which differ in each process."""
     return _ADDRESS.sub("0x…", line)
 
 
@@ -259,9 +258,9 @@ def _numbers_that_differ(line: str, other: str) -> frozenset[int]:
 
 
 def _parts_around(texts: Sequence[str], of_other_run: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return what stands around the part that differs between two runs, of texts that do not differ
-    in numbers alone. Whole words are taken to vary, and a text that has no word in common with the
-    other is another one.
+    """Return (beginning, end) around the part that differs between two runs, for texts that differ
+    in more than numbers. Whole words are taken to vary, and texts without a common word are not
+    paired.
     """
     if len(texts) != len(of_other_run):
         return frozenset()
@@ -277,7 +276,7 @@ def _around(one: str, other: str) -> tuple[str, str]:
 
 
 def _common(one: str, other: str) -> str:
-    """Return what both begin with."""
+    """Return the common beginning of both."""
     return one[
         : next(
             (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
@@ -303,12 +302,12 @@ def _cut(text: str) -> str:
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 RELATIVE, RELATIVE_IF_BUILT = 1e-5, 2e-4
-"""How far apart, relative to their size, the numbers with a point may be that compiled code
-computes in another order, and built code.
+"""Largest relative difference between numbers with a decimal point, for compiled code, which
+computes in another order, and for built code.
 """
 
 _LAST_PLACE = 1e-2
-"""As far as this the last place that is written may differ by one."""
+"""Tolerance, in units of the last printed digit, for a digit that differs by one."""
 
 
 def shape(line: str) -> str:
@@ -322,7 +321,7 @@ def numbers(line: str) -> list[str]:
 
 
 def with_numbers(line: str, change: Callable[[int, str], str]) -> str:
-    """Return the line with each number changed, given its rank and how it is written."""
+    """Return the line with each number replaced by ``change(rank, text)``."""
     ranks = iter(range(len(line)))
     return _NUMBER.sub(lambda number: change(next(ranks), number[0]), line)
 
@@ -338,9 +337,9 @@ def by_shape(lines: Iterable[str]) -> dict[str, list[str]]:
 def that_differ(
     before: Counter[str], after: Counter[str], relative: float = 0.0
 ) -> tuple[list[str], list[str]]:
-    """Return the lines that only one of them has. Of lines that are alike but for their numbers
-    each is compared with the one of the same rank: they are equal if no number is farther from the
-    other than ``relative`` says.
+    """Return the lines that occur in only one of the two. Lines that are alike except for their
+    numbers are compared pairwise by rank, and are equal if no number is farther from the other than
+    ``relative``.
     """
     lost, new = list((before - after).elements()), list((after - before).elements())
     if not relative:

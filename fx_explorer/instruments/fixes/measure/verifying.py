@@ -64,7 +64,7 @@ def call_and_verify(
     target: Target, job: VerifyingJob, programs: OtherPrograms, stop_recording: Callable[[], None]
 ) -> Verification:
     """Call the compiled target as ``calling.call_target`` does, then with other inputs, and compare
-    each call.
+    each call with the original's.
 
     Only the first call is recorded: graphs and breaks are counted for the example inputs, as in any
     capture.
@@ -129,7 +129,7 @@ def _begun(job: VerifyingJob, built_original: BuiltProgram) -> dict[str, Any]:
 
 
 def nothing_compared(problem: str) -> Verification:
-    """Return a verification that compared nothing, and says why."""
+    """Return a verification without a comparison, which says why there is none."""
     return Verification(0, False, False, (), {}, 0.0, "", (), (), (), problem)
 
 
@@ -165,8 +165,8 @@ class CallsOfTheOriginal:
         words: Sequence[str],
         runs_again: Sequence[Callable[[], Mapping[str, Any]]] = (),
     ) -> None:
-        """``before`` is the original's result, and ``words`` say what each call is made with, or in
-        what it is unlike the example. Each of ``runs_again`` runs the original once more.
+        """``before`` is the original's result; ``words`` describe the inputs of each call, or how
+        it differs from the example. Each of ``runs_again`` runs the original once more.
         """
         self.before = before
         self.words = words
@@ -184,7 +184,7 @@ class CallsOfTheOriginal:
         is_uncompiled: bool = False,
         of_original: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> Comparison:
-        """Compare what was seen of the calls with the original's, or with ``of_original``."""
+        """Compare the observed calls with the original's, or with ``of_original``."""
         if of_original is None:
             before = self.before
         else:
@@ -219,7 +219,7 @@ def _plain(observation: Observation | None) -> dict[str, Any] | None:
 
 
 def _state_at_first(before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters and buffers that calls begin with, by all their names."""
+    """Return the parameters and buffers with which the calls begin, by all their names."""
     state: dict[str, Any] = {}
     for name, tensor in before["state"].items():
         state[name] = tensor
@@ -271,7 +271,7 @@ def compared(
 def add_uncompiled(
     comparison: Comparison, original: CallsOfTheOriginal, result: Mapping[str, Any]
 ) -> None:
-    """Add what the changed program does without torch.compile (``result``, of
+    """Add the differences of the changed program when it runs without torch.compile (``result``, of
     ``UncompiledProgram.result``).
     """
     if "problem" in result:
@@ -300,8 +300,9 @@ def add_built(
     kinds: Sequence[str],
     build_original: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """Add what the changed program does as built code (``result``, of ``BuiltProgram.result``).
-    ``kinds`` say of calls for which it would be built again what they are unlike the example in.
+    """Add the differences of the changed program as built code (``result``, of
+    ``BuiltProgram.result``). ``kinds`` says, for calls that would need another build, how they
+    differ from the example.
 
     ``build_original`` builds and runs the original. That takes as long as a compile, so it is
     called only when there is a difference.

@@ -1,5 +1,5 @@
-"""``fx-explorer fix X`` lists the graph breaks and recompiles of a target or session with what may
-take them away, tries it, and writes it: one fix, or all good ones together.
+"""This module is ``fx-explorer fix X``. It lists the graph breaks and recompiles of a target or
+session with fixes for them, tries the fixes, and writes one of them, or all good ones together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recompiles:
-    """The recompiles of a session and the marks against them, kept when the session is closed."""
+    """The recompiles of a session and the dynamic marks that may avoid them. Stays valid after the
+    session is closed.
+    """
 
     causes: list[ExplainedRecompile]
     marks: list[DynamicMark]
@@ -98,7 +100,7 @@ async def _try(
 # All good fixes at once: ``--try --all`` says what they achieve, ``--apply all`` writes them.
 
 ALL = 0
-"""Stands for ``--apply all``. Single fixes are numbered from 1."""
+"""The number that stands for ``--apply all``. Single fixes are numbered from 1."""
 
 TOO_FEW = (
     "there are no two good fixes, of different breaks, that go with each other: nothing to "
@@ -107,7 +109,7 @@ TOO_FEW = (
 
 
 async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
-    """Print what all good fixes come to, after each has been tried."""
+    """Print the combination of all good fixes with its trial."""
     whole = _together(session_fixes)
     print_fitted("all good fixes together")
     if whole is None:
@@ -119,8 +121,8 @@ async def list_together(session_fixes: SessionFixes, arguments: argparse.Namespa
 
 
 async def apply_together(session_fixes: SessionFixes, arguments: argparse.Namespace) -> int:
-    """Try what decides which of them are good, then all of these; a single good one is written
-    alone. Returns 1 when nothing is written.
+    """Try the fixes until it is known which ones are good, then write all of these together, or a
+    single good one alone. Returns 1 when nothing is written.
     """
     from fx_explorer.instruments.fixes.offers import next_to_try
 
@@ -152,18 +154,20 @@ def _together(session_fixes: SessionFixes) -> Together | None:
 
 @dataclass
 class SessionFixes:
-    """The fixes that a session offers and what a trial of them needs, kept when the session is
-    closed.
+    """The fixes that a session offers and the facts that a trial needs. Stays valid after the
+    session is closed.
     """
 
     request: CaptureRequest | None = None
     before: SessionFigures | None = None
     why_not_tried: str = ""
-    """What is in the way of a trial; empty when nothing is known to be."""
+    """Why no fix can be tried; empty when no reason is known."""
     stopped: str = ""
     """Why the program did not run to its end; empty when it did."""
     knows_breaks: bool = True
-    """Whether there would be breaks in it if the program had some; a debug directory has none."""
+    """Whether the session would contain graph breaks if the program had some. A debug directory
+    never does.
+    """
     recompiles: Recompiles | None = None
     breaks: list[tuple[DistinctBreak, list[Fix], str]] = field(default_factory=list)
     """(break, its fixes, why it has no fix that edits the source)."""
@@ -201,7 +205,7 @@ async def trial(session_fixes: SessionFixes, fix: Fix, arguments: argparse.Names
 
 
 def _changes_the_same(fix: Fix, other: Fix) -> bool:
-    """Return whether two fixes are one for a trial: a line with two breaks has the same fixes
+    """Return whether two fixes need only one trial: a line with two breaks has the same fixes
     twice.
     """
     return (fix.effect, fix.untried, fix.unseen) == (other.effect, other.untried, other.unseen)
@@ -371,8 +375,8 @@ def _find(reader: SessionReader, session_fixes: SessionFixes) -> None:
 
 
 async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> None:
-    """Print every break with its fixes, tried where that was asked for, then the recompiles and
-    what can be done next.
+    """Print every break with its fixes (and their trials if asked for), then the recompiles and the
+    next commands.
     """
     if not session_fixes.breaks:
         print_fitted(printable(_no_breaks(session_fixes)))
@@ -401,7 +405,7 @@ async def _list(session_fixes: SessionFixes, arguments: argparse.Namespace) -> N
 
 
 def _what_stopped(reader: SessionReader) -> str:
-    """Say what ended the program early; empty when it came to its end, or has not ended yet."""
+    """Return why the program ended early; empty when it ran to its end, or still runs."""
     recorded = reader.meta("outcome")
     if recorded is None:
         return ""

@@ -1,4 +1,4 @@
-"""Fixes of a recompile: a size or number that varies is marked as dynamic."""
+"""This module fixes recompiles: a size or number that varies is marked as dynamic."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fx_explorer.trials import HERE, TrialWorker
 
 @dataclass(frozen=True, slots=True)
 class SizeMark:
-    """A size that is marked together with another one."""
+    """A size that is marked as dynamic together with another one."""
 
     source: str
-    """As the environment variable takes it: ``L['mask']:1``."""
+    """The size in the form of torch's environment variable: ``L['mask']:1``."""
     name: str
     """The program's name of the tensor."""
     index: int
@@ -35,18 +35,18 @@ class SizeMark:
 
 @dataclass(frozen=True, slots=True)
 class DynamicMark:
-    """One size or number to be taken for variable from the first compilation on."""
+    """One size or number to be treated as dynamic from the first compilation on."""
 
     source: str
-    """The size or number as the environment variable takes it: ``L['x']:0``, ``L['k']``."""
+    """The size or number in the form of torch's environment variable: ``L['x']:0``, ``L['k']``."""
     cause: ExplainedRecompile
     """The first recompile it may avoid."""
     with_it: tuple[SizeMark, ...] = ()
-    """Sizes of other tensors that differed between the same two calls: without them torch would
-    compile again for the next.
+    """Sizes of other tensors that differed between the same two calls: without marks for them torch
+    would recompile for these.
     """
     out_of_reach: frozenset[str] = frozenset()
-    """Those of ``sources`` that no line of the user's holds before the call."""
+    """Those of ``sources`` to which no line of the user's has access before the call."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class DynamicMark:
 
     @property
     def what(self) -> str:
-        """Return what is marked: ``size 0 of x``."""
+        """Describe the marked sizes: ``size 0 of x``."""
         change = self.cause.change
         which = "all sizes" if self.is_whole else f"size {change.index}"
         if change.index is None:
@@ -73,15 +73,15 @@ class DynamicMark:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it marks all sizes of the tensor when one varies: older releases of torch
-        cannot mark a single one.
+        """Return whether all sizes of the tensor are marked when one varies: older releases of
+        torch cannot mark a single one.
         """
         return self.cause.change.index is not None and not re.search(r":\d+$", self.source)
 
     @property
     def instruction(self) -> str:
-        """Say how to mark the sizes as dynamic: by lines in the program where they have names
-        there, or by an option, without an edit.
+        """Describe how to mark the sizes as dynamic: by lines in the program where they have names,
+        or by an option, without an edit.
         """
         if self.lines:
             return f"{' and '.join(self.lines)}, or {instruction([self])}"
@@ -90,7 +90,7 @@ class DynamicMark:
     @property
     def lines(self) -> list[str]:
         """Return the calls of ``mark_dynamic`` that the program can make; empty for a number that
-        is no size, and for tensors that have no name in the program.
+        is not a size, and for tensors without a name in the program.
         """
         change = self.cause.change
         size_marks = [*self.with_it]
@@ -102,7 +102,7 @@ class DynamicMark:
 
 
 def instruction(marks: Sequence[DynamicMark]) -> str:
-    """Say how to set the marks without an edit."""
+    """Describe how to set the marks without an edit."""
     return f'{VARIABLE}="{",".join(sources_of(marks))}"'
 
 
@@ -112,7 +112,7 @@ def sources_of(marks: Sequence[DynamicMark]) -> tuple[str, ...]:
 
 
 def marks(reader: SessionReader) -> list[DynamicMark]:
-    """List a mark for each size or number that made torch compile again, in the order of the
+    """Return a mark for each size or number that made torch recompile, in the order of the
     recompiles.
     """
     found: dict[str, DynamicMark] = {}
@@ -142,8 +142,8 @@ def _out_of_reach(
 def _with_it(
     reader: SessionReader, cause: ExplainedRecompile, source: str, *, one_size: bool
 ) -> tuple[SizeMark, ...]:
-    """Return the other sizes that differed: with a longer ``input_ids`` comes a longer
-    ``attention_mask``.
+    """Return the other sizes that differed in the same recompile: a longer ``input_ids`` comes with
+    a longer ``attention_mask``.
     """
     before, after = (
         next(iter(reader.rows(model.Compilation, name=name)), None)
@@ -160,8 +160,8 @@ def _with_it(
 
 
 def _source(cause: ExplainedRecompile, *, one_size: bool) -> str:
-    """Return the source to mark; empty where a mark does not help: sizes 0 and 1, and Python's
-    floats, are compiled apart.
+    """Return the source to mark; empty where a mark does not help: torch compiles sizes 0 and 1,
+    and Python's floats, separately.
 
     ``one_size`` is whether the release of the session takes ``L['x']:0``.
     """
@@ -228,7 +228,7 @@ def _mark_fix(mark: DynamicMark) -> Fix:
 
 
 def _by_hand(wanted: Sequence[DynamicMark]) -> str:
-    """Return the lines of the program, then the way without an edit."""
+    """Return the lines to add to the program, then the option that needs no edit."""
     lines = dict.fromkeys(line for mark in wanted for line in mark.lines)
     return "\n".join([*lines, f"# or, without an edit: {instruction(wanted)}"])
 
@@ -236,8 +236,8 @@ def _by_hand(wanted: Sequence[DynamicMark]) -> str:
 async def try_any(
     request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
 ) -> Trial:
-    """Try a fix like ``try_fix``, also one that marks sizes. Marks change what is compiled and
-    nothing that is computed, so results are not compared.
+    """Try a fix like ``try_fix``, also one that marks sizes. Marks affect how the program is
+    compiled and not its results, so results are not compared.
     """
     if not fix.marks:
         return await try_fix(request, fix, before, worker)

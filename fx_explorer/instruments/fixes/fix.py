@@ -1,6 +1,6 @@
-"""A fix is one change that may take a graph break away: edits of files, options of torch, or marks
-of sizes. It is made for a site: the statements of the break's call stack in the user's source,
-innermost first.
+"""This module describes fixes. A fix is one change that may remove a graph break: edits of files,
+options of torch, or marks of sizes. It is made for a site: the statements of the break's call stack
+in the user's source, innermost first.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from fx_explorer.source_edit.user_files import FileEdit
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """It has ``edits``, ``settings`` or ``marks``; several fixes in one (``together``) have edits
-    and settings.
+    """A proposed change. It has ``edits``, ``settings`` or ``marks``; several fixes in one
+    (``together``) have edits and settings.
     """
 
     title: str
-    """What it does, as a request: ``take the print out of the compiled code``."""
+    """The change as a request: ``take the print out of the compiled code``."""
     why: str
     risk: str = ""
-    """What changes in the program's behaviour besides the break; empty when nothing does."""
+    """Changes in the program's behaviour besides the break; empty when there are none."""
     line: int = 0
     """Line of the user's file at which the break is."""
     edits: tuple[FileEdit, ...] = ()
@@ -38,31 +38,31 @@ class Fix:
     settings: dict[str, object] = field(default_factory=dict)
     """Options by full name: ``dynamo.capture_scalar_outputs``."""
     marks: tuple[str, ...] = ()
-    """Sizes and numbers to be taken for variable (``marking.DynamicMark.source``); the user marks
-    them with ``by_hand``.
+    """Sizes and numbers to be treated as dynamic (``DynamicMark.source``); the user marks them with
+    ``by_hand``.
     """
     by_hand: str = ""
-    """Lines of a program that set the marks."""
+    """Lines for the user's program that set the marks."""
     keeps_prints: bool = False
-    """Whether it is about when something is printed: other text, or another order, is then a reason
-    to refuse it.
+    """Whether the fix changes when something is printed: it is then refused if the printed text or
+    its order differs.
     """
     unseen: str = ""
-    """What the fix leaves out, and why calls may not show the difference. It is reported as not
-    compared when all calls are equal.
+    """What the fix leaves out, and why calls may not show it. It is reported as not compared when
+    all calls are equal.
     """
     untried: str = ""
-    """A kind of call for which the fix changes the result, and which no trial makes."""
+    """A kind of call for which the fix changes the result, but which no trial makes."""
     refuted: str = ""
-    """What the code shows against an assumption of the fix that no trial could refute; empty where
-    nothing does.
+    """Evidence in the code against an assumption of the fix that no trial could refute; empty
+    without any.
     """
     compiles_less: bool = False
-    """Whether a part of what is compiled now is run in eager mode with it, as a whole."""
+    """Whether a function that is compiled now would run in eager mode as a whole."""
 
     @property
     def path(self) -> str:
-        """Return the user's file that the break is in, where it is edited; else empty."""
+        """Return the user's file with the break, if the fix edits it; else empty."""
         return self.edits[0].path if self.edits else ""
 
     @property
@@ -72,16 +72,16 @@ class Fix:
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """Return a key for what the fix changes. Fixes with the same key are one fix, even with
-        different titles.
+        """Return a key of the changes. Fixes with the same key are one fix, even with different
+        titles.
         """
         # ``distinct`` uses this as a key, which a dict cannot be.
         return self.edits, str(self.settings), self.marks
 
     @property
     def instruction(self) -> str:
-        """Say how its marks or options are set: in the lines of a program or, for options, on the
-        command line too. It is empty for a fix that only edits files.
+        """Describe how its marks or options are set: by lines of the program or, for options, on
+        the command line too. Empty for a fix that only edits files.
         """
         if self.by_hand:
             return self.by_hand
@@ -100,7 +100,7 @@ class Fix:
 
 
 def distinct(fixes: Iterable[Fix]) -> list[Fix]:
-    """Return the fixes without duplicates: of fixes that change the same, the first stays."""
+    """Return the fixes without duplicates: of fixes with the same changes, the first stays."""
     found: dict[object, Fix] = {}
     for fix in fixes:
         found.setdefault(fix.effect, fix)
@@ -125,7 +125,7 @@ class Site:
         return self.code.statements_at(self.line)
 
     def calls(self) -> Iterator[tuple[Statement, cst.Call, str]]:
-        """Yield (statement, call, dotted name of what is called) for every call on the line."""
+        """Yield (statement, call, dotted name of the called function) for every call on the line."""
         for statement in self.statements:
             for call in self.code.find(statement, cst.Call):
                 yield statement, call, self.code.name_of(call.func)
@@ -166,7 +166,7 @@ def sites(reader: SessionReader, broken: DistinctBreak) -> list[Site]:
 
 
 def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
-    """Say why no edit of the source can be proposed; empty when one could be."""
+    """Return why no edit of the source can be proposed; empty when one can."""
     if sites(reader, broken):
         return ""
     files = {row.path: row for row in reader.rows(model.SourceFile)}
@@ -197,7 +197,7 @@ def obstacle(reader: SessionReader, broken: DistinctBreak) -> str:
 
 
 def other_files(reader: SessionReader, site: Site) -> Iterator[Site]:
-    """Yield the user's other files of the session, at no line."""
+    """Yield the user's other files of the session, as sites without a line."""
     for row in reader.rows(model.SourceFile):
         if row.is_user and row.path != site.path:
             code = _code(reader, row)

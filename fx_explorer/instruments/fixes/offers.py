@@ -1,6 +1,5 @@
-"""This module lists what a session offers for a graph break: its fixes, or why it has none, and
-whether they can be tried. Fixes that were tried and are good can be put together, and written to
-the user's files.
+"""This module lists the fixes that a session offers for a graph break, or the reason why it has
+none, and whether they can be tried. Good fixes can be combined, and written to the user's files.
 
 ``offer`` is all that a session has for one break, ``proposals`` are its fixes, ``together`` merges
 the edits and options of several into one fix, and ``accept`` writes one. One fix for each break is
@@ -32,11 +31,11 @@ from fx_explorer.session import SessionReader
 from fx_explorer.source_edit.writing import MergedEdits, why_not_written, write_edits
 
 TryFix = Callable[[CaptureRequest, Fix, SessionFigures], Awaitable[Trial]]
-"""``try_any`` for one worker, or what stands in for it."""
+"""The type of ``try_any`` for one worker, or of a stand-in."""
 
 
 Subject = DistinctBreak | DistinctFallback | ExplainedRecompile
-"""What is to be fixed: a row of the list of breaks."""
+"""The problem to be fixed: a row of the list of breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +48,11 @@ class FixOffer:
     request: CaptureRequest | None
     before: SessionFigures
     why_not_tried: str
-    """What is in the way of a trial; empty when nothing is known to be."""
+    """Why no fix can be tried; empty when no reason is known."""
 
 
 def offer(path: Path, broken: Subject) -> FixOffer:
-    """Return what is offered for a break. It opens the session again, so that it can be called in a
+    """Return the fixes for a break. It opens the session itself, so that it can be called in a
     thread: parsing a large file takes up to seconds.
     """
     with SessionReader(path) as reader:
@@ -95,7 +94,7 @@ def fixes_for(reader: SessionReader, subject: Subject) -> list[Fix]:
 
 
 def as_break(left: DistinctFallback) -> DistinctBreak:
-    """Return a function that ran in eager mode in the form of a graph break at its first line."""
+    """Return a function that ran in eager mode as a graph break at its first line."""
     return DistinctBreak(
         registry_id=left.registry_id,
         reason=left.reason,
@@ -131,8 +130,8 @@ def _why_none(reader: SessionReader, subject: Subject) -> str:
 
 
 def why_not_tried(reader: SessionReader, request: CaptureRequest | None) -> str:
-    """Say why nothing can be tried; empty when it can. A trial is compared with the figures of the
-    session, which must be those of one complete capture.
+    """Return why nothing can be tried; empty when fixes can be tried. A trial is compared with the
+    figures of the session, which must be those of one complete capture.
     """
     if request is None:
         return (
@@ -169,8 +168,8 @@ def target_file(target: str) -> Path | None:
 
 
 def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
-    """Return each fix once, those first that are likely to hold (``ordered``). It is empty for a
-    cause that nobody knows a fix for; ``why_none`` says what is in the way.
+    """Return each fix once, the likeliest first (``ordered``). It is empty for a cause without a
+    known fix; ``why_none`` gives the reason.
     """
     stack = sites(reader, one_break)
     fixes = (fix for cause in CAUSES for fix in cause(reader, one_break, stack))
@@ -178,13 +177,13 @@ def proposals(reader: SessionReader, one_break: DistinctBreak) -> list[Fix]:
 
 
 def why_none(reader: SessionReader, one_break: DistinctBreak) -> str:
-    """Say why there is no edit, where that is known; empty otherwise."""
+    """Return why there is no edit, if that is known; else empty."""
     return obstacle(reader, one_break) or why_no_while_loop(sites(reader, one_break))
 
 
 def _can_be_tried(fix: Fix) -> bool:
-    """Return whether the edited text parses. An edit can go wrong in a layout that nobody thought
-    of: better none than one that does not parse.
+    """Return whether the edited text parses. An unforeseen layout of the source may break an edit,
+    which is then not proposed.
     """
     # An option edits no file, so there is nothing to parse.
     if fix.settings:
@@ -202,7 +201,7 @@ TITLE = "all good fixes together"
 
 
 def unknown_yet(breaks: int) -> Fix:
-    """Return the fix that represents all of them before anything was tried."""
+    """Return the fix that represents the combination of all good fixes before any was tried."""
     return Fix(
         TITLE,
         f"One good fix for each of the {breaks} breaks, as one edit. What was not tried "
@@ -219,12 +218,12 @@ class Together:
     fix: Fix
     taken: tuple[Fix, ...]
     left_out: tuple[str, ...]
-    """Fixes that do not go with the others, each with its reason."""
+    """Fixes that cannot be combined with the others, each with its reason."""
 
 
 def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix | None:
-    """Return the likeliest fix, of the fixes of each break, that decides something: no other of its
-    break is good, and it is not tried.
+    """Return the likeliest fix that still has to be tried, to know which fixes are good: no fix of
+    its break is known to be good.
 
     None when all is known.
     """
@@ -239,9 +238,7 @@ def next_to_try(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Fix
 
 
 def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Together | None:
-    """Merge the good fixes into one; None when fewer than two are good, or go with each other: one
-    alone has been tried.
-    """
+    """Merge the good fixes into one; None when fewer than two are good or can be combined."""
     good = [fix for fixes in breaks for fix in _good(fixes, trials)]
     texts: dict[str, MergedEdits] = {}
     taken: list[Fix] = []
@@ -258,14 +255,14 @@ def together(breaks: Sequence[Sequence[Fix]], trials: Sequence[Trial]) -> Togeth
 
 
 def _good(fixes: Sequence[Fix], trials: Sequence[Trial]) -> list[Fix]:
-    """Return a list with the first fix of a break whose trial was good; empty without one."""
+    """Return a list with the first good fix of a break; empty without one."""
     good = [trial.fix for trial in trials if trial.is_good]
     return [fix for fix in fixes if fix in good][:1]
 
 
 def _merge(fix: Fix, texts: dict[str, MergedEdits]) -> str:
-    """Merge all edits of a fix into the texts, or none. Returns why that cannot be done; empty when
-    it is done.
+    """Merge all edits of a fix into the texts, or none. Returns why they cannot be merged; empty
+    when they are.
     """
     merged = {
         edit.path: copy.deepcopy(texts[edit.path]) for edit in fix.edits if edit.path in texts
@@ -307,8 +304,8 @@ def _merged_fix(
 
 
 def accept(fix: Fix) -> list[Path]:
-    """Write it to each file that it edits, and return the backups. Nothing is written unless all of
-    them are.
+    """Write the fix to each file that it edits, and return the backups. Either all files are
+    written or none.
 
     Raises UsageError when it edits none, or a file is no longer what it was when captured, or
     cannot be written.
@@ -321,5 +318,5 @@ def accept(fix: Fix) -> list[Path]:
 
 
 def why_not_accepted(fix: Fix) -> str:
-    """Say why the fix cannot be written; empty when it can."""
+    """Return why the fix cannot be written; empty when it can."""
     return why_not_written(fix.edits)

@@ -1,6 +1,6 @@
-"""This screen shows what may remove a break: each fix as a row with its diff, tried on demand, and
-written to the user's file after asking. The text below tells why the fix under the cursor may help,
-what it changes and how its trial went.
+"""This screen shows the fixes of a break: each as a row with its diff, tried on demand, and written
+to the user's file after asking. The text below explains why the fix under the cursor may help, what
+it changes and how its trial went.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ _DOUBTS: dict[Verdict, str] = {
     "prints differ": "Prints differ. ",
     "partly compared": "Not everything could be compared. ",
 }
-"""Verdicts other than good after which a fix may be written, with what the question begins with."""
+"""Verdicts other than good with which a fix may be written → the beginning of the question."""
 
 Told = tuple[str, str]
-"""A line and its kind."""
+"""(text of a line, its kind)."""
 
 
 def title_of(offer: FixOffer) -> str:
@@ -101,9 +101,7 @@ def describe_fix(fix: Fix, trial: Trial | None) -> list[Told]:
 
 
 def measured(trial: Trial) -> str:
-    """Return what the trial cost and gained, before → after; only the time when the changed program
-    failed.
-    """
+    """Return the figures of a trial, before → after; only its time when the changed program failed."""
     took = f"tried in {trial.took_s:.0f} s"
     before, after = trial.before, trial.after
     if after is None:
@@ -126,7 +124,7 @@ def shown(fix: Fix) -> str:
 
 
 def why_not_written(fix: Fix, trial: Trial | None) -> str:
-    """Say why a fix is not written; empty when the user may be asked whether to write it."""
+    """Return why a fix cannot be written; empty when the user may be asked whether to write it."""
     if fix.marks:
         return (
             "This changes no file: mark it in your program, before the first call. The lines "
@@ -142,7 +140,7 @@ def why_not_written(fix: Fix, trial: Trial | None) -> str:
 
 
 def good_words(good: int, of: int, key: str) -> str:
-    """Say how many of the fixes are good once they were tried. ``key`` writes one."""
+    """Return how many of the tried fixes are good. ``key`` writes one."""
     if not good:
         return f"None of the {of} is good."
     verb = "is" if good == 1 else "are"
@@ -158,7 +156,7 @@ def question(fix: Fix, trial: Trial) -> str:
 MOST_ROWS = 6
 
 READ_S = 15
-"""Seconds that a message is shown which says why something was not done."""
+"""Seconds for which a message is shown that explains why something was not done."""
 
 _HINTED = (
     "fixes.try",
@@ -185,9 +183,7 @@ OLD_NOW = (
 
 WRITES = "after y writes it, keeping a backup"
 BEING_TRIED = "It is being tried: it can be written when that has ended."
-"""What Enter does, when it is asked whether to write a fix: said where a long question does not
-hide it.
-"""
+"""Message in the question whether to write a fix that is still being tried."""
 
 ALL_TRIED = "All of these have been tried."
 TRYING_ALL = "Trying all of these, the likeliest first."
@@ -195,7 +191,7 @@ TRYING_ALL = "Trying all of these, the likeliest first."
 
 class FixScreen(TellsUnreadable, Dialog[bool]):
     """Shows the fixes of one break above; below, why the fix under the cursor may help, how its
-    trial went, and its diff. Its answer is whether to capture again, because a fix was written.
+    trial went, and its diff. It returns whether to capture again, because a fix was written.
     """
 
     DEFAULT_CSS = """
@@ -222,9 +218,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         after_fix: AfterFix = "nothing",
         tries_all: bool = False,
     ) -> None:
-        """``trials`` are earlier trials. The screen adds to them, so that a verdict outlives it.
-        ``after_fix``: what is done when a fix was written. ``tries_all``: begin to try all of them
-        at once.
+        """``trials`` are earlier trials; the screen adds its own, so that they outlive it.
+        ``after_fix`` is called when a fix was written. ``tries_all``: begin by trying all fixes.
         """
         super().__init__()
         self._offer = offer
@@ -282,13 +277,13 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._diff.show(shown(self._fix))
 
     def on_line_view_followed(self, event: LineView.Followed) -> None:
-        """Go into the fix's diff at enter."""
+        """Move the cursor into the fix's diff at enter."""
         event.stop()
         if event.control is self._list:
             self._diff.focus()
 
     def _show_state(self) -> None:
-        """Update after a trial has begun or ended. Cursors stay where they are."""
+        """Redraw after a trial has begun or ended. Cursors keep their places."""
         self._rows[:] = [
             fix_row(fix, self._trial_of(fix), is_being_tried=row == self._trying)
             for row, fix in enumerate(self._fixes)
@@ -334,7 +329,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._trial = self._run_trials([self._list.cursor])
 
     def action_try_all(self) -> None:
-        """Try what has not been tried yet, in the order of the list, which begins with the
+        """Try all fixes that have not been tried, in the order of the list, which begins with the
         likeliest.
         """
         rows = [row for row, fix in enumerate(self._fixes) if self._trial_of(fix) is None]
@@ -348,7 +343,7 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._trial = None
 
     def _can_try(self) -> bool:
-        """Return whether fixes can be tried now. Else the user is told why not."""
+        """Return whether fixes can be tried now; if not, tell the user why."""
         if self._offer.why_not_tried:
             self.notify(self._offer.why_not_tried, severity="warning", timeout=READ_S)
         elif is_under_way(self._trial):
@@ -365,8 +360,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         description="run the program with one fix after the other, and compare",
     )
     async def _try_all(self, rows: Sequence[int]) -> None:
-        """Try several, say how many are good, and go to the best, unless the cursor has been moved
-        meanwhile.
+        """Try several fixes, report how many are good, and go to the best, unless the user has
+        moved the cursor meanwhile.
         """
         began_at = self._list.cursor
         if not await self._run_them(rows):
@@ -385,9 +380,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
             self._diff.show(shown(self._fix))
 
     async def _run_them(self, rows: Sequence[int]) -> bool:
-        """Run trials, one after the other. Returns whether all of them could be made. The program
-        runs in a process of its own, which ends when this is cancelled; nothing here uses the
-        processor.
+        """Run trials one after the other. Returns whether all of them could be made. Each runs in a
+        process of its own, which ends when this is cancelled.
         """
         try:
             for row in rows:
@@ -413,8 +407,8 @@ class FixScreen(TellsUnreadable, Dialog[bool]):
         self._trials.append(await self._try_fix(self._offer.request, fix, self._offer.before))
 
     async def _try_whole(self) -> None:
-        """Try all good fixes together, after the fixes that decide which are good, break by break.
-        Verdicts are kept as they come.
+        """Try all good fixes together, after trying, break by break, the fixes that decide which
+        are good. Verdicts are kept as they come.
         """
         breaks = await asyncio.to_thread(all_proposals, self._offer.session)
         while fix := next_to_try(breaks, self._trials):

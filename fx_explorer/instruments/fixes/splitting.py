@@ -1,5 +1,5 @@
-"""A compiled function in two: what becomes one graph, as a function of its own, and what calls it
-and does the rest uncompiled.
+"""This module splits a compiled function in two: the part that becomes one graph, as a new
+function, and the function that calls it and does the rest uncompiled.
 
 The function keeps its name and what it takes and gives, so nobody who calls it has to change. Where
 it is compiled moves to the new one: a decorator, or ``torch.compile(f)`` elsewhere in the file. A
@@ -35,29 +35,29 @@ _NOT_HERE = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal, cst.Del)
 
 @dataclass(frozen=True, slots=True)
 class SplitLines:
-    """Lines of the two functions, less their indentation."""
+    """Lines of the two functions, without their indentation."""
 
     inner: Sequence[str]
     outer: Sequence[str]
-    """Lines of the outer function after the call of the new one."""
+    """Lines of the outer function after its call of the new one."""
     results: Sequence[str]
-    """What the outer one names what the inner one returns; the inner one ends with its own
+    """Names that the outer function gives to the results of the inner one, which ends with its own
     ``return``.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class _WayOfCompiling:
-    """How the function comes to be compiled, and what takes that from it."""
+    """How the function is compiled, and the edits that undo it."""
 
     decorator: str
-    """The decorator of the new function; empty when compiling reaches it by itself."""
+    """The decorator for the new function; empty when it is compiled without one."""
     splices: tuple[Splice, ...]
 
 
 def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | None:
-    """Return the function of the break when it is the compiled one, and its body is a plain
-    sequence of lines.
+    """Return the function of the break if it is the compiled function itself, and its body is a
+    plain sequence of lines.
     """
     statements = site.statements
     function = site.code.function(statements[0]) if statements else None
@@ -78,14 +78,14 @@ def function_to_split(site: Site, stack: Sequence[Site]) -> cst.FunctionDef | No
 
 
 def _is_long_text(code: Code, node: cst.CSTNode) -> bool:
-    """Return whether the node is a text over several lines, which must not be indented again."""
+    """Return whether the node is a string over several lines, which must not be indented again."""
     return (
         isinstance(node, cst.SimpleString | cst.FormattedString) and len(set(code.lines(node))) > 1
     )
 
 
 def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
-    """Return the statements, less the docstring."""
+    """Return the statements without the docstring."""
     # The docstring stays where it is, in the function that keeps the name.
     lines = [line for line in function.body.body if isinstance(line, cst.BaseStatement)]
     if function.get_docstring() is not None:
@@ -94,8 +94,8 @@ def body_lines(function: cst.FunctionDef) -> list[cst.BaseStatement]:
 
 
 def texts(code: Code, lines: Sequence[cst.BaseStatement]) -> list[str]:
-    """Return the statements as they are written, with the comments above and between them, less the
-    indentation of the first.
+    """Return the statements as they are written, with the comments above and between them, without
+    the indentation of the first.
     """
     if not lines:
         return []
@@ -118,7 +118,9 @@ def given_on(
 
 
 def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Splice]:
-    """Return the edit; empty when nothing tells where the function is compiled."""
+    """Return the edit that splits the function; empty when it is not known where the function is
+    compiled.
+    """
     code = site.code
     compiled = _compiled(code, function)
     if compiled is None:
@@ -149,7 +151,7 @@ def split(site: Site, function: cst.FunctionDef, parts: SplitLines) -> list[Spli
 
 
 def _given(function: cst.FunctionDef, inner: Sequence[str]) -> list[str]:
-    """Return the parameters that the new function reads; ``self`` always comes along."""
+    """Return the parameters that the new function reads; ``self`` is always included."""
     wanted = set(read(cst.parse_module("\n".join(inner) + "\n")))
     return [name for name in parameters(function) if name in wanted or name == "self"]
 
@@ -224,8 +226,8 @@ def _as_decorator(code: Code, call: cst.Call) -> str:
 
 
 def _reads_locals(code: Code, call: cst.Call) -> bool:
-    """Return whether an option of this ``torch.compile`` call reads a local of the function around
-    it: then it is known only where the call is made.
+    """Return whether an option of this ``torch.compile`` call reads a local variable of the
+    enclosing function, which only that call can see.
     """
     around = code.function(call)
     if around is None:

@@ -1,7 +1,7 @@
-"""A fix is tried here: a worker of its own runs the changed program, captures it, and compares it
-with the original; ``judge`` says what that shows, and ``chance_of`` how likely a fix holds. Lines
-are found whose result depends on whether a size that only the run knows is 1: torch decides that
-while compiling, without a check.
+"""This module tries a fix: a worker of its own runs the changed program, captures it, and compares
+it with the original. ``judge`` gives the verdict, and ``chance_of`` how likely a fix holds. Lines
+are listed whose result depends on whether a size known only at run time is 1: torch decides that
+while compiling, without a guard.
 
 The user's file is not touched. A fix that loops, crashes or raises costs that worker, and is told.
 The order of fixes goes by what trials have shown, else by what each leaves open itself.
@@ -33,8 +33,8 @@ torch's symbolic_shapes.py).
 
 
 def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
-    """Return the (file, line) of each ``squeeze`` that may have to remove a size which only the run
-    knows, in graph order.
+    """Return the (file, line) of each ``squeeze`` that may have to remove a size known only at run
+    time, in graph order.
 
     torch takes such a size not to be 1 (``guard_or_false`` in ``squeeze`` of
     torch/_refs/__init__.py) and puts no check of that into the graph. So where the size is 1 after
@@ -48,8 +48,8 @@ def squeezed_unknown_sizes(reader: SessionReader) -> list[tuple[str, int]]:
 
 
 def _may_squeeze(arguments: str, shape: list[str]) -> bool:
-    """Return whether a size that the call asks about is unknown while compiling. A call that names
-    no sizes asks about all.
+    """Return whether a size that the call checks is unknown while compiling. A call that names no
+    sizes checks all.
     """
     without_names = re.sub(r"\b\w*[a-zA-Z_]\w*", "", arguments.partition(",")[2])
     numbers = [int(number) for number in re.findall(r"-?\b\d+\b", without_names)]
@@ -62,12 +62,12 @@ def _may_squeeze(arguments: str, shape: list[str]) -> bool:
 Verdict = Literal[
     "good", "prints differ", "partly compared", "refused", "not compared", "timed out"
 ]
-"""``good``: fewer breaks, or functions run in eager mode, and everything equals. ``prints differ``:
-the same, but for what is printed or logged, or for the text of an exception; whether that is wanted
-only the user knows. ``partly compared``: what could be compared is equal, and the program does
-something that could not be. ``refused``: it fails, changes results, or gains nothing.
-``not compared``: it gains something, but no results could be compared (a script whose calls return
-nothing). ``timed out``: the trial did not come to its end, so nothing is known of the fix.
+"""The verdict of a trial. ``good``: fewer breaks, or fewer functions in eager mode, and equal
+results. ``prints differ``: the same except for output or messages of exceptions; only the user
+knows whether that is wanted. ``partly compared``: all compared results are equal, but some could
+not be compared. ``refused``: it fails, changes results, or gains nothing. ``not compared``: it
+gains something, but no results could be compared (a script whose calls return nothing). ``timed
+out``: the trial did not finish, so nothing is known of the fix.
 """
 
 
@@ -79,7 +79,7 @@ class Trial:
     """Reason for the verdict, as a sentence."""
     before: SessionFigures
     after: SessionFigures | None
-    """The figures of the changed program; None when it could not be captured to its end."""
+    """The figures of the changed program; None when its capture did not finish."""
     verification: Verification | None
     took_s: float
 
@@ -91,9 +91,9 @@ class Trial:
 async def try_fix(
     request: CaptureRequest, fix: Fix, before: SessionFigures, worker: TrialWorker = HERE
 ) -> Trial:
-    """Try a fix. ``request`` is what the session of the break was captured with, ``before`` are its
-    figures. Raises SessionWriteError when there is no room for a session, and nothing for what the
-    fix or the user's program does.
+    """Try a fix. ``request`` is the request of the session with the break, ``before`` are its
+    figures. Raises SessionWriteError when there is no room for a session. Errors of the fix or of
+    the user's program are part of the result.
     """
     change = next(filter(None, map(changed_on_disk, fix.edits)), "")
     if change or fix.refuted:
@@ -124,8 +124,8 @@ def _read_result(
 
 
 def with_what_no_call_shows(reader: SessionReader, verification: Verification) -> Verification:
-    """Return ``verification`` with a note for each size that no call can check: a squeeze of a size
-    that the graphs do not know.
+    """Return ``verification`` with a note for each size that no call can check: for each
+    ``squeeze`` of a size unknown to the graphs.
     """
     places = [in_file(file, line) for file, line in squeezed_unknown_sizes(reader)]
     unsure = [
@@ -145,8 +145,8 @@ def request_to_try(request: CaptureRequest, fix: Fix) -> CaptureRequest:
 
 
 def with_what_a_fix_hides(verification: Verification | None, fix: Fix) -> Verification | None:
-    """Add what the fix is known to change, and no call has shown, to what was not compared or not
-    tried.
+    """Add the changes that the fix is known to make, but that no call has shown, to the lists of
+    what was not compared or not tried.
     """
     if verification is None:
         return None
@@ -209,8 +209,8 @@ def judge(
 
 
 def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
-    """Return the verdict on a program that did not come to its end. A trial that took too long says
-    nothing of the fix.
+    """Return the verdict on a program that did not run to its end. A timeout says nothing about the
+    fix.
     """
     if outcome.kind == "timed_out":
         limit = re.match(r"stopped after (?P<seconds>\S+ s)", outcome.message)
@@ -221,8 +221,8 @@ def _of_unfinished(outcome: Outcome) -> tuple[Verdict, str]:
 
 
 def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> model.Failure | None:
-    """Return a failure of the compiler that the original does not have: a program may catch its
-    errors, and continues.
+    """Return a failure of the compiler that the original does not have. A program may catch such an
+    error and continue.
     """
     known = Counter(before.failed)
     for failure in failures:
@@ -233,8 +233,8 @@ def _new_failure(before: SessionFigures, failures: Sequence[model.Failure]) -> m
 
 
 def _got_through(outcome: Outcome, verification: Verification | None) -> bool:
-    """Return whether the changed program ended well. A script may leave with sys.exit, as the
-    original did: its status has been compared.
+    """Return whether the changed program ended well. A script may end with sys.exit, as the
+    original did: its exit status has been compared.
     """
     return outcome.kind == "finished" or (outcome.kind == "exited" and verification is not None)
 
@@ -250,12 +250,12 @@ _OF_A_SCRIPT = {
     "saved": ("tensor given to torch.save()", "tensors given to torch.save()"),
     "printed line": ("printed line", "printed lines"),
 }
-"""Kind of value → its words after a count of one, and after any other count."""
+"""Kind of value → its name after a count of one, and after any other count."""
 
 
 def _compared(verification: Verification) -> str:
-    """Say what was compared: ``equal in 7 calls``; for a script, what its two runs have in
-    common.
+    """Describe what was compared: ``equal in 7 calls``; for a script, the kinds of values that both
+    runs have.
     """
     if verification.calls:
         calls = _times(len(verification.calls), "call")
@@ -267,8 +267,8 @@ def _compared(verification: Verification) -> str:
 
 
 def _gains(before: SessionFigures, after: SessionFigures) -> bool:
-    """Return whether there are fewer breaks, or functions run in eager mode; or as many that cut
-    less: one graph that does what two did.
+    """Return whether the fix gains something: fewer breaks, fewer functions in eager mode, or fewer
+    graphs with as many operations.
     """
     counts, others = (
         (one.graph_breaks, one.eager_functions, one.graph_break_hits) for one in (before, after)
@@ -280,8 +280,8 @@ def _gains(before: SessionFigures, after: SessionFigures) -> bool:
 
 
 def _uncovers(before: SessionFigures, after: SessionFigures) -> bool:
-    """Return whether a function is compiled now that ran in eager mode before. More breaks are no
-    loss then: Dynamo did not come as far before, and could not see them.
+    """Return whether a function is compiled that ran in eager mode before. More breaks are no loss
+    then, since Dynamo did not reach them before.
     """
     return after.eager_functions < before.eager_functions and after.operations > before.operations
 
@@ -314,7 +314,7 @@ def _fewer(before: SessionFigures, after: SessionFigures) -> str:
 
 
 def _printed(verification: Verification) -> str:
-    """Say how what is printed differs; empty when it does not."""
+    """Describe how the output differs; empty when it does not."""
     if verification.lost_lines:
         return f"this is no longer printed or logged: {verification.lost_lines[0]!r}"
     if verification.new_lines:
@@ -325,7 +325,7 @@ def _printed(verification: Verification) -> str:
 
 
 def _describe_output(verification: Verification) -> str:
-    """Say how what is printed or the texts of exceptions differ; empty when they do not."""
+    """Describe how the output or the messages of exceptions differ; empty when they do not."""
     printed = _printed(verification)
     if printed:
         return printed
@@ -360,19 +360,19 @@ def _times(count: int, noun: str) -> str:
 
 
 Chance = Literal["holds", "likely", "expected", "less likely", "unlikely", "fails"]
-"""``holds`` and ``fails``: it was tried, and is good, or refused. ``likely`` and ``unlikely``: the
-same fix of another line was. ``expected``: nothing is known against it. ``less likely``: a trial
-could not call it good, or did not.
+"""How likely a fix holds. ``holds`` and ``fails``: it was tried, and is good, or refused.
+``likely`` and ``unlikely``: the same fix of another line was. ``expected``: nothing is known
+against it. ``less likely``: a trial did not, or could not, find it good.
 """
 
 CHANCES: tuple[Chance, ...] = ("holds", "likely", "expected", "less likely", "unlikely", "fails")
-"""From the best to the worst."""
+"""All chances, from the best to the worst."""
 
 
 def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
-    """Return how likely a fix holds. The last trial of the fix itself decides, then those of the
-    same fix in other lines, then what the fix says of itself: that less is compiled with it, which
-    pays only where that has several breaks, or that it may change something that no call shows.
+    """Return how likely a fix holds. The last trial of the fix itself decides, then trials of the
+    same fix in other lines, then the fix's own properties: whether less is compiled with it, which
+    pays only for several breaks, and whether it may change something that no call shows.
     """
     own = next((trial for trial in reversed(trials) if trial.fix == fix), None)
     if own is not None:
@@ -394,7 +394,5 @@ def chance_of(fix: Fix, trials: Sequence[Trial] = ()) -> Chance:
 
 
 def ordered(fixes: Iterable[Fix], trials: Sequence[Trial] = ()) -> list[Fix]:
-    """Return the fixes, the likeliest first; those that are as likely as each other stay in the
-    order that they had.
-    """
+    """Return the fixes, the likeliest first. Equally likely fixes keep their order."""
     return sorted(fixes, key=lambda fix: CHANCES.index(chance_of(fix, trials)))

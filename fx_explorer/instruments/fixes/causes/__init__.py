@@ -1,5 +1,5 @@
-"""Each file here proposes fixes for some causes of graph breaks. It looks at the source itself:
-torch's ids for breaks change between releases, and one id (a builtin that acts outside the graph)
+"""The modules here propose fixes for causes of graph breaks. They look at the source itself:
+torch's ids of breaks change between releases, and one id (a builtin that acts outside the graph)
 has many causes.
 """
 
@@ -29,7 +29,9 @@ from fx_explorer.instruments.fixes.fix import Fix, Site
 from fx_explorer.session import SessionReader
 
 Cause = Callable[[SessionReader, DistinctBreak, list[Site]], Iterator[Fix]]
-"""Given the break and the frames it was in, innermost first; there may be none."""
+"""A function that yields fixes for a break, given the frames of its stack, innermost first (perhaps
+none).
+"""
 
 CAUSES: tuple[Cause, ...] = (
     fixes_of_wanted_breaks,

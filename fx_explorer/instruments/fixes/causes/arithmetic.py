@@ -1,5 +1,5 @@
-"""Where Python computes with a number otherwise than a tensor or a graph does, read from what
-becomes of the number.
+"""This module finds where Python computes with a number in another way than a tensor or a graph
+does, by looking at how the number is used.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _that_hold(*inputs: tuple[str, bool]) -> list[str]:
 
 
 def _is_float(code: Code, call: cst.CSTNode) -> bool:
-    """Return whether the call gives a float: ``float(x)``, ``x.mean().item()``. It is no integer,
-    whatever the dtype of x.
+    """Return whether the call gives a float: ``float(x)``, ``x.mean().item()``. The dtype of x
+    plays no role.
     """
     if not isinstance(call, cst.Call):
         return False
@@ -106,8 +106,8 @@ def _is_float(code: Code, call: cst.CSTNode) -> bool:
 
 
 class NumberUses:
-    """The uses of a number in a function: one that is taken from a tensor at ``taken``, or that one
-    of ``names`` holds.
+    """The uses of a number in a function: of the number that ``taken`` reads from a tensor, or that
+    one of ``names`` holds.
     """
 
     def __init__(self, code: Code, taken: cst.CSTNode, names: Iterable[str] = ()) -> None:
@@ -123,8 +123,8 @@ class NumberUses:
             self._names |= {name for name, value in self._given if self._holds(value)}
 
     def untried_in_a_tensor(self) -> list[str]:
-        """Return inputs that no trial chooses and that make a difference when a tensor stands for
-        the number; none when nothing is computed with it that could show one.
+        """Return the kinds of inputs that no trial tries and for which a tensor in place of the
+        number may change the result; empty when no such computation uses it.
         """
         return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
@@ -134,7 +134,7 @@ class NumberUses:
         )
 
     def untried_in_a_graph(self) -> list[str]:
-        """Return the same inputs for a number that is a symbol of the graph."""
+        """Return the same for a number that becomes a symbol of the graph."""
         return _that_hold(
             (AN_EXPONENT, self.is_exponent()),
             (A_DIVISION, self.meets_numbers(_DIVISIONS)),
@@ -187,8 +187,8 @@ class NumberUses:
         )
 
     def _is_number(self, value: cst.CSTNode, asked: frozenset[str] = frozenset()) -> bool:
-        """Return whether a value is the number, looks like one, or is computed from such only.
-        ``asked`` are the names that this is asked for.
+        """Return whether a value is the number, looks like a number, or is computed from numbers
+        only. ``asked`` has the names that are being looked up, to end circles.
         """
         if isinstance(value, cst.BaseNumber) or (
             value is self._taken and isinstance(value, cst.Call)
@@ -213,7 +213,7 @@ class NumberUses:
 
 
 def _given(code: Code, node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
-    """Yield (name, value) of an assignment; for ``a, b = 1, 2`` each on its own."""
+    """Yield (name, value) of an assignment, and several for ``a, b = 1, 2``."""
     if isinstance(node, cst.Assign):
         for target in node.targets:
             yield from _pairs(code, target.target, node.value)

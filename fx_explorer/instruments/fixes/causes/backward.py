@@ -1,5 +1,5 @@
-"""``backward()`` inside the compiled code: torch ends the graph before it, unless it is told to
-trace autograd itself.
+"""This module proposes fixes for ``backward()`` inside compiled code: torch ends the graph before
+it, unless an option makes it trace autograd too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fx_explorer.source_edit.code import Code, Splice
 def fixes_of_backward(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
-    """Yield the call of ``backward()`` outside of what is compiled, and the option that lets the
-    graph hold the backward.
+    """Yield two fixes: the call of ``backward()`` outside of the compiled code, and the option that
+    puts the backward into the graph.
     """
     for site in stack[:1]:
         splices = _outside(site, stack)
@@ -53,8 +53,8 @@ def fixes_of_backward(
 
 
 def _outside(site: Site, stack: list[Site]) -> list[Splice]:
-    """Return the edit that takes ``backward()`` out; empty when something else is on the line, or
-    nothing is computed before it.
+    """Return the edit that takes ``backward()`` out of the compiled code; empty when the line does
+    more, or nothing is computed before it.
     """
     function = function_to_split(site, stack)
     lines = body_lines(function) if function else []
@@ -90,7 +90,7 @@ def _renamed(lines: list[str], loss: str, name: str) -> list[str]:
 
 
 def _backward(code: Code, line: cst.CSTNode, number: int) -> cst.Call | None:
-    """Return the call ``LOSS.backward()`` where the statement on this line is nothing else."""
+    """Return the call ``LOSS.backward()`` if it is the whole statement on this line."""
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         small = line.body[0]
     else:

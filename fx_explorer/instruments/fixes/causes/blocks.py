@@ -1,6 +1,6 @@
-"""This module proposes fixes for breaks inside a ``with`` or a ``try``: context managers that
-Dynamo cannot enter, or that do what it cannot trace; and ``try`` … ``except``, in the middle of
-which torch cannot continue, so that a break inside it costs the whole function.
+"""This module proposes fixes for breaks inside a ``with`` or a ``try``: for context managers that
+Dynamo cannot enter or trace, and for ``try`` … ``except``, inside which torch cannot resume, so
+that a break costs the whole function.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fx_explorer.source_edit.edits import imports, in_place_of, replaced, unwrap
 def fixes_of_contexts(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
-    """Yield the fixes. The break may be on the line of the ``with``, or inside what it enters: then
-    the ``with`` is further out.
+    """Yield fixes for the ``with`` and ``try`` statements around a break. The break may be inside
+    the context manager itself: then the ``with`` is in an outer frame.
     """
     for site in stack:
         for statement in site.statements:
@@ -92,7 +92,7 @@ def fixes_of_try_blocks(
 
 
 def _first_out(site: Site, around: cst.Try) -> Iterator[Fix]:
-    """Move the line that breaks before the ``try``, when it is the first line in it."""
+    """Move the line with the break in front of the ``try``, if it is the first line in it."""
     code = site.code
     lines = around.body.body if isinstance(around.body, cst.IndentedBlock) else ()
     # A ``try`` needs a line that stays in it.

@@ -1,4 +1,4 @@
-"""This module proposes fixes for a way on that depends on a tensor's value: ``if``, the conditional
+"""This module proposes fixes for branches that depend on a tensor's value: ``if``, the conditional
 expression, ``assert``.
 
 ``torch.where`` computes both sides. Where the branches of an ``if`` compute more than it should,
@@ -51,7 +51,7 @@ _ASKS = frozenset(
 """Calls that return a tensor of booleans."""
 
 Values = dict[str, str]
-"""What a branch assigns: target → expression, as written."""
+"""The assignments of a branch: target → expression, as written."""
 
 
 def fixes_of_branches(
@@ -79,11 +79,11 @@ def fixes_of_branches(
 
 @dataclass(frozen=True)
 class _WhereChoice:
-    """The replacement for an ``if`` and for the statements behind it up to ``last``."""
+    """The replacement for an ``if`` and the statements after it up to ``last``."""
 
     text: str
     sides: Sequence[str]
-    """Expressions of the branches, which are now computed whichever branch is taken."""
+    """Expressions of the branches, which are computed whichever branch is taken."""
     last: cst.CSTNode
 
 
@@ -106,8 +106,8 @@ def _chosen(site: Site, statement: cst.If) -> Iterator[Fix]:
 
 
 def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -> Fix:
-    """Make the fix. ``uses`` are those of the value that is chosen, which is a tensor from here on;
-    ``sides`` is what is now computed in any case.
+    """Return the fix with torch.where. ``uses`` are the uses of the chosen value, which becomes a
+    tensor; ``sides`` are the expressions that are now always computed.
     """
     why = "torch.where computes both sides and picks by the condition, so one graph does for both."
     fix = site.edit(_WHERE, why, [*imports(site.code, "torch"), splice], BOTH_SIDES)
@@ -118,7 +118,9 @@ def _where(site: Site, splice: Splice, uses: NumberUses, sides: Sequence[str]) -
 
 
 def _may_fail(side: str) -> bool:
-    """Return whether it calls or divides anything, or takes an element."""
+    """Return whether the expression calls, divides or indexes, and so may fail where its branch was
+    not taken.
+    """
     for node in walk(cst.parse_expression(side)):
         if isinstance(node, cst.Subscript | cst.Call):
             return True
@@ -128,7 +130,7 @@ def _may_fail(side: str) -> bool:
 
 
 _FAILING = (cst.MatrixMultiply, cst.Divide, cst.Power)
-"""Operators that may fail for what a branch was not meant for."""
+"""Operators that may fail for values that the branch excluded."""
 
 
 def _where_text(code: Code, choice: cst.IfExp) -> str:
@@ -151,7 +153,7 @@ def _silent(site: Site, statement: cst.Assert, message: cst.BaseExpression) -> F
 
 
 def _assigned(code: Code, statement: cst.If) -> _WhereChoice | None:
-    """Return the statement as assignments; None when a branch does anything else."""
+    """Return the statement as assignments; None when a branch does more than assign."""
     branches = branches_of(statement)
     values = [_values(code, body) for _, body in branches]
     if any(value is None for value in values):
@@ -188,7 +190,7 @@ def _nested(conditions: list[str], choices: list[str]) -> str:
 
 
 def _depends(targets: list[str], given: list[Values]) -> bool:
-    """Return whether an expression reads what an assignment before it changes."""
+    """Return whether an expression reads a target that an assignment before it changes."""
     for value in given:
         for target, expression in value.items():
             earlier = targets[: targets.index(target)]
@@ -198,8 +200,8 @@ def _depends(targets: list[str], given: list[Values]) -> bool:
 
 
 def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
-    """Turn an ``if`` whose branches all return, the last one maybe behind it, into one
-    ``return``.
+    """Turn an ``if`` whose branches all return into one ``return``. The last ``return`` may follow
+    the ``if``.
     """
     branches = branches_of(statement)
     last: cst.CSTNode = statement
@@ -221,8 +223,8 @@ def _returned(code: Code, statement: cst.If) -> _WhereChoice | None:
 
 
 def _fits_a_tensor(code: Code, text: str) -> bool:
-    """Return whether the expression may have a value that a tensor can hold. Strings, containers
-    and functions of libraries have none.
+    """Return whether the value of the expression may fit in a tensor. Strings, containers and
+    functions of libraries do not.
     """
     value = cst.parse_expression(text)
     name = text.partition(".")[0]
@@ -241,8 +243,8 @@ _WITH_NUMBERS = frozenset(["torch", "math", "numpy"])
 
 
 def is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
-    """Return whether the condition may be computed by operators of a graph. What ``torch.equal``,
-    ``is None`` or ``self.training`` give is Python's already.
+    """Return whether the condition may be computed by operators of a graph. ``torch.equal``, ``is
+    None`` and ``self.training`` give Python values.
     """
     # torch.where takes no truth value of Python's.
     return not any(_is_pythons(code, node) for node in walk(test))
@@ -288,8 +290,8 @@ def branches_of(statement: cst.If) -> list[tuple[cst.BaseExpression | None, cst.
 
 
 def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] | None:
-    """Return the statements of a branch; empty for a branch that is not there; None when a compound
-    statement is among them.
+    """Return the simple statements of a branch; empty for a missing branch; None when it contains a
+    compound statement.
     """
     if body is None:
         return []
@@ -305,7 +307,7 @@ def small_statements(body: cst.CSTNode | None) -> list[cst.BaseSmallStatement] |
 
 
 def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
-    """Return what a branch assigns; None when it does anything but assign what it computes."""
+    """Return the assignments of a branch; None when it does anything else."""
     statements = small_statements(body)
     if statements is None:
         return None
@@ -322,8 +324,8 @@ def _values(code: Code, body: cst.CSTNode | None) -> Values | None:
 
 
 def assignment(code: Code, statement: cst.BaseSmallStatement) -> tuple[str, str] | None:
-    """Return (target, expression) of ``a = b`` and ``a += b``; None for anything else, or what does
-    more than compute.
+    """Return (target, expression) of ``a = b`` and ``a += b``; None for any other statement, or one
+    with side effects.
     """
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0].target, code.source(statement.value)
@@ -402,7 +404,7 @@ def fixes_by_cond(reader: SessionReader, broken: DistinctBreak, stack: list[Site
 
 
 def _text(code: Code, statement: cst.If) -> str:
-    """Return the text that replaces the ``if``; empty when a branch does anything but compute and
+    """Return the text that replaces the ``if``; empty when a branch does more than compute and
     assign, or there is an ``elif``.
     """
     branches = branches_of(statement)
@@ -433,7 +435,7 @@ def _text(code: Code, statement: cst.If) -> str:
 
 
 def _assignments(code: Code, body: cst.CSTNode | None) -> list[tuple[str, str]] | None:
-    """Return (target, value) for each assignment of a branch; None where it does anything else."""
+    """Return (target, value) for each assignment of a branch; None when it does anything else."""
     statements = small_statements(body)
     if statements is None:
         return None
@@ -463,8 +465,8 @@ def _can_return(
 def _function(
     code: Code, name: str, branch: list[tuple[str, str]], targets: list[str], known: list[str]
 ) -> str:
-    """Write a branch as a function. torch.cond does not allow a branch to return its input, so an
-    input is copied.
+    """Return the source of a branch as a function. torch.cond does not allow a branch to return its
+    input, so an input is copied.
     """
     unit = code.unit
     lines = [f"{unit}{target} = {value}" for target, value in branch]

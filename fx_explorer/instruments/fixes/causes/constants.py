@@ -1,5 +1,5 @@
-"""A call that Dynamo cannot look into, but whose result does not depend on tensors: it can be
-computed once.
+"""This module proposes fixes for a call that Dynamo cannot trace, but whose result does not depend
+on tensors: it can be computed once.
 
 A fix that computes a value once assumes that no call gives another. That nobody changes a thing
 cannot be proved from the user's code; that somebody can is often plain to see: a dict, an
@@ -64,7 +64,7 @@ def fixes_of_constants(
 _VARIES = re.compile(
     r"(time|random|secrets|uuid|datetime|numpy\.random)\.|os\.(getpid|getppid|times|urandom|getrandom)$"
 )
-"""What gives something else at each call: the time, chance, the process."""
+"""Matches calls whose result varies from call to call: the time, random numbers, the process."""
 
 
 def _is_on_tensors(site: Site, opaque: OpaqueCall) -> bool:
@@ -82,8 +82,8 @@ def _unless_refuted(
     fix: Fix,
     given: Sequence[str] = (),
 ) -> Fix:
-    """Return the fix; with the reason, where the code shows that the call may give something
-    else.
+    """Return the fix, refuted with a reason where the code shows that the result of the call may
+    vary.
     """
     files = [other.code for other in other_files(reader, site)]
     reason = Constancy(files).why_not(site.code, call, given)
@@ -105,7 +105,9 @@ def _hoisted(site: Site, opaque: OpaqueCall) -> Fix:
 
 
 def _assumed(reader: SessionReader, site: Site, opaque: OpaqueCall) -> Iterator[Fix]:
-    """Yield the call as a function of its own whose result torch takes for a constant."""
+    """Yield the fix that makes the call a function of its own, whose result torch takes as a
+    constant.
+    """
     parts = isolated(site.code, opaque.call)
     if parts is None:
         return
@@ -130,8 +132,8 @@ def _assumed(reader: SessionReader, site: Site, opaque: OpaqueCall) -> Iterator[
 
 
 def _kept(opaque: OpaqueCall, text: str) -> str:
-    """Return what the function gives. What a loop goes through is made a list: an iterator would be
-    used up after the first call.
+    """Return the expression that the new function returns. An iterable of a loop becomes a list: an
+    iterator would be used up after the first call.
     """
     loop = opaque.statement
     if isinstance(loop, cst.For) and loop.iter is opaque.call:
@@ -193,15 +195,17 @@ _LIBRARIES = frozenset([*sys.stdlib_module_names, "torch", "numpy"])
 
 @dataclass
 class Constancy:
-    """Looks through an expression of one file, and the functions of the user's that it calls."""
+    """Looks for reasons why an expression may vary from call to call, in the expression itself and
+    in the user's functions that it calls.
+    """
 
     files: Sequence[Code]
     """The user's other files."""
     _seen: set[cst.CSTNode] = field(default_factory=set)
 
     def why_not(self, code: Code, expression: cst.CSTNode, given: Iterable[str] = ()) -> str:
-        """Say what may make the expression give something else; empty where nothing is seen to.
-        ``given`` are names that stand for its arguments.
+        """Return why the result of the expression may vary; empty where nothing in the code
+        suggests it. ``given`` are names that stand for its arguments.
         """
         bound = set(given)
         for node in walk(expression):
@@ -263,7 +267,7 @@ class Constancy:
         return self._of(code, function.body, bound)
 
     def _function(self, code: Code, name: str) -> tuple[Code, cst.FunctionDef] | None:
-        """Return the function of the user's that is called so, with its file."""
+        """Return the user's function of this name, with its file."""
         module, _, last = name.rpartition(".")
         if not last or module.partition(".")[0] in _LIBRARIES:
             return None
@@ -275,7 +279,7 @@ class Constancy:
         return None
 
     def _methods(self, code: Code, name: str) -> list[tuple[Code, cst.FunctionDef]]:
-        """Return the methods of the user's classes that are called so."""
+        """Return the methods of this name in the user's classes."""
         methods: list[tuple[Code, cst.FunctionDef]] = []
         for file in (code, *self.files):
             for function in file.functions_named(name):
@@ -332,9 +336,7 @@ def _last(name: str) -> str:
 
 
 def _is_known(code: Code, name: str) -> bool:
-    """Return whether what is called is a builtin, a function of a library, or a class of this
-    file.
-    """
+    """Return whether the name is a builtin, a function of a library, or defined in this file."""
     return (
         hasattr(builtins, name)
         or name in code.imported
@@ -343,14 +345,16 @@ def _is_known(code: Code, name: str) -> bool:
 
 
 def _is_of_module(code: Code, node: cst.Attribute) -> bool:
-    """Return whether the attribute is one of something that is imported."""
+    """Return whether this is an attribute of an imported module or object."""
     while isinstance(node.value, cst.Attribute):
         node = node.value
     return isinstance(node.value, cst.Name) and node.value.value in code.imported
 
 
 def _bindings(code: Code, name: str) -> list[cst.CSTNode]:
-    """Return what the module binds the name to, at its own level, conditions and loops included."""
+    """Return the nodes that bind the name at module level, including those inside conditions and
+    loops.
+    """
     nodes: list[cst.CSTNode] = []
     waiting: list[cst.CSTNode] = [code.module]
     while waiting:

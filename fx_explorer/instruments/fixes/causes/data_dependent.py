@@ -1,4 +1,4 @@
-"""This module proposes fixes for code that needs a tensor's content in Python: as a number
+"""This module proposes fixes for code that needs the content of a tensor in Python: as a number
 (``.item()``, ``.tolist()``, ``int()``, ``float()`` and ``bool()`` of a tensor), or as the size of a
 result (``nonzero``, ``unique``, boolean masks).
 """
@@ -48,7 +48,7 @@ _FRESH = frozenset(
         "nanmean",
     ]
 )
-"""Calls whose result shares memory with nothing."""
+"""Methods whose result is a new tensor that shares no memory with others."""
 
 _TRUTHS = frozenset(
     ["any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le"]
@@ -96,7 +96,7 @@ _UNWARNED = (
 
 
 def _is_warned_of(call: cst.Call) -> bool:
-    """Return whether torch warns where the tensor has a gradient. It does for ``float(t)``, and not
+    """Return whether torch warns if the tensor has a gradient. It does for ``float(t)``, but not
     for ``int(t)``, ``bool(t)`` or ``t.item()``.
     """
     return isinstance(call.func, cst.Name) and call.func.value == "float"
@@ -113,8 +113,8 @@ def _stay(site: Site, splices: list[Splice]) -> Fix:
 
 
 def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
-    """Yield (call that gives a number, the tensor that stands for it). Where one is inside the
-    other, the outer one comes first.
+    """Yield (call that returns a number, the tensor that replaces it). Of nested calls the outer
+    one comes first.
     """
     for _, call, name in site.calls():
         value = _converted(site.code, call, name)
@@ -123,8 +123,8 @@ def _converted_in(site: Site) -> Iterator[tuple[cst.Call, str]]:
 
 
 def _converted(code: Code, call: cst.Call, name: str) -> str:
-    """Return the tensor to use instead of a number. It is detached, because the number had no
-    gradient either.
+    """Return the tensor that replaces a number. It is detached, because the number had no gradient
+    either.
     """
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args:
         tensor, conversion = call.func.value, ".detach()"
@@ -159,8 +159,8 @@ def _without_item(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_fresh(tensor: cst.BaseExpression) -> bool:
-    """Return whether nothing that is done in place later can change the tensor: a number stays what
-    it was.
+    """Return whether no later in-place operation can change the tensor. A number would not change
+    either.
     """
     is_call = (
         isinstance(tensor, cst.Call)
@@ -186,8 +186,8 @@ def _is_truth(code: Code, tensor: cst.BaseExpression) -> bool:
 
 
 def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
-    """Yield the values that the function assigns to the name. Other names are left out: they may be
-    assigned this one in turn.
+    """Yield the values that the function assigns to the name, except other names, which may be
+    assigned from this one.
     """
     function = code.function(name)
     if function is None:
@@ -201,8 +201,8 @@ def _given_to(code: Code, name: cst.Name) -> Iterator[cst.BaseExpression]:
 
 
 def _is_counted(code: Code, call: cst.Call) -> bool:
-    """Return whether the value is an operand: True + True is 2 in Python, and True for two tensors
-    of truth values.
+    """Return whether the value is an operand of arithmetic: True + True is 2 in Python, and True
+    for two boolean tensors.
     """
     parent = code.parent(call)
     while isinstance(parent, cst.BooleanOperation):
@@ -230,8 +230,8 @@ def _is_operand(parent: cst.CSTNode | None) -> bool:
 def fixes_of_unknown_sizes(
     reader: SessionReader, broken: DistinctBreak, stack: list[Site]
 ) -> Iterator[Fix]:
-    """Yield the sum or mean of a mask without a size that depends on it, and the option that lets
-    the graph hold such a size.
+    """Yield fixes for a result whose size depends on a tensor's content: a sum or mean of a mask
+    that keeps the full size, and the option that allows such sizes in the graph.
     """
     for site in stack[:1]:
         for splice in _masked(site):
@@ -254,7 +254,7 @@ def fixes_of_unknown_sizes(
 
 
 def _masked(site: Site) -> Iterator[Splice]:
-    """Yield edits of ``x[x > 0].sum()`` and ``.mean()``."""
+    """Yield edits of ``x[x > 0].sum()`` and ``.mean()`` that keep the full size."""
     for _, call, _ in site.calls():
         if isinstance(call.func, cst.Attribute) and not call.args:
             selected = _selected(site.code, call.func.value)

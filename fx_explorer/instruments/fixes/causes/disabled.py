@@ -1,4 +1,4 @@
-"""This module proposes fixes that take ``torch.compiler.disable`` away, or put it somewhere.
+"""This module proposes fixes that remove ``torch.compiler.disable``, or add it.
 
 Somebody may have asked for a break: by ``torch._dynamo.graph_break()``, or by keeping a function
 out with ``torch.compiler.disable``. And where there are several breaks in one function, or in what
@@ -37,8 +37,8 @@ def fixes_of_wanted_breaks(
 
 
 def _enabled(reader: SessionReader, site: Site) -> Iterator[Fix]:
-    """Yield a fix that takes away what keeps the called function out, wherever in the user's files
-    the function is defined.
+    """Yield a fix that removes ``torch.compiler.disable`` from the called function, in whichever of
+    the user's files it is defined.
     """
     called = {name.rpartition(".")[2] or _method(call) for _, call, name in site.calls()}
     for place in (site, *other_files(reader, site)):

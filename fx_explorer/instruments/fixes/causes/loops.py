@@ -1,5 +1,5 @@
 """This module proposes fixes for loops that Dynamo cannot trace: a ``while`` on a tensor's value,
-generators that torch cannot leave in the middle, and iterators it cannot go through.
+generators that are suspended at a graph break, and iterators that it does not know.
 
 ``torch.while_loop`` is an operation of the graph that continues for as long as it says.
 """
@@ -37,7 +37,7 @@ _LEAVING: dict[type[cst.CSTNode], str] = {
     cst.Del: "del",
     cst.Raise: "raise",
 }
-"""Statement that a function called by torch.while_loop cannot contain → its name in messages."""
+"""Statement that the body of torch.while_loop cannot contain → its name in messages."""
 
 
 def fixes_of_while_loops(
@@ -59,8 +59,8 @@ def fixes_of_while_loops(
 
 
 def why_no_while_loop(stack: list[Site]) -> str:
-    """Say what is in the way of turning the loop into one of the graph; empty when nothing is, or
-    there is none.
+    """Return why the loop cannot become ``torch.while_loop``; empty when it can, or when there is
+    no loop.
     """
     for site in stack[:1]:
         loops = [statement for statement in site.statements if isinstance(statement, cst.While)]
@@ -73,7 +73,7 @@ def why_no_while_loop(stack: list[Site]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Names that the body binds, in the order in which it first does."""
+    """Names that the body binds, in the order of their first binding."""
 
     carried: tuple[str, ...]
     """Names that have a value before the loop and get a new one in each iteration."""
@@ -109,8 +109,8 @@ def _obstacle(code: Code, loop: cst.While) -> str:
 
 
 def _leaving(loop: cst.While) -> str:
-    """Return the first statement in it of the kind that a graph's loop cannot have; empty for
-    none.
+    """Return the first statement in the loop that ``torch.while_loop`` does not allow; empty
+    without one.
     """
     for node in walk(loop.body):
         for kind, what in _LEAVING.items():
@@ -120,7 +120,7 @@ def _leaving(loop: cst.While) -> str:
 
 
 def _acts(code: Code, loop: cst.While) -> str:
-    """Say what the body does to things that are not its own."""
+    """Describe the first side effect of the body; empty without one."""
     for node in walk(loop.body):
         if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
             if isinstance(node, cst.Assign):
@@ -158,7 +158,7 @@ def _unknown(code: Code, loop: cst.While) -> str:
 
 def _text(code: Code, loop: cst.While) -> str:
     """Return the text that replaces the loop: two functions and the call of ``torch.while_loop``.
-    Both functions take the carried values as arguments, and close over all other names they read.
+    Both functions take the carried values as arguments, and close over all other names.
     """
     carried = _scope(code, loop).carried
     keep_on, one_round = new_name(code, "keep_on"), new_name(code, "one_round")
@@ -176,8 +176,8 @@ def _text(code: Code, loop: cst.While) -> str:
 
 
 def _body(code: Code, loop: cst.While) -> str:
-    """Return the body of the loop with ``a += b`` as ``a = a + (b)``: in place it would change what
-    the loop was given.
+    """Return the body of the loop with ``a += b`` as ``a = a + (b)``, since changing ``a`` in place
+    would change an input of the loop.
     """
     splices = []
     for node in walk(loop.body):
@@ -194,8 +194,8 @@ def _body(code: Code, loop: cst.While) -> str:
 
 
 def _returned(code: Code, loop: cst.While, name: str) -> str:
-    """Return what a round returns. It must not return what it was given under another name, so that
-    is copied.
+    """Return the expression for a carried value that an iteration returns. If it is another name's
+    value, it is copied, because torch.while_loop must not return an input.
     """
     for node in walk(loop.body):
         if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
@@ -232,8 +232,8 @@ def _as_list(site: Site, function: cst.FunctionDef) -> Iterator[Fix]:
 
 
 def _collecting(code: Code, function: cst.FunctionDef) -> list[Splice]:
-    """Turn ``yield value`` into ``values.append(value)``; empty for a function that is no
-    generator, or is sent values.
+    """Turn ``yield value`` into ``values.append(value)``; empty for a function that is not a
+    generator, or receives values.
     """
     yields = [node for node in _own_nodes(function.body) if isinstance(node, cst.Yield)]
     if isinstance(function.body, cst.IndentedBlock):

@@ -1,5 +1,5 @@
-"""This module proposes fixes for calls that Dynamo may not be able to look into: of other modules
-than torch, of builtins, of functions of the file's own. ``opaque_calls`` lists those of a break.
+"""This module proposes fixes for calls that Dynamo may not be able to trace: of modules other than
+torch, of builtins, of functions in the same file. ``opaque_calls`` lists those of a break.
 
 A NumPy function becomes torch's, where there is the same. Any other call that computes on tensors
 becomes an operation of the graph by ``torch.library``, or as it stands by ``allow_in_graph``. Calls
@@ -37,12 +37,12 @@ _EQUIVALENT: dict[str, str] = {
     "ediff1d": "torch.diff({0}.flatten())",
     "trapezoid": "torch.trapezoid({0})",
 }
-"""``numpy.NAME`` → the same in torch, of its arguments as tensors."""
+"""``numpy.NAME`` → the torch expression with the same result, with the arguments as tensors."""
 
 _ARRAYS = ("digitize", "ediff1d")
-"""NumPy functions whose result is an array. Where the program does not make a tensor of it, the fix
-converts the result back to an array. Code behind it would otherwise work only when compiled, where
-``torch.from_numpy`` takes a tensor.
+"""NumPy functions whose result is an array. Unless the program makes a tensor of it, the fix
+converts the result back to an array: otherwise the code after it would work only when compiled,
+where ``torch.from_numpy`` takes a tensor.
 """
 
 _TO_NUMPY = re.compile(r"\.(?:numpy|cpu)\(\)")
@@ -67,8 +67,8 @@ def fixes_of_numpy_calls(
 
 
 def _in_torch(code: Code, opaque: OpaqueCall) -> str:
-    """Return the call in torch; empty when there is no equivalent, or it is called in another way
-    than the table knows.
+    """Return the call in torch; empty when there is no equivalent, or when its arguments do not fit
+    the table.
     """
     module, _, name = opaque.name.rpartition(".")
     pattern = _EQUIVALENT.get(name, "") if module == "numpy" else ""
@@ -100,8 +100,8 @@ def fixes_by_custom_op(
 
 
 def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]:
-    """Yield the call as a custom operator, whose result is taken to have the shape of the first
-    tensor.
+    """Yield the fix that makes the call a custom operator. Its result is assumed to have the shape
+    of the first tensor.
     """
     code, parts = site.code, isolated(site.code, whole)
     if opaque.name.startswith("numpy.") and whole is opaque.call:
@@ -139,8 +139,8 @@ def _custom_op(site: Site, opaque: OpaqueCall, whole: cst.Call) -> Iterator[Fix]
 def _operator(
     unit: str, name: str, parts: IsolatedExpression, types: list[str], like: str, dtype: str
 ) -> str:
-    """Write the custom operator. What it computes is copied into a tensor of the promised shape and
-    dtype, so the promise is kept.
+    """Return the source of the custom operator. It copies its result into a tensor of the declared
+    shape and dtype, so that the declaration is always true.
     """
     signature = ", ".join(
         f"{parameter}: {kind}" for parameter, kind in zip(parts.parameters, types, strict=True)
@@ -203,10 +203,10 @@ _EXPLAINED = (
     "GB0123",
     "GB0039",
 )
-"""Breaks whose cause is another than a call that cannot be looked into."""
+"""Ids of breaks whose cause is not an opaque call."""
 
 REACH = 3
-"""How many frames outwards a call may be that is kept out of Dynamo's sight as a whole."""
+"""Frames outwards from the break in which a whole call may be hidden from Dynamo."""
 
 _MAKES_TENSOR = ("torch.from_numpy", "torch.as_tensor", "torch.tensor", "torch.asarray")
 
@@ -218,7 +218,7 @@ class OpaqueCall:
     statement: Statement
     call: cst.Call
     name: str
-    """Dotted, as it is known outside the file: ``zlib.crc32``."""
+    """Dotted name as other files import it: ``zlib.crc32``."""
     written: str
     """The name of the function as it is written in the file."""
 
@@ -228,8 +228,8 @@ class OpaqueCall:
 
     @property
     def is_pythons(self) -> bool:
-        """Return whether the call is of a builtin or of the standard library: it computes nothing
-        on tensors.
+        """Return whether the call is of a builtin or of the standard library, neither of which
+        computes on tensors.
         """
         return self.name.partition(".")[0] in sys.stdlib_module_names or hasattr(
             builtins, self.name
@@ -237,12 +237,12 @@ class OpaqueCall:
 
 
 def is_explained(site: Site) -> bool:
-    """Return whether torch names another cause than a call that it cannot look into."""
+    """Return whether torch names a cause other than an opaque call."""
     return site.broken.registry_id in _EXPLAINED
 
 
 def opaque_calls(site: Site) -> Iterator[OpaqueCall]:
-    """List the calls that torch's explanation names; else the outermost ones.
+    """Yield the calls that torch's explanation names; if it names none, the outermost ones.
 
     Methods of values are not among them: nothing tells what they are called on.
     """
@@ -277,26 +277,26 @@ def _named_calls(site: Site) -> Iterator[OpaqueCall]:
 
 
 def tensor_around(code: Code, call: cst.Call) -> cst.Call:
-    """Return the call that makes a tensor of the result, where one does; else the call itself."""
+    """Return the call that makes a tensor of this call's result; without one, the call itself."""
     around = (node for node in code.ancestors(call) if isinstance(node, cst.Call))
     return next((node for node in around if code.name_of(node.func) in _MAKES_TENSOR), call)
 
 
 @dataclass(frozen=True, slots=True)
 class IsolatedExpression:
-    """An expression as a function of its own could have it."""
+    """An expression rewritten for a function of its own, with its parameters."""
 
     text: str
     """The expression, with the parameters' names."""
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    """The arguments for these parameters, as they are written in the original expression."""
+    """The arguments for these parameters, as written in the original expression."""
 
 
 def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression | None:
-    """Return the expression without what it closes over: ``np.f(x.detach(), self.scale)`` →
-    ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``. A gradient that the expression does not
-    have is not asked for. None when it calls methods of ``self``.
+    """Return the expression with parameters for the local values it reads: ``np.f(x.detach(),
+    self.scale)`` → ``np.f(x, scale)`` of ``x.detach()`` and ``self.scale``. Detaching is done
+    outside. None when it calls methods of ``self``.
     """
     function = code.function(expression)
     known = locals_of(function) if function else set()
@@ -328,7 +328,9 @@ def isolated(code: Code, expression: cst.BaseExpression) -> IsolatedExpression |
 
 
 def _chains_of_self(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield ``self.a.b``, as far as nothing of it is called; ``self`` where a method is."""
+    """Yield each ``self.a.b`` in the expression; ``self`` itself where one of its methods is
+    called.
+    """
     if (isinstance(node, cst.Attribute) and _root(node) == "self") or (
         isinstance(node, cst.Name) and node.value == "self"
     ):

@@ -1,5 +1,5 @@
-"""This module proposes fixes for ``print``, logging and warnings inside compiled code: what they
-write is for people, so it may come later, or not at all while compiled.
+"""This module proposes fixes for ``print``, logging and warnings inside compiled code: their output
+is for people, so it may come later, or not at all while compiled.
 
 The call is put under a condition, left to torch to make after the graph, or moved behind what is
 compiled: then what a ``print`` is given is computed where it stood, and is written later.
@@ -59,7 +59,7 @@ def fixes_of_prints(
 
 
 def _what(call: cst.Call, name: str) -> str:
-    """Say what the call writes; empty for a call that writes nothing."""
+    """Return what the call writes, such as "log message"; empty for a call that writes nothing."""
     if name in _FUNCTIONS:
         return {"print": "print", "warnings.warn": "warning"}.get(name, "output")
     # ``log`` is a method of loggers, and a function of torch's that computes.
@@ -70,8 +70,8 @@ def _what(call: cst.Call, name: str) -> str:
 
 
 def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
-    """Yield an edit that has torch make the call after the graph (torch/_dynamo/config.py,
-    ``reorderable_logging_functions``). That is offered for plain functions only.
+    """Yield an edit that makes torch run the call after the graph (torch/_dynamo/config.py,
+    ``reorderable_logging_functions``). It is proposed for plain functions only.
     """
     if name in ("print", "warnings.warn") or name.startswith("logging."):
         written = site.code.source(call.func)
@@ -91,8 +91,8 @@ def _kept(site: Site, call: cst.Call, name: str, what: str) -> Iterator[Fix]:
 
 
 def _as_text(code: Code, call: cst.Call) -> list[Splice]:
-    """Turn arguments such as a shape into text: they may be tensors, constants and formatted text
-    only.
+    """Wrap arguments such as a shape in ``str``: torch accepts only tensors, constants and
+    formatted text.
     """
     values = [arg.value for arg in call.args if not arg.star and arg.keyword is None]
     splices = []
@@ -104,9 +104,7 @@ def _as_text(code: Code, call: cst.Call) -> list[Splice]:
 
 
 def _out(site: Site, statement: Statement, what: str) -> Iterator[Fix]:
-    """Yield the line under a condition, so that it runs only when not compiled, and the code
-    without it.
-    """
+    """Yield fixes that run the line only in eager mode, or remove it."""
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(
@@ -209,8 +207,8 @@ class _MovedPrint:
 
 
 def _moved(site: Site) -> _MovedPrint | None:
-    """Return what is moved. None when the print is not one of the function's own lines, or the
-    function has another way out than its end: before an exception the text would not be written.
+    """Return the move of the print. None when the print is not a line of the function itself, or
+    when the function can end early: an exception would lose the output.
     """
     code = site.code
     for statement, call, name in site.calls():
@@ -246,7 +244,7 @@ def _raises(lines: list[cst.BaseStatement]) -> bool:
 
 
 def _values(code: Code, call: cst.Call) -> list[cst.BaseExpression]:
-    """Return what the print takes from the function: whole arguments, and the fields of formatted
+    """Return the expressions that the print reads: whole arguments, and the fields of formatted
     text.
     """
     expressions: list[cst.BaseExpression] = []
@@ -270,8 +268,8 @@ def _names(code: Code, count: int) -> list[str]:
 
 
 def _with_names(code: Code, call: cst.Call, names: dict[int, str]) -> str:
-    """Return the print with names in place of the values. For ``x.item()`` the number is taken when
-    it is printed.
+    """Return the print with names in place of the values. For ``x.item()``, the name holds the
+    tensor and the number is read when it is printed.
     """
     begin, end = code.span(call)
     splices = []

@@ -1,4 +1,6 @@
-"""What is done beside computing: globals and other objects changed, calls made for their effect."""
+"""This module proposes fixes for side effects in compiled code: changes of globals and other
+objects, and calls whose result is not used.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def fixes_of_side_effects(
 
 
 def _is_effect(site: Site, statement: Statement) -> bool:
-    """Return whether the statement has an effect outside the function: a call whose result is not
-    used, or an assignment to a global or to an attribute of one.
+    """Return whether the statement has a side effect: a call whose result is not used, or an
+    assignment to a global or to an attribute of one.
     """
     if isinstance(statement, cst.Expr):
         return isinstance(statement.value, cst.Call) and not is_explained(site)
@@ -40,7 +42,7 @@ def _is_effect(site: Site, statement: Statement) -> bool:
 
 def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
     """Return whether the target is outside of the function: ``os.environ["A"]``, ``module.flag``,
-    ``globals()["X"]``; not a name, nor anything of a local object.
+    ``globals()["X"]``. A name, or a part of a local object, is not.
     """
     node: cst.CSTNode = target
     while isinstance(node, cst.Attribute | cst.Subscript):
@@ -54,9 +56,7 @@ def _is_elsewhere(code: Code, target: cst.BaseExpression) -> bool:
 
 
 def _skipped(site: Site, statement: Statement) -> Iterator[Fix]:
-    """Yield the line under a condition, so that it runs only when not compiled, and the code
-    without it.
-    """
+    """Yield fixes that run the line only in eager mode, or remove it."""
     line = site.code.line_of(statement)
     if line is not None:
         fix = site.edit(
@@ -84,9 +84,7 @@ def _unseen(site: Site, statement: Statement) -> str:
 
 
 def _as_global(site: Site, statement: Statement) -> Iterator[Fix]:
-    """Turn ``globals()["X"] = value`` into ``global X``, an assignment that Dynamo keeps track
-    of.
-    """
+    """Turn ``globals()["X"] = value`` into ``global X`` and an assignment, which Dynamo can trace."""
     name = _set_by_name(site.code, statement)
     line = site.code.line_of(statement)
     if name and line is not None and isinstance(statement, cst.Assign):

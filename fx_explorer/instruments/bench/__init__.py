@@ -1,3 +1,3 @@
-"""A bench: its cells are planned, each measured by a process of its own, and compared: who is
-faster, from which size on.
+"""This package benchmarks a program: the cells of a bench are planned, each is measured in a
+process of its own, and they are compared: which way is faster, from which size on.
 """

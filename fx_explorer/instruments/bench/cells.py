@@ -27,15 +27,17 @@ class CellFigures:
     """Range of the middle half of the rounds."""
     rounds: int
     interval: Interval | None
-    """The median with its interval; None for too few rounds."""
+    """The median with its interval; None if there are too few rounds."""
     speed_up: Interval | None
-    """How many times as fast as uncompiled; None for the uncompiled one, and for too few rounds."""
+    """Speed relative to the uncompiled program; None for the uncompiled program itself, and for too
+    few rounds.
+    """
     rough_speed_up: Interval | None
-    """The same where rounds are too few for an interval, but more than one: their median, least and
-    greatest. It holds the true one with ``rough_confidence``.
+    """The same for more than one round, but too few for an interval: their median, least and
+    greatest. The range contains the true value with probability ``rough_confidence``.
     """
     pays_after: int | None
-    """The number of calls after which compiling has paid for itself; None where it never does, or
+    """The number of calls after which compiling has paid for itself; None if it never does, or if
     that is not known.
     """
     left_out: int = 0
@@ -43,20 +45,20 @@ class CellFigures:
     disturbed: int = 0
     """Number of disturbed rounds that count all the same, because too few were undisturbed."""
     undisturbed_part: float = 1.0
-    """To which part of what was measured a call may come down without the disturbance; its
-    intervals reach so far.
+    """Smallest share of the measured time that a call might take without the disturbance. Its
+    intervals are widened by this.
     """
 
     @property
     def rough_confidence(self) -> float:
-        """Return how likely the range of all rounds contains the true median: it misses it only
-        when all rounds lie on one side of it.
+        """Return how likely the range of all rounds contains the true median: it does not only if
+        all rounds lie on one side of it.
         """
         return 1 - 2 * 0.5**self.rounds
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether the results differ from the baseline's. The speed of wrong results says
+        """Return whether the results differ from the baseline's. The speed of wrong results means
         nothing.
         """
         return self.cell.agreement == "differs"
@@ -82,11 +84,13 @@ class BenchFigures:
     state: str = "finished"
     """``running``, ``stopped`` or ``finished``."""
     doing: str = ""
-    """What is being done, in words, while it is running."""
+    """Describes the current activity, while the bench is running."""
     preparing_s: float = 0.0
-    """What was paid once: imports, compiling, comparing results; 0 where that is not known."""
+    """Seconds that were spent once: on imports, compiling, comparing results; 0 where they are not
+    known.
+    """
     measuring_s: float = 0.0
-    """What the rounds took."""
+    """Seconds that the rounds took."""
 
     @property
     def sizes(self) -> list[str]:
@@ -148,7 +152,7 @@ def _seconds(whole: Mapping[str, Any], name: str) -> float:
 
 
 class _Rounds:
-    """The rounds of one cell: seconds of a call by the number of the round."""
+    """The rounds of one cell: the seconds of a call by the number of the round."""
 
     def __init__(self, rounds: Sequence[BenchRound], paces: Paces) -> None:
         self.every_s = {row.number: row.call_s for row in rounds}
@@ -158,7 +162,7 @@ class _Rounds:
         self.has_enough_quiet = median_interval(list(self.quiet_s.values())) is not None
         counting = self.quiet_s if self.has_enough_quiet else self.every_s
         self.counting_s = list(counting.values())
-        """Seconds per call of the rounds that count: the undisturbed ones, or all when too few were
+        """Seconds per call of the rounds that count: the undisturbed ones, or all if too few were
         undisturbed.
         """
 
@@ -197,8 +201,8 @@ def _figures(
 
 
 def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return how many times as fast as uncompiled, from the rounds in which neither was disturbed;
-    from all where those are too few.
+    """Return the speed relative to the uncompiled program, from the rounds in which neither was
+    disturbed; from all rounds if those are too few.
     """
     quiet = median_interval(ratios_by_round(uncompiled.quiet_s, of_cell.quiet_s))
     if quiet is not None:
@@ -208,7 +212,7 @@ def _speed_up(of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
 
 
 def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
-    """Return to which part of what was measured either time may come down without the
+    """Return the smallest share of its measured value that either time might have without the
     disturbance.
     """
     disturbed = [rounds for rounds in (of_cell, uncompiled) if not rounds.is_quiet]
@@ -216,8 +220,8 @@ def _undisturbed_part(of_cell: _Rounds, uncompiled: _Rounds) -> float:
 
 
 def _rough_speed_up(cell: BenchCell, of_cell: _Rounds, uncompiled: _Rounds) -> Interval | None:
-    """Return the speed-up that a few rounds show: their range, widened by the spread between
-    processes and by the disturbance. One round shows nothing.
+    """Return the speed-up of a few rounds: their range, widened by the spread between processes and
+    by the disturbance. None for fewer than two.
     """
     ratios = ratios_by_round(uncompiled.every_s, of_cell.every_s)
     if len(ratios) < 2 or not cell.is_compiled:

@@ -1,5 +1,5 @@
-"""``fx-explorer bench X``: whether compiling pays for X, a target, and from which size on; or what
-a bench that was saved found.
+"""This module is ``fx-explorer bench X``. It measures whether compiling a target X pays, and from
+which size on, or prints the results of a saved bench.
 """
 
 from __future__ import annotations
@@ -120,13 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 OF_TELLING = ("target", "format", "svg", "plot", "force")
-"""Options that a bench which is saved can be told with."""
+"""Options that a saved bench can be printed with."""
 
 
 def _check_saved(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for options that would measure: the bench that is given is measured
-    already.
-    """
+    """Raise UsageError for options of measuring, since the given bench is measured already."""
     given = sorted(set(arguments.given) - {*OF_TELLING})
     if given:
         if given[0] == "output":
@@ -164,8 +162,8 @@ def _print_bench(
 
 
 async def _measure(arguments: argparse.Namespace, svg: OutputFile | None) -> int:
-    """Measure, print what was found, and return the exit code. What is stopped is reported as far
-    as it came.
+    """Measure, print the results, and return the exit code. If it is stopped, the results so far
+    are printed.
     """
     from fx_explorer.instruments.bench.driving import Bench
 
@@ -221,8 +219,8 @@ def _of_uncompiled(reader: SessionReader) -> tuple[int, str]:
 
 
 async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
-    """Run the bench; Ctrl-C, SIGTERM and a closed terminal stop it. Return the signal's number; 0
-    for none. Raises whatever the bench raises.
+    """Run the bench until it ends or Ctrl-C, SIGTERM or a closed terminal stops it. Return the
+    signal's number; 0 for none. Raises whatever the bench raises.
     """
     loop, running = asyncio.get_running_loop(), asyncio.create_task(bench, name="bench")
     stopped_by = 0
@@ -245,8 +243,8 @@ async def _run_until_stopped(bench: Coroutine[object, object, None]) -> int:
 
 
 class _Narration:
-    """Shows what is being done: in one live line on a terminal, elsewhere in a line for each
-    thing.
+    """Shows what the bench is doing: in one updated line on a terminal, elsewhere in one line per
+    step.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The process of one cell: started, asked, and ended."""
+"""This module starts, commands and ends the process that measures one cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAST_WORDS = 3
 """Most lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
-"""Hears what the process is doing."""
+"""A function that receives messages about what the process is doing."""
 
 
 class CellFailed(Exception):
@@ -29,13 +29,13 @@ class CellFailed(Exception):
         self.state = state
         self.message = message
         self.is_usage = is_usage
-        """Whether the request is to blame: the target cannot do what was asked for."""
+        """Whether the request is the cause: the target cannot do what was requested."""
         self.traceback = traceback
-        """Where the program or the compiler raised; empty where neither did."""
+        """Traceback of the program or the compiler; empty where neither raised."""
 
 
 class ContenderProcess:
-    """A process that waits until it is asked for a round. ``start`` makes one."""
+    """A process that measures a round when it is asked. ``started`` makes one."""
 
     def __init__(self, process: WorkerProcess, timeout_s: float | None, tell: Told) -> None:
         self._process = process
@@ -50,7 +50,7 @@ class ContenderProcess:
     async def started(
         cls, task: BenchTask, folder: Path, python: str, timeout_s: float | None, tell: Told
     ) -> AsyncIterator[ContenderProcess]:
-        """Start the process, with compile caches of its own that are empty. It ends with the block.
+        """Start the process, with empty compile caches of its own. It ends with the block.
 
         ``folder`` is where its caches are made.
         """
@@ -75,8 +75,8 @@ class ContenderProcess:
                 await contender._over()
 
     async def answer(self, command: str = "") -> BenchNews:
-        """Send a command, if there is one, and return its answer. Raises CellFailed when there is
-        none, and WorkerError when the interpreter cannot be started.
+        """Send a command, if any, and return the next answer. Raises CellFailed without an answer,
+        and WorkerError when the interpreter cannot be started.
         """
         if command:
             self._process.send(command)
@@ -113,7 +113,7 @@ class ContenderProcess:
             self._tell(news.text)
 
     async def _next(self) -> BenchNews:
-        """Wait for the next thing that it says. Raises CellFailed when it has died before."""
+        """Wait for the next message of the process. Raises CellFailed if it dies first."""
         assert self._ended is not None
         news = asyncio.create_task(self._news.get(), name="news of a contender")
         try:

@@ -1,6 +1,6 @@
-"""A bench from beginning to end: size after size, the cells of a size taking turns. All that is
-measured is written to a session at once, so that whoever looks at it sees it grow, and a bench that
-is stopped keeps what there is.
+"""This module runs a bench from beginning to end: size after size, with the cells of a size taking
+turns. All measurements are written to a session at once, so that readers see it grow, and a stopped
+bench keeps what it has.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ from fx_explorer.model import BenchCell, BenchNews, BenchRound, BenchTask, Failu
 from fx_explorer.session import SessionWriter
 
 MIN_ROUNDS, MAX_ROUNDS = ENOUGH_ROUNDS, MOST_ROUNDS
-"""A size has at least and at most so many rounds, unless the budget is spent. From 6 on the median
-has an interval of 95 %.
+"""Least and most rounds of a size, unless the budget is spent. From 6 rounds on the median has an
+interval of 95 %.
 """
 
 GRACE, MIN_GRACE_S = 0.2, 5.0
-"""Part of the budget, and least seconds, that the sizes of a bench share beyond it for the rounds
-that an interval takes. One round of each cell is made in any case.
+"""Share of the budget, and least seconds, by which a bench may exceed the budget to finish the
+rounds that an interval needs. One round of each cell is always made.
 """
 
 STEADY = 0.01
-"""Rounds end when each speed-up is known to so much of itself, in both directions."""
+"""Relative precision, in both directions, at which a speed-up is precise enough to end the rounds.
+"""
 
 
 @dataclass(frozen=True)
 class BenchProgress:
-    """What a bench is doing."""
+    """The current activity of a bench."""
 
     place: str
-    """The size, and which of how many it is; empty for the only one without a name."""
+    """The size, with its number and how many there are; empty for a single size without a name."""
     doing: str
     round: int = 0
-    """The round that is measured; 0 before."""
+    """The round that is being measured; 0 before the first."""
     left_s: float | None = None
-    """Seconds of the budget that are left; None without one."""
+    """Seconds that are left of the budget; None without one."""
 
     @property
     def without_figures(self) -> str:
@@ -64,7 +65,7 @@ class BenchProgress:
 
 
 Told = Callable[[BenchProgress], object]
-"""Hears what is being done."""
+"""A function that receives the progress of a bench."""
 
 
 class Bench:
@@ -77,13 +78,13 @@ class Bench:
         self._tell = tell
         self._number = writer.count(BenchCell) + 1
         self._whole: dict[str, object] = {}
-        """The bench's own entry in ``meta``: what holds for all cells."""
+        """The bench's own entry in ``meta``, with facts about all cells."""
         self._time = _BudgetedTime(plan.budget_s, len(list(plan.combinations())))
 
     async def run(self) -> None:
-        """Measure every cell. Raises UsageError where the target cannot do what was asked for at
-        all, WorkerError when the interpreter cannot be started, and SessionWriteError. Whoever is
-        cancelled ends all processes; what was measured by then is in the session.
+        """Measure every cell. Raises UsageError where the target cannot do what was requested,
+        WorkerError when the interpreter cannot be started, and SessionWriteError. Cancelling ends
+        all processes; the measurements so far are in the session.
         """
         combinations, contenders = list(self._plan.combinations()), self._plan.contenders()
         this_machine = await asyncio.to_thread(machine)
@@ -123,7 +124,7 @@ class Bench:
             lock.release()
 
     def _write(self, *, state: str, doing: str = "") -> None:
-        """Write to the session how far the bench is, and what it is doing."""
+        """Write the state and the current activity of the bench to the session."""
         self._writer.set_meta("bench", {**self._whole, "state": state, "doing": doing})
 
     def _cells(
@@ -145,14 +146,14 @@ class Bench:
 
 
 class _ToldHere(Protocol):
-    """Is called with what the bench does at one size."""
+    """A function that receives the progress of a bench at one size."""
 
     def __call__(self, doing: str, number: int = 0) -> object: ...
 
 
 class _BudgetedTime:
-    """What a bench has spent, and what each size may spend on rounds. What is paid once, imports
-    and compiling, is paid whatever the budget; rounds get what is left of it.
+    """The time that a bench has spent, and the time that each size may spend on rounds. Imports and
+    compiling take whatever they need; rounds share the rest of the budget.
     """
 
     def __init__(self, budget_s: float | None, sizes: int) -> None:
@@ -168,14 +169,14 @@ class _BudgetedTime:
 
     @property
     def left_s(self) -> float | None:
-        """Return the seconds of the budget that are left; None without one."""
+        """Return the seconds that are left of the budget; None without one."""
         if self._budget_s is None:
             return None
         return max(0.0, self._began_s + self._budget_s - time.monotonic())
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[None]:
-        """Count the seconds of the block, in which one size gets ready, as paid once."""
+        """Count the seconds of the block, in which one size gets ready, as spent once."""
         began_s = time.monotonic()
         try:
             yield
@@ -185,8 +186,8 @@ class _BudgetedTime:
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """Count the seconds of the block, the rounds of one size. Later sizes are expected to take
-        as long to get ready, and get as much time for their rounds.
+        """Count the seconds of the block, which makes the rounds of one size. Later sizes are
+        expected to need as long to get ready, and get as much time for their rounds.
         """
         self._rounds_began_s = time.monotonic()
         later = self._sizes - self._sizes_done
@@ -199,12 +200,12 @@ class _BudgetedTime:
             self.measuring_s += time.monotonic() - self._rounds_began_s
 
     def allows(self, took_s: float) -> bool:
-        """Return whether what takes so many seconds can still be done."""
+        """Return whether there is time for an activity of ``took_s`` seconds."""
         return self.left_s is None or took_s <= self.left_s + self._grace_s
 
     def is_enough(self, rounds: int) -> bool:
-        """Return whether so many rounds must do: the budget is spent and they give an interval, or
-        it is exceeded by far.
+        """Return whether this number of rounds must be enough: the budget is spent and they give an
+        interval, or it is far exceeded.
         """
         if self._budget_s is None:
             return False
@@ -222,14 +223,15 @@ class _StartedCell:
         self.cell = cell
         self.process = process
         self.could_say_more = could_say_more
-        """What comparing its results once more would do; empty where it can say no more."""
+        """Describes what a second comparison of its results would try; empty where it cannot help.
+        """
         self.rounds: list[BenchRound] = []
         self.is_over = False
-        """Whether its process has ended after the rounds."""
+        """Whether its process was ended after the rounds."""
 
 
 Keep = Callable[[_StartedCell, BenchNews], object]
-"""Keeps what a cell answered."""
+"""A function that stores a cell's answer."""
 
 
 class _SizeOfBench:
@@ -245,7 +247,7 @@ class _SizeOfBench:
         folder: Path,
         sharing: LeastSharing,
     ) -> None:
-        """``folder`` is for what the processes share, and for their caches."""
+        """``folder`` is for files that the processes share, and for their caches."""
         self._plan = plan
         self._writer = writer
         self._python = python
@@ -261,8 +263,8 @@ class _SizeOfBench:
         *,
         is_first: bool,
     ) -> None:
-        """Start the cells one after the other, and then have them take turns. Where the uncompiled
-        program fails, nothing can be compared with it, and no other cell is started.
+        """Start the cells one after the other, then let them take turns. If the uncompiled program
+        fails, nothing can be compared with it, and no other cell is started.
         """
         running: list[_StartedCell] = []
         reference = self._folder / f"{planned[0][1].id}.pt"
@@ -293,8 +295,8 @@ class _SizeOfBench:
             await self._compare_again([cell for cell in compiled if cell.could_say_more])
 
     async def _compare_again(self, unclear: list[_StartedCell]) -> None:
-        """Compare the results of contenders once more, where that can settle something. It may
-        compile once more; where the rest of the budget does not allow that, the bench says so.
+        """Compare the results of contenders again where that can settle a question. It may compile
+        again; if the rest of the budget does not allow that, the bench says so.
         """
         paid_for = [cell for cell in unclear if self._time.allows(cell.cell.first_call_s)]
         for cell in unclear:
@@ -356,8 +358,8 @@ class _SizeOfBench:
             cell.cell = self._end(cell.cell, failed)
 
     async def _ask_besides(self, asked: list[_StartedCell], command: str, keep: Keep) -> None:
-        """Ask for what is of use beside the rounds. Where that fails, what was measured still
-        holds.
+        """Ask cells for further facts besides the rounds. If that fails, the measurements still
+        hold.
         """
         for cell in asked:
             if cell.is_over:
@@ -416,8 +418,8 @@ class _SizeOfBench:
 
 
 def _is_steady(running: list[_StartedCell], least_sharing_s: float = 0.0) -> bool:
-    """Return whether every speed-up is known well enough, from rounds that were not disturbed;
-    without one, whether every time is.
+    """Return whether every speed-up is precise enough, from rounds that were not disturbed; without
+    speed-ups, whether every time is.
     """
     every_round = list(chain.from_iterable(cell.rounds for cell in running))
     paces = Paces(every_round, least_sharing_s)
@@ -439,7 +441,7 @@ def _quiet_s(rounds: Sequence[BenchRound], paces: Paces) -> dict[int, float]:
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a cell as they came from its process, with tuples."""
+    """Return the fields of a cell as its process sent them, with tuples in place of lists."""
     known = {}
     for name, value in fields.items():
         known[name] = tuple(value) if isinstance(value, list) else value

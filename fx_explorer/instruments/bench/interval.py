@@ -1,5 +1,6 @@
-"""The median of some values and the interval that holds the true one with 95 %, whatever their
-distribution: order statistics (Conover, Practical Nonparametric Statistics, 3.2).
+"""This module computes the median of some values and the interval that contains the true median
+with 95 %, whatever their distribution: order statistics (Conover, Practical Nonparametric
+Statistics, 3.2).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Inductor), as much as their intervals reached to either side.
 """
 
 MOST_BETWEEN_PROCESSES = max(BETWEEN_PROCESSES.values())
-"""The largest of them, used for a session that names another clock."""
+"""The largest of these values, used for a session with an unknown clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Interval:
         return 0.0
 
     def reaching_down(self, part: float) -> Interval:
-        """Return the interval of a value that may be smaller than measured, down to
-        ``part`` of it.
+        """Return the interval for a value that may be smaller than measured, down to ``part`` of
+        it.
         """
         return Interval(self.middle, self.low * part, self.high)
 
@@ -56,8 +57,8 @@ class Interval:
         return Interval(self.middle, self.low * part, self.high / part)
 
     def measured_again(self, clock: BenchClock, processes: int = 1) -> Interval:
-        """Return the interval of the same figure where it is measured again: a time needs one
-        process, a ratio two.
+        """Return the interval that the same figure would have if it were measured again: a time
+        needs one process, a ratio two.
         """
         wider = processes * BETWEEN_PROCESSES.get(clock, MOST_BETWEEN_PROCESSES)
         return Interval(self.middle, self.low * (1 - wider), self.high * (1 + wider))
@@ -68,9 +69,7 @@ LEAST_ROUNDS = 6
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """Return the median of the values with its interval; None for too few to have one (5 or
-    less).
-    """
+    """Return the median of the values with its interval; None for too few values (5 or less)."""
     rank = _rank(len(values))
     if rank is None:
         return None
@@ -79,9 +78,7 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
-    """Return ``of`` ÷ ``to``, round by round: rounds of the same number were made at the same
-    time.
-    """
+    """Return ``of`` ÷ ``to`` round by round. Rounds of the same number were made at the same time."""
     return [value / base for value, base in zip(of, to, strict=False) if base]
 
 
@@ -102,7 +99,7 @@ def factor(value: float) -> str:
 
 @cache
 def _rank(count: int) -> int | None:
-    """Return how many of the least and of the greatest of ``count`` values lie outside the
+    """Return how many of the least, and of the greatest, of ``count`` values lie outside the
     interval.
 
     The median lies below the least k+1 values with the chance that at most k of ``count`` coins

@@ -1,5 +1,4 @@
-"""A bench asks this module what the machine is like, and whether something disturbed the
-measurement.
+"""This module describes the machine of a bench, and detects disturbances of the measurement.
 
 ``machine`` describes the processor, its speed and its load when a bench begins. A round is
 disturbed where the processors took longer than in others to share an operation: what was measured
@@ -25,13 +24,13 @@ from fx_explorer.model import BenchCell, BenchRound
 from fx_explorer.outside_file import read_outside
 
 LOOK_S = 0.3
-"""How long the processors are watched for what else runs."""
+"""Seconds for which the load of the processors is watched."""
 
 
 def machine() -> dict[str, object]:
-    """Return what is known of this machine: ``processor``, ``processors``, ``mhz``, and ``busy``,
-    the part of all processors' time that other programs took just now. What a system does not tell
-    is not among them. Takes ``LOOK_S`` seconds.
+    """Return the facts about this machine: ``processor``, ``processors``, ``mhz``, and ``busy``,
+    the share of all processors' time that other programs use now. Facts that the system does not
+    report are missing. Takes ``LOOK_S`` seconds.
     """
     facts: dict[str, object] = {
         "processor": _processor(),
@@ -51,8 +50,8 @@ def machine() -> dict[str, object]:
 
 
 def _times() -> list[int]:
-    """Return how long all processors did what: user, nice, system, idle, iowait … (proc(5));
-    nothing where there is no /proc.
+    """Return the processors' times by kind: user, nice, system, idle, iowait … (proc(5)); empty
+    where there is no /proc.
     """
     try:
         return [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
@@ -81,7 +80,7 @@ def _numbers(name: str) -> list[float]:
 
 
 def _cpuinfo() -> str:
-    """Return what Linux tells of the processors; nothing elsewhere."""
+    """Return Linux's description of the processors; empty on other systems."""
     try:
         return Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -89,18 +88,18 @@ def _cpuinfo() -> str:
 
 
 DISTURBED = 1.2
-"""How many times as long as they can the threads take to share an operation, from which on a round
-is disturbed.
+"""Factor above the fastest time of sharing an operation among the threads, from which on a round
+counts as disturbed.
 """
 
 
 class Paces:
-    """How fast the threads shared an operation in the rounds of a bench, and in earlier ones on the
-    same machine.
+    """How fast the threads shared an operation in the rounds of a bench, and in earlier benches on
+    the same machine.
     """
 
     def __init__(self, rounds: Sequence[BenchRound], known_s: float = 0.0) -> None:
-        """``known_s``: the least that they took in earlier benches; 0 when that is not known."""
+        """``known_s``: the least time in earlier benches; 0 when it is not known."""
         seconds = [known_s, *(row.sharing_s for row in rounds)]
         self._least_s = min((second for second in seconds if second > 0), default=0.0)
 
@@ -108,8 +107,8 @@ class Paces:
         return row.sharing_s > DISTURBED * self._least_s
 
     def undisturbed_part(self, rows: Sequence[BenchRound]) -> float:
-        """Return which part of their time rounds would have taken at least, had the threads not
-        taken longer to share operations: no call consists of more than that.
+        """Return the smallest share of their time that rounds might have taken if the threads had
+        not taken longer to share operations. A call cannot consist of more than that.
         """
         taken = [row.sharing_s for row in rows if row.sharing_s > 0]
         if taken:
@@ -118,24 +117,26 @@ class Paces:
 
 
 MOST_KEPT = 1 << 20
-"""Largest size of the file that is kept from bench to bench, in bytes."""
+"""Largest size in bytes of the file that is kept between benches."""
 
 FORGOTTEN_AFTER_S = 7 * 24 * 3600
 """A virtual machine may be moved for good to a host where sharing takes longer."""
 
 
 class LeastSharing:
-    """What is known of one machine with one number of threads and one torch."""
+    """The least time of sharing an operation, for one machine, number of threads and version of
+    torch.
+    """
 
     def __init__(self, processor: str, path: Path | None = None) -> None:
         self._processor = processor
         self._path = path or state_folder() / "sharing.json"
         self._key = ""
         self.least_s = 0.0
-        """Seconds; 0 when nothing is known."""
+        """Seconds; 0 when the least time is not known."""
 
     def begin(self, cell: BenchCell) -> None:
-        """Look up what earlier benches measured with the same threads and torch as ``cell``."""
+        """Look up the measurements of earlier benches with the same threads and torch as ``cell``."""
         self._key = f"{self._processor}, {cell.threads} threads, torch {cell.torch}"
         seconds, _ = self._kept().get(self._key, (0.0, 0.0))
         self.hear(seconds)
@@ -145,8 +146,8 @@ class LeastSharing:
             self.least_s = min(sharing_s, self.least_s or sharing_s)
 
     def keep(self) -> None:
-        """Keep the least for the next bench. Where nothing can be written, the next one knows
-        less.
+        """Save the least time for the next bench. If it cannot be written, the next bench starts
+        without it.
         """
         if not self.least_s:
             return
@@ -161,7 +162,9 @@ class LeastSharing:
             os.replace(written, self._path)
 
     def _kept(self) -> dict[str, tuple[float, float]]:
-        """Return (seconds, when they were measured) by machine, without what is old or damaged."""
+        """Return machine → (seconds, when they were measured), without entries that are old or
+        damaged.
+        """
         try:
             stored = json.loads(read_outside(self._path, MOST_KEPT))
         except (OSError, ValueError, RecursionError):

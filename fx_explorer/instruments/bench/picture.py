@@ -1,6 +1,6 @@
-"""A bench as a picture: the speed-up of each contender over the size, with its interval, and the
-line at which compiling is neither faster nor slower. As SVG by matplotlib; in the terminal by
-plotext.
+"""This module draws a bench: the speed-up of each contender over the size, with its interval, and
+the line at which compiling is neither faster nor slower. The picture is SVG by matplotlib, or text
+for the terminal by plotext.
 
 Both are in the extra ``plots``.
 """
@@ -31,17 +31,17 @@ NOTHING = (
 BREAK_EVEN = "as fast as uncompiled"
 
 MARGIN = 0.1
-"""Part of what is shown that stays free above and below."""
+"""Share of the shown range that stays free above and below."""
 
 COLOURS = ("blue+", "orange+", "green+", "magenta+", "cyan+", "red+")
 """Colours of the contenders in the terminal."""
 
 MARKS = ("●", "▲", "■", "◆", "○", "△")
-"""Marks of their points, for where there are no colours."""
+"""Marks of the contenders' points, for use without colours."""
 
 
 def check_libraries(*, svg: bool, plot: bool) -> None:
-    """Raise UsageError where a picture is wanted and what draws it is not installed: before
+    """Raise UsageError if a picture is requested and the library for it is not installed, before
     anything is measured.
     """
     for library, is_wanted in (("matplotlib", svg), ("plotext", plot)):
@@ -51,7 +51,7 @@ def check_libraries(*, svg: bool, plot: bool) -> None:
 
 @dataclass(frozen=True)
 class Curve:
-    """The speed-up of one contender, a point for each size."""
+    """The speed-up of one contender, with a point for each size."""
 
     contender: str
     points: Sequence[CellFigures]
@@ -74,8 +74,8 @@ class Curve:
 
 
 def curves(figures: BenchFigures) -> list[Curve]:
-    """Return a curve for each contender that was measured, without the sizes at which it gives
-    wrong results. Raises UsageError when there is none.
+    """Return a curve for each measured contender, without the sizes at which its results are wrong.
+    Raises UsageError when there is none.
     """
     drawn = []
     for name in figures.contenders:
@@ -182,7 +182,7 @@ def draw(plot: _figure_class, figures: BenchFigures, drawn: Sequence[Curve]) -> 
 
 
 def _plain(text: str) -> str:
-    """Return the text with what a terminal would obey made visible, and so that matplotlib takes no
-    part of it for a formula.
+    """Return the text with control characters made visible, and escaped so that matplotlib reads no
+    part of it as a formula.
     """
     return printable(text).replace("$", r"\$")

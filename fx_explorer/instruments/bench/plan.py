@@ -1,5 +1,5 @@
-"""A bench plan says which cells a bench measures and for how long: every combination of what was
-asked for, at every size.
+"""This module plans a bench: which cells it measures and for how long. The cells are all
+combinations of the requested options, at every size.
 
 The options that a plan is made of are parsed here too, for the command line and for the app alike;
 and so is the session written that holds a bench and no capture.
@@ -33,20 +33,20 @@ class BenchPlan:
     """The ways and sizes that a bench compares, and the time it may take."""
 
     request: CaptureRequest
-    """What all contenders have in common."""
+    """The part of the request that all contenders share."""
     backends: tuple[str, ...] = ("eager", "aot_eager", "inductor")
     modes: tuple[str, ...] = ("",)
     dynamics: tuple[bool | None, ...] = (None,)
     stances: tuple[str, ...] = ("",)
     sizes: tuple[tuple[InputSize, ...], ...] = ()
-    """Each is one size with its values; every combination is measured."""
+    """Each item is one size with its values; every combination is measured."""
     threads: int = 0
     others: tuple[Contender, ...] = ()
-    """Ways of running the program beside those."""
+    """Further ways of running the program."""
     budget_s: float | None = None
-    """About how long the bench may take; None: until the figures are steady."""
+    """About how many seconds the bench may take; None: until the figures are steady."""
     timeout_s: float | None = None
-    """How long a cell may take to get ready, and for a round."""
+    """Longest seconds for a cell to get ready, and for a round."""
 
     def contenders(self) -> list[Contender]:
         """Return the ways of running the program, the uncompiled one first, each once."""
@@ -77,11 +77,11 @@ class BenchPlan:
         return Contender(" ".join(filter(None, words)), request)
 
     def combinations(self) -> Iterator[tuple[InputSize, ...]]:
-        """Yield what inputs are given; nothing but the example without sizes."""
+        """Yield the combinations of input sizes; one empty combination if no sizes are given."""
         yield from itertools.product(*self.sizes)
 
     def check(self) -> None:
-        """Raise UsageError for what contradicts itself."""
+        """Raise UsageError for contradictory options."""
         names = [size[0].name for size in self.sizes]
         twice = next((name for name in names if names.count(name) > 1), "")
         if twice:
@@ -113,7 +113,7 @@ class Contender:
 
 
 def begin_session(writer: SessionWriter, plan: BenchPlan) -> None:
-    """Write what every session has."""
+    """Write the entries that every session needs."""
     with writer.transaction():
         writer.set_meta("fx_explorer", __version__)
         writer.set_meta("request", asdict(plan.request))

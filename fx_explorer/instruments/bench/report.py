@@ -79,7 +79,7 @@ def row_of(cell_figures: CellFigures) -> CellRow:
 
 
 def _call(cell: CellFigures) -> str:
-    """Return the time of a call; with its spread where there were enough rounds to know it."""
+    """Return the time of a call, with its spread if there are enough rounds."""
     if cell.call_s is None:
         return ""
     if cell.interval:
@@ -119,8 +119,8 @@ SCHEMA = "fx-explorer/bench/1"
 
 
 def bench_text(figures: BenchFigures, width: int | None = None) -> str:
-    """Return the verdict and the table as plain text. Lines have at most ``width`` cells, None
-    where a program reads.
+    """Return the verdict and the table as plain text. Lines have at most ``width`` cells; None sets
+    no limit.
     """
     return text_of([*verdict(figures), "", bench_table(figures), "", *_notes(figures)], width)
 

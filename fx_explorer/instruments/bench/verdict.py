@@ -1,5 +1,6 @@
-"""What a bench says, in sentences: whether compiling pays, from which size on, with whom, and what
-is to be known beside it. Where intervals overlap there is no winner.
+"""This module states the results of a bench in sentences: whether compiling pays, from which size
+on, with which contender, and what limits that statement. Where intervals overlap there is no
+winner.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fx_explorer.instruments.bench.interval import (
 )
 
 MUCH_AROUND = 0.3
-"""Least share of a call outside its kernels that is mentioned."""
+"""Least share of a call outside its kernels that a sentence mentions."""
 
 ENOUGH_ROUNDS, MOST_ROUNDS = 8, 30
 """Rounds of a size that a bench makes at least, where its budget allows, and at most."""
@@ -30,7 +31,7 @@ BUSY = 0.3
 
 
 def verdict(figures: BenchFigures) -> list[str]:
-    """Return the sentences: wrong results first, then the one that answers "is it worth it?"."""
+    """Return the sentences: wrong results first, then the answer to "is it worth it?"."""
     compiled = [name for name in figures.contenders if _is_compiled(figures, name)]
     sentences = (_wrong_results(name, figures.of_contender(name)) for name in compiled)
     wrong = [sentence for sentence in sentences if sentence]
@@ -57,8 +58,8 @@ FAILED = ("failed", "out_of_memory", "timed_out")
 
 
 def problems(figures: BenchFigures) -> list[str]:
-    """Return the sentences of the verdict about what went wrong: other results, and cells that
-    could not be measured.
+    """Return the sentences of the verdict about problems: wrong results, and cells that could not
+    be measured.
     """
     wrong = (_wrong_results(name, figures.of_contender(name)) for name in figures.contenders)
     failed = _not_measured([cell for cell in figures.cells if cell.cell.state in FAILED])
@@ -66,8 +67,8 @@ def problems(figures: BenchFigures) -> list[str]:
 
 
 def without_figures(figures: BenchFigures) -> list[str]:
-    """Return the contenders of which a bench that came to its end measured nothing, at no size. The
-    verdict says why.
+    """Return the contenders that a finished bench could not measure at any size. The verdict says
+    why.
     """
     if figures.state != "finished":
         return []
@@ -93,7 +94,7 @@ def _unfinished(figures: BenchFigures) -> Iterator[str]:
 
 
 def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
-    """Say why nothing can be said about speed."""
+    """Explain why there is no statement about speed."""
     uncompiled = [cell for cell in figures.cells if not cell.cell.is_compiled]
     others = [cell for cell in figures.cells if cell.cell.is_compiled]
     if all(cell.cell.state in FAILED for cell in uncompiled):
@@ -108,7 +109,7 @@ def _nothing_timed(figures: BenchFigures) -> Iterator[str]:
 
 
 def _rough(figures: BenchFigures) -> Iterator[str]:
-    """Say what few rounds show of contenders that have no interval."""
+    """Describe what a few rounds show of contenders without an interval."""
     for cell in figures.cells:
         if not cell.cell.is_compiled or cell.is_wrong or cell.speed_up or not cell.rounds:
             continue
@@ -131,7 +132,7 @@ def _rough(figures: BenchFigures) -> Iterator[str]:
 
 
 def _spent(figures: BenchFigures) -> Iterator[str]:
-    """Say what a budget was spent on, and what a larger one would settle."""
+    """Describe how a budget was spent, and what a larger one would settle."""
     open_cells = [cell for cell in figures.cells if _is_open(cell)]
     if figures.budget_s is None or figures.state != "finished" or not figures.measuring_s:
         return
@@ -154,7 +155,7 @@ def _is_open(cell: CellFigures) -> bool:
 
 
 def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> str:
-    """Say how many seconds would settle what is open, as a clause."""
+    """Return, as a clause, how many seconds would settle the open cells."""
     times_as_long = max(map(_times_as_long, open_cells))
     if times_as_long == inf:
         return "more would not settle it: two processes that build the same differ by as much"
@@ -166,8 +167,8 @@ def _larger_budget(figures: BenchFigures, open_cells: Sequence[CellFigures]) -> 
 
 
 def _times_as_long(cell: CellFigures) -> float:
-    """Return how many times the rounds would show whether a cell is faster: intervals shrink with
-    the square root of the number of rounds, but not below what two processes differ by.
+    """Return the factor of rounds that would settle whether a cell is faster: intervals shrink with
+    the square root of the number of rounds, but not below the spread between two processes.
     """
     if cell.speed_up is None:
         return ENOUGH_ROUNDS / max(cell.rounds, 1)
@@ -310,7 +311,7 @@ def _other_sentences(figures: BenchFigures, compiled: Sequence[str]) -> Iterator
 
 
 def _results(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
-    """Say what is to be known of results that are not wrong."""
+    """Describe the limits of results that are not wrong."""
     for kind in ("not_compared", "within_error"):
         first = next((cell for cell in cells if cell.cell.agreement == kind), None)
         if first and kind == "within_error" and not first.cell.reference_error:
@@ -390,7 +391,7 @@ def _cuts(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
 
 
 def _around(name: str, cells: Sequence[CellFigures]) -> Iterator[str]:
-    """Return sentences on what a call costs beside its kernels, when that keeps it from being
+    """Return sentences on the cost of a call outside its kernels, where that keeps it from being
     faster.
     """
     known = [cell for cell in cells if cell.speed_up and cell.cell.work_s >= 0]

@@ -64,8 +64,8 @@ def _svg(figures: BenchFigures) -> str:
 
 
 def _notice(figures: BenchFigures) -> str:
-    """Return what must be seen: what is being done while it measures, else what went wrong, or the
-    answer.
+    """Return the most important line: the current activity while the bench runs, else a problem, or
+    the answer.
     """
     if figures.state == "running":
         return f"Measuring … {figures.doing} (esc stops it and keeps what there is)"
@@ -79,7 +79,7 @@ def _row(figures: BenchFigures, cell: CellFigures) -> TableRow:
 
 
 def _detail(figures: BenchFigures, cell: CellFigures) -> str:
-    """Say all about one cell, draw the picture, and give the whole verdict."""
+    """Describe one cell completely, with the picture and the whole verdict."""
     if len(figures.sizes) > 1:
         picture = ["", *_picture(figures).splitlines()]
     else:

@@ -19,7 +19,7 @@ Span = tuple[int, int]
 
 
 class Parts(NamedTuple):
-    """Where the parts of an instruction stand in its line; a part that is not there is empty."""
+    """The column ranges of an instruction's parts in its line; a missing part is an empty range."""
 
     address: Span
     guard: Span
@@ -50,7 +50,7 @@ def is_assembly(level: str) -> bool:
 
 
 def parts_of(level: Level, line: str) -> Parts | None:
-    """Find the parts of a line; None for a line that is no instruction."""
+    """Find the parts of a line; None for a line that is not an instruction."""
     match = _PATTERNS[level].match(bounded(line))
     if match is None:
         return None
@@ -64,7 +64,7 @@ def _span(match: re.Match[str], part: str) -> Span:
 
 
 def name_in(level: Level, line: str) -> str:
-    """Return the name of the instruction of a line; empty for a line that is none."""
+    """Return the name of the instruction on a line; empty for any other line."""
     parts = parts_of(level, line) if is_assembly(level) else None
     return line[slice(*parts.name)] if parts else ""
 
@@ -85,7 +85,7 @@ _REST: dict[Level, re.Pattern[str]] = {
     "amdgcn": re.compile(r"\s*\.section\s+\.debug_|\.Lfunc_end\d+:"),
     "sass": re.compile(r"//-+ (?:SYMBOLS|\.nv|\.debug|\.rel)"),
 }
-"""Matches the line from which on nothing is executed."""
+"""Matches the first line after the code: nothing is executed from there on."""
 
 _SASS_MARGIN = re.compile(r"^\s{8}(/\*[0-9a-f]{4,}\*/) {11}", re.MULTILINE)
 _SASS_ENCODING = re.compile(r"(?<!\s)\s+/\* 0x[0-9a-f]{16} \*/$", re.MULTILINE)
@@ -120,9 +120,7 @@ def without_margin(level: Level, text: str) -> str:
 
 
 def without_encoding(level: Level, text: str) -> str:
-    """Return SASS as nvdisasm writes it when it is not asked for encodings. Other levels have
-    none.
-    """
+    """Return SASS in the form that nvdisasm writes without encodings. Other levels have none."""
     if level != "sass":
         return text
     return _SASS_ENCODING.sub(
@@ -131,7 +129,7 @@ def without_encoding(level: Level, text: str) -> str:
 
 
 FEWEST_FOLDED = 3
-"""Fewest lines that are folded into one."""
+"""Fewest lines that are folded together."""
 
 TELLING = (".target", ".reqntid", ".maxntid", ".headerflags")
 """Directives that say something about the kernel; they are quoted."""
@@ -153,7 +151,7 @@ class LineRun(NamedTuple):
 
 
 def runs(level: Level, lines: Sequence[str]) -> list[LineRun]:
-    """Find the runs of directives worth folding. Labels that code jumps to are none."""
+    """Find the runs of directives worth folding. Labels that code jumps to are not folded."""
     if not is_assembly(level):
         return []
     folded = []
@@ -175,8 +173,8 @@ def _is_code(level: Level, line: str) -> bool:
 
 
 def _names_the_kernel(line: str) -> bool:
-    """Return whether a label is a symbol's, which nothing jumps to: SASS names the function and its
-    section, AMDGCN the function.
+    """Return whether a label is a symbol's, to which nothing jumps: in SASS the function and its
+    section, in AMDGCN the function.
     """
     return bool(_LABEL.match(line)) and not line.lstrip().startswith((".L", "$L", "BB"))
 

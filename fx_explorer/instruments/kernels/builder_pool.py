@@ -1,6 +1,6 @@
 """This module builds kernels beside the app: it keeps some warm builders (kernel_builder.py), and
-requests that wait for one to be free. It also disassembles a kernel that a real GPU's machine code
-is kept of.
+requests wait until one is free. It also disassembles a kernel whose machine code from a real GPU is
+in the session.
 
 Each request is a task of its own. To cancel it kills the builder that works on it, which starts
 again with the next request; what was built before is in the session.
@@ -45,7 +45,7 @@ ToldOf = Callable[[BuildAnswer], None]
 
 
 class BuilderPool:
-    """Builds kernels for one GPU. All methods are for the thread of the event loop."""
+    """Builds kernels for one GPU. All methods must be called in the thread of the event loop."""
 
     def __init__(self, gpu: Gpu, python: str = sys.executable, builders: int = 0) -> None:
         """``builders`` is the largest number of processes, each started when it is first needed; 0
@@ -72,8 +72,8 @@ class BuilderPool:
     def ask(
         self, task: BuildTask, session: Path, kernel: int, position: int = 0
     ) -> asyncio.Task[BuildAnswer]:
-        """Ask for something; cancel the task to stop it. A builder that dies of it is an answer
-        too: ``failed``.
+        """Send a builder a request; cancel the task to stop it. If the builder dies, the answer is
+        ``failed``.
         """
         request = BuildRequest(next(self._numbers), task, str(session), kernel, position)
         asked = asyncio.create_task(self._ask(request), name=f"{task} of kernel {kernel}")
@@ -82,8 +82,8 @@ class BuilderPool:
         return asked
 
     async def build(self, session: Path, kernel: int, position: int = 0) -> KernelBuild:
-        """Build one configuration, or take it from the session when it is there. Raises WorkerError
-        when nothing could be done.
+        """Build one configuration, or take it from the session. Raises WorkerError when neither
+        succeeds.
         """
         answer = await self.ask("build", session, kernel, position)
         return _row(session, answer)
@@ -100,9 +100,9 @@ class BuilderPool:
     async def build_all(
         self, session: Path, kernel: int, tell: ToldOf = lambda answer: None
     ) -> list[KernelBuild]:
-        """Build every configuration in parallel, for its resources; ``tell`` hears of each as it
-        ends. Those that Inductor adds once it has seen the registers of the first ones come last.
-        SASS comes with ``build``. Raises WorkerError.
+        """Build every configuration in parallel, for its resources; ``tell`` is called for each
+        that ends. Configurations that Inductor adds after it has seen the registers of the first
+        ones come last. SASS comes with ``build``. Raises WorkerError.
         """
         asked: set[int] = set()
         refused: list[str] = []
@@ -125,8 +125,8 @@ class BuilderPool:
         return [row.position for row in rows if row.position not in asked]
 
     async def passes(self, session: Path, kernel: int, position: int = 0) -> str:
-        """Return what MLIR printed before each of its passes (``assembly/passes.py``). Raises
-        WorkerError.
+        """Return the text that MLIR printed before each of its passes (``assembly/passes.py``).
+        Raises WorkerError.
         """
         answer = await self.ask("passes", session, kernel, position)
         row = _row(session, answer)
@@ -171,8 +171,8 @@ class BuilderPool:
 
 
 def _note_death(request: BuildRequest, gpu: Gpu, how: str) -> BuildAnswer:
-    """Write a row that says what happened to a builder. The name of the toolchain is left out, so
-    that the build is tried again when somebody asks.
+    """Write a row that says how a builder died. It leaves out the name of the toolchain, so that
+    the next request tries the build again.
     """
     if request.task == "passes":
         return BuildAnswer(request.number, "refused", text=how)
@@ -211,7 +211,7 @@ def _row(session: Path, answer: BuildAnswer) -> KernelBuild:
 QUIT_S = 1.0
 
 LAST_WORDS = 4000
-"""Bytes of what a builder printed last."""
+"""Bytes that are kept of a builder's last output."""
 
 
 class BuilderDiedError(WorkerError):
@@ -219,7 +219,7 @@ class BuilderDiedError(WorkerError):
 
 
 class Builder:
-    """One process, started when it is first asked, and again when it has ended."""
+    """One builder process, started at the first request, and again when it has ended."""
 
     def __init__(self, gpu: Gpu, python: str) -> None:
         self._gpu = gpu
@@ -255,8 +255,8 @@ class Builder:
         return answer
 
     async def ask(self, request: BuildRequest) -> BuildAnswer:
-        """Ask the builder for one thing. Raises what ``start`` raises. When cancelled, it kills the
-        process.
+        """Send the builder a request and return its answer. Raises what ``start`` raises. When
+        cancelled, it kills the process.
         """
         try:
             await self.start()
@@ -327,7 +327,7 @@ def how_it_ended(status: int) -> str:
 
 
 def _telling_line(output: str) -> str:
-    """Return the most useful line of what LLVM or Python printed: the first that mentions an error,
+    """Return the most useful line of LLVM's or Python's output: the first that mentions an error,
     else the last.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -350,9 +350,9 @@ NO_TOOL = (
 
 
 def with_sass(session: Path, build: KernelBuild, python: str = sys.executable) -> KernelBuild:
-    """Return the row with its SASS, which is kept in the session from now on. It is returned as it
-    is when it has SASS or no machine code. Takes half a second. Raises WorkerError without a tool,
-    or when the tool cannot read the code.
+    """Return the row with its SASS, which is stored in the session. A row that has SASS, or no
+    machine code, is returned unchanged. Takes half a second. Raises WorkerError without a tool, or
+    when the tool cannot read the code.
     """
     if not build.is_undisassembled:
         return build
@@ -391,8 +391,8 @@ def disassembled(cubin: bytes, python: str = sys.executable) -> str:
 
 @cache
 def nvdisasm(python: str) -> str:
-    """Return the path of the nvdisasm that TRITON_NVDISASM_PATH names, or that the interpreter's
-    Triton carries; empty when there is none.
+    """Return the path of the nvdisasm that TRITON_NVDISASM_PATH names, or of the one in the
+    interpreter's Triton; empty without either.
     """
     if named := os.environ.get("TRITON_NVDISASM_PATH"):
         return named

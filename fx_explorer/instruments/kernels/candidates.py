@@ -1,5 +1,5 @@
-"""This module lists what a session knows of a kernel's builds: its configurations side by side, the
-texts of each, and the estimate of a call. It also picks the kernel to look below when nothing is
+"""This module lists the builds of a kernel in a session: its configurations side by side, the texts
+of each, and the estimate of a call. It also picks the kernel whose levels are shown when nothing is
 selected, or says why there is none.
 """
 
@@ -39,7 +39,7 @@ class Candidate:
 
     build: KernelBuild
     occupancy: Occupancy | None
-    """None for a configuration that is not built."""
+    """The occupancy; None for a configuration that is not built."""
     ptx_lines: int = 0
     """Number of lines of PTX or AMDGCN; 0 for a configuration that is not built."""
 
@@ -57,8 +57,8 @@ def tuned_libraries(reader: SessionReader) -> list[model.Kernel]:
 
 
 def kernels_named(reader: SessionReader, name: str) -> list[model.Kernel]:
-    """Find kernels by their whole name, else by any part of it: several compilations may have one
-    of the same name.
+    """Find kernels by their whole name, else by any part of it. Several compilations may have
+    kernels of the same name.
     """
     every = [*triton_kernels(reader), *tuned_libraries(reader)]
     return [kernel for kernel in every if kernel.name == name] or [
@@ -97,9 +97,7 @@ def make_candidates(
 
 
 def occupancy_of(build: KernelBuild, gpu: Gpu) -> Occupancy | None:
-    """Return the occupancy of a build; None for one that is not built, or whose registers are
-    unknown.
-    """
+    """Return the occupancy of a build; None if it is not built, or its registers are unknown."""
     if build.state != "built" or build.registers < 0:
         return None
     return occupancy(gpu, build.threads, build.registers, build.shared_bytes)
@@ -126,8 +124,8 @@ def _assembly(build: KernelBuild) -> int:
 def estimate(
     reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None = None
 ) -> Roofline:
-    """Estimate one call of a kernel. With a build, its matrix instructions say which of the GPU's
-    peaks counts; without one, the type of the nodes does.
+    """Estimate one call of a kernel. The GPU's peak is chosen by the build's matrix instructions;
+    without a build, by the type of the inputs.
     """
     assembly = text_of_level(reader, build, "ptx") or text_of_level(reader, build, "amdgcn")
     kind = number_kind(assembly) if assembly else ""
@@ -150,8 +148,8 @@ _POINTERS = re.compile(r"'\*(\w+)'")
 
 
 def kind_of_inputs(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Return the number type of a kernel's inputs: what its arguments point to. For a library call
-    it is the type of its nodes' results, which is that of the factors.
+    """Return the number type of a kernel's inputs: of the data that its pointer arguments point to;
+    for a library call, of its nodes' results, which have the type of the factors.
     """
     if kernel.artifact:
         code = reader.text(reader.get(model.Artifact, kernel.artifact).text)
@@ -170,7 +168,9 @@ def _kind_of_pointer(name: str) -> str:
 
 
 def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix | None:
-    """Count the instructions of the machine's code, SASS or AMDGCN; None for what is not built."""
+    """Count the instructions of the machine code, SASS or AMDGCN; None for a kernel that is not
+    built.
+    """
     for level in ("sass", "amdgcn", "ptx"):
         if text := text_of_level(reader, build, level):
             return mix(instructions(level, text))
@@ -178,7 +178,7 @@ def instruction_mix(reader: SessionReader, build: KernelBuild) -> InstructionMix
 
 
 def what_is_not_known(kernel: model.Kernel, rows: Iterable[KernelBuild]) -> list[str]:
-    """Return the sentences for beside the table."""
+    """Return the sentences beside the table, on facts that are not known."""
     rows = list(rows)
     if any(row.is_picked for row in rows):
         return []
@@ -206,7 +206,7 @@ _PRODUCT = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)\b")
 
 
 def _of_library(name: str) -> list[str]:
-    """Return sentences on what cannot be known of a library call, by its name:
+    """Return sentences on the limits of what is known about a library call, by its name:
     ``extern_kernels.addmm``, ``torch.ops.aten._scaled_dot_product_flash_attention.default``.
     """
     if "scaled_dot_product" in name:
@@ -230,8 +230,8 @@ NO_GPU = (
 
 
 def first_triton_kernel(reader: SessionReader, compilation: int) -> model.Kernel | None:
-    """Return the first Triton kernel of the compilation that is looked at, forward before backward;
-    of any other compilation if it has none.
+    """Return the first Triton kernel of ``compilation``, forward before backward; of any other
+    compilation if it has none.
     """
     kernels = triton_kernels(reader)
     return next(

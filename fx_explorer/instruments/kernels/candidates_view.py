@@ -1,5 +1,5 @@
-"""View u: what the autotuner would choose from, side by side: configurations of a Triton kernel,
-library calls.
+"""This module makes view u: the choices of the autotuner side by side, configurations of a Triton
+kernel or library calls.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ ORIGINS: dict[str, str] = {
 def candidates_table(
     reader: SessionReader, kernel: model.Kernel | None, progress: str = ""
 ) -> ViewTable:
-    """Make the table of configurations. ``progress`` says how far compiling them is."""
+    """Make the table of configurations. ``progress`` describes how far compiling them is."""
     if kernel is None:
         return _table("", [], (), NO_KERNEL_YET)
     gpu = session_gpu(reader)
@@ -139,15 +139,15 @@ def _why_none(reader: SessionReader, kernel: model.Kernel, gpu: Gpu | None) -> s
 
 
 def _of_a_log(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Say what a log knows of how a kernel was chosen."""
+    """Describe how a kernel was configured, as far as a log says so."""
     options = describe_configuration(reader, kernel)
     built = f"It was built with {options}. " if options else ""
     return f"{built}{NOT_IN_LOG}"
 
 
 def _in_all(rows: Sequence[KernelBuild]) -> str:
-    """Return what all configurations share and no column shows:
-    ``, all with 4 warps · 1 stage``.
+    """Return the options that all configurations share and no column shows: ``, all with 4 warps ·
+    1 stage``.
     """
     shared = shared_options(rows)
     words = replace(rows[0], options=shared).shown_options if shared else ""
@@ -234,7 +234,7 @@ def _row(
 
 
 def _occupancy_cells(occupancy: Occupancy | None) -> tuple[str, str]:
-    """Return what is occupied, and what limits it; empty where it is not known."""
+    """Return the occupancy and its limit; empty where it is not known."""
     if occupancy is None:
         return "", ""
     limits = ", ".join(LIMITS_IN_SHORT[limit] for limit in occupancy.limited_by)
@@ -248,7 +248,7 @@ def _number(value: int) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    """Return ``1.2 kB``; a bare 0 for nothing, and empty where it is not known."""
+    """Return ``1.2 kB``; ``0`` for no bytes, and empty where the size is not known."""
     return size(size_bytes) if size_bytes > 0 else _number(size_bytes)
 
 

@@ -1,5 +1,5 @@
-"""``fx-explorer kernel X [NAME]``: a Triton kernel compiled down to the machine's code, for a GPU
-that need not be there.
+"""This module is ``fx-explorer kernel X [NAME]``: it compiles a Triton kernel down to machine code,
+for a GPU that need not be present.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
-    """Print what was asked for: a kernel measured, what a real GPU ran, all kernels, or one
-    kernel.
+    """Print the answer to the request: a kernel measured, a kernel as a real GPU ran it, all
+    kernels, or one kernel.
     """
     from fx_explorer.instruments.kernels.report import kernels_text
 
@@ -141,9 +141,8 @@ def _answer(reader: SessionReader, arguments: argparse.Namespace) -> None:
 
 
 def _text_of_launched(reader: SessionReader, arguments: argparse.Namespace, session: Path) -> str:
-    """Return the text of a kernel that ran on a real GPU. Everything is in the session but SASS,
-    which is made when it is asked for. ``session`` is the one that was given, of which ``reader``
-    may read a copy.
+    """Return the text of a kernel that ran on a real GPU. Everything is in the session except SASS,
+    which is made on request. ``session`` is the path that was given; ``reader`` may read a copy.
     """
     from fx_explorer.instruments.kernels.builder_pool import with_sass
     from fx_explorer.instruments.kernels.report import launched_kernel_text
@@ -184,8 +183,8 @@ def _has_level(kernel: model.Kernel, row: KernelBuild, level: str) -> bool:
 
 
 def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, level: str) -> str:
-    """Return the source of a configuration, or one of its levels; SASS without the encoding of its
-    instructions.
+    """Return the source of a configuration, or one of its levels; SASS without the instructions'
+    encodings.
     """
     if level == SOURCE:
         return source_of(reader, kernel, row)
@@ -194,8 +193,8 @@ def _level_text(reader: SessionReader, kernel: model.Kernel, row: KernelBuild, l
 
 
 def _named_kernel(reader: SessionReader, name: str) -> model.Kernel:
-    """Return the kernel with this name; the first of several with one name (in two compilations).
-    Raises UsageError for a part of several names.
+    """Return the kernel with this name, or the first of several with the same name (in two
+    compilations). Raises UsageError for a part of several names.
     """
     kernels = named(reader, name)
     names = dict.fromkeys(kernel.name for kernel in kernels)
@@ -267,8 +266,8 @@ def _passes(session: Path, kernel: model.Kernel, gpu: Gpu, arguments: argparse.N
 
 
 def bench_lines(session: Path, kernel: Kernel, arguments: argparse.Namespace) -> list[str]:
-    """Measure a kernel and return what was measured, a line per fact; it is kept in the session
-    too. Raises UsageError where it cannot be measured.
+    """Measure a kernel and return the results, a line per fact; they are stored in the session too.
+    Raises UsageError where it cannot be measured.
     """
     run_to_end(
         measure_kernel(session, kernel.id, tell, arguments.python, arguments.timeout or TIMEOUT_S)

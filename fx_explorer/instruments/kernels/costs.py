@@ -1,6 +1,6 @@
-"""This module says what each kernel costs, and what of the user's it is: its line, module, bytes
-and time, and which version of a function it belongs to. ``source_heat`` turns that around: the
-kernels that compute a line of the source, and the line's share of what all kernels take.
+"""This module computes the cost of each kernel, and finds its part of the user's program: its line,
+module, bytes and time, and the version of the function. ``source_heat`` is the reverse: the kernels
+that compute a line of the source, and the line's share of the time of all kernels.
 
 A time is what a profile that was joined has (in all steps that it recorded, and of kernels that ran
 in them alone), else what was measured in a call (the ledger), else of the kernel alone (a bench of
@@ -39,7 +39,7 @@ from fx_explorer.session.queries.kernels import (
 )
 
 TimeKind = Literal["in a profile", "in a call", "alone", "estimated", ""]
-"""How a time is known; empty for none."""
+"""How the time of a kernel was obtained; empty without a time."""
 
 ItemT = TypeVar("ItemT")
 
@@ -53,18 +53,18 @@ class KernelCost:
 
     use: KernelUse
     version: Version | None
-    """None where the session does not have the compilation."""
+    """The version of the function; None where the session does not have the compilation."""
     lines: tuple[Line, ...]
-    """The user's lines that its nodes come from, most frequent first."""
+    """The user's lines of its nodes, most frequent first."""
     modules: tuple[str, ...]
     """The user's modules, most frequent first: ``layers.0.up``."""
     size_bytes: int
-    """What all of its calls read and write; -1 where that is not known."""
+    """Bytes that all of its calls read and write; -1 where they are not known."""
     time_s: float
-    """Seconds of all of its calls; 0 where nothing is known."""
+    """Seconds of all of its calls; 0 where they are not known."""
     time_kind: TimeKind
     runs: float = 1.0
-    """How often each call ran in that time: several times in a profile, once elsewhere."""
+    """How often each call ran in that time: several times in a profile, otherwise once."""
 
     @property
     def line_in_words(self) -> str:
@@ -194,7 +194,7 @@ ROWS_AT_ONCE = 5_000
 
 def source_heat(reader: SessionReader) -> SourceHeat:
     """Return the lines of all variants in use. It reads every kernel, of which there may be
-    100,000: never all of their rows at once.
+    100,000, but never all of their rows at once.
     """
     with reader.snapshot():
         measure, weights = _weights(reader)
@@ -231,7 +231,7 @@ def _parts(reader: SessionReader, kernels: Container[int]) -> Iterator[tuple[int
 
 
 def _weights(reader: SessionReader) -> tuple[Measure, dict[int, float]]:
-    """Return what kernels are weighed by, and the weight of each that is in use."""
+    """Return the kind of weight, and the weight of each kernel in use."""
     times, calls = KernelTimes(reader), call_counts(reader)
     weights: dict[int, float] = {}
     kinds: set[TimeKind] = set()

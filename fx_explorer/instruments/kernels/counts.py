@@ -1,5 +1,5 @@
-"""Kernels: how many there are in each direction, which were generated and what they fuse, which are
-library calls, and how many were built.
+"""This module counts kernels: in each direction, how many were generated and what they fuse, how
+many are library calls, and how many were built.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class DirectionKernels:
     generated: int
     library_calls: int
     operations_fused: int
-    """Distinct operations that the generated kernels compute; views take no work, and are none."""
+    """Distinct operations that the generated kernels compute. Views are not counted, because they
+    compute nothing.
+    """
     libraries: tuple[str, ...]
     """Names of the library calls, most frequent first."""
     control: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ def describe_kind(kernel: model.Kernel) -> str:
 
 
 def describe_run(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Return what a conditional, a loop or a region runs: the names of each graph's kernels."""
+    """Return the names of the kernels that each graph of a conditional, a loop or a region runs."""
     graphs = reader.rows(model.Graph, compilation=kernel.compilation)
     labels = {graph.name: graph.label for graph in graphs if graph.label and graph.name}
     inside = reader.rows(model.Kernel, compilation=kernel.compilation, direction=kernel.direction)
@@ -135,7 +137,7 @@ def kernels_by_direction(reader: SessionReader) -> list[DirectionKernels]:
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernels:
-    """How many of the kernels that a program has were built."""
+    """Numbers of kernels that a program has, and that were built."""
 
     built: int
     kernels: int

@@ -1,6 +1,6 @@
-"""This module computes what a GPU's limits leave of a kernel: its least time, with what bounds it,
-and its occupancy. Nothing ran: both are estimates. ``card`` is the GPU that a session's numbers are
-compared with: the virtual one, or the real one that it was recorded on.
+"""This module computes the bounds that a GPU's limits set on a kernel: its least time with the
+limiting resource, and its occupancy. Both are estimates; nothing is run. ``card`` is the GPU that a
+session is compared with: the virtual one, or the real one on which it was recorded.
 
 Bytes and operations are Inductor's own estimate, recorded while it wrote the kernel
 (``estimate_kernel_num_bytes`` and ``estimate_flops``). The model of time is the roofline of
@@ -32,9 +32,8 @@ Bound = Literal["memory", "arithmetic", "start", "unknown"]
 """``start``: the kernel moves and computes so little that starting and ending it takes longer."""
 
 LEAST_S = 1.5e-6
-"""Seconds that a kernel is taken to need on a GPU, however little it does: the shortest took 1.3 to
-2 µs on the clocks of an H100 and an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an
-empty one).
+"""Least seconds of any kernel on a GPU: the shortest took 1.3 to 2 µs on the clocks of an H100 and
+an H200 (torch 2.11; ``fx-explorer kernel --bench`` measures an empty kernel).
 """
 
 FLOPS_COUNTED = (
@@ -92,7 +91,7 @@ class Roofline:
     arithmetic_s: float
     """0 when no operations are counted."""
     kind: str
-    """Which of the GPU's peaks it was compared with, such as ``fp32`` or ``bf16``."""
+    """Number type whose peak of the GPU it was compared with, such as ``fp32`` or ``bf16``."""
     intensity: float
     """Operations per byte."""
     ridge: float
@@ -103,8 +102,8 @@ class Roofline:
 
     @property
     def estimated_s(self) -> float:
-        """Return the least time of a call: wherever estimates are added up or ordered, it is this
-        one. 0 where nothing is known.
+        """Return the least time of a call, by which estimates are added up and ordered; 0 where it
+        is not known.
         """
         if not self.is_known:
             return 0.0
@@ -117,7 +116,7 @@ class Roofline:
 
 def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roofline:
     """Estimate one call. ``bytes_moved`` and ``flops`` are below 0 when they are not known;
-    ``kind`` is from ``number_kind``.
+    ``kind`` is a result of ``number_kind``.
     """
     if bytes_moved < 0:
         return Roofline("unknown", 0.0, 0.0, kind, 0.0, 0.0, (NO_SIZES,))
@@ -138,7 +137,7 @@ def roofline(gpu: Gpu, bytes_moved: int, flops: int, kind: str = "fp32") -> Roof
 
 
 def _bound(memory_s: float, arithmetic_s: float, *, is_open: bool) -> Bound:
-    """Return what bounds the time. ``is_open``: some of the arithmetic is unknown."""
+    """Return the resource that limits the time. ``is_open``: some of the arithmetic is unknown."""
     if is_open:
         return "unknown"
     if max(memory_s, arithmetic_s) < LEAST_S:
@@ -183,8 +182,8 @@ def describe_bound(estimate: Roofline) -> str:
 
 
 def microseconds(duration_s: float) -> str:
-    """Return ``0.15 µs``, ``23.1 µs``, ``1,204 µs``, or ``< 0.01 µs`` for less. Kernels are
-    compared in one unit.
+    """Return ``0.15 µs``, ``23.1 µs``, ``1,204 µs``, or ``< 0.01 µs``. All kernels use the same
+    unit, so that they can be compared.
     """
     value = duration_s * 1e6
     if 0 < value < 0.01:
@@ -204,8 +203,8 @@ Limit = Literal["warps", "blocks", "registers", "shared"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
 PARTS = 4
-"""A multiprocessor has four schedulers, each with a quarter of the registers (``cuda_occupancy.h``:
-numSubPartitions; AMD: four SIMD units). A warp's registers come out of one quarter.
+"""Schedulers of a multiprocessor, each with a quarter of the registers (``cuda_occupancy.h``:
+numSubPartitions; AMD: four SIMD units). All registers of a warp come from one quarter.
 """
 
 LIMIT_WORDS: dict[Limit, str] = {
@@ -219,7 +218,9 @@ LIMIT_WORDS: dict[Limit, str] = {
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     blocks: int
-    """Blocks at once on one multiprocessor. At 0, the kernel cannot be launched on this GPU."""
+    """Number of blocks at the same time on one multiprocessor. At 0, the kernel cannot be launched
+    on this GPU.
+    """
     warps: int
     """Warps of these blocks together."""
     max_warps: int
@@ -257,8 +258,8 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> Occu
 
 
 def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
-    """Blocks that the slots allow. On AMD barriers are counted, and a single wavefront needs none
-    (LLVM, ``getMaxWorkGroupsPerCU``).
+    """Return the number of blocks that the slots allow. On AMD the limit is on barriers, which a
+    single wavefront does not need (LLVM, ``getMaxWorkGroupsPerCU``).
     """
     if gpu.vendor == "amd" and warps == 1:
         return max_warps
@@ -266,8 +267,8 @@ def _by_slots(gpu: Gpu, warps: int, max_warps: int) -> int:
 
 
 def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
-    """Return the blocks that registers allow (``cudaOccMaxBlocksPerSMRegsLimit``). A warp gets
-    whole allocation units out of one quarter of the registers.
+    """Return the number of blocks that the registers allow (``cudaOccMaxBlocksPerSMRegsLimit``). A
+    warp gets whole allocation units from one quarter of the registers.
     """
     if registers > gpu.registers_per_thread:
         return 0
@@ -277,8 +278,9 @@ def _by_registers(gpu: Gpu, warps: int, registers: int) -> int:
 
 
 def _by_shared(gpu: Gpu, shared_bytes: int) -> dict[Limit, int]:
-    """Return the blocks that shared memory allows (``cudaOccMaxBlocksPerSMSmemLimit``), in whole
-    allocation units and with what the system reserves per block; empty for a block that needs none.
+    """Return the number of blocks that shared memory allows (``cudaOccMaxBlocksPerSMSmemLimit``),
+    in whole allocation units including the system's reserve per block; empty for a block that uses
+    none.
     """
     if shared_bytes > gpu.shared_per_block:
         return {"shared": 0}
@@ -306,8 +308,8 @@ NOT_DESCRIBED = "The limits of {device} are not known, so there is no occupancy 
 
 
 def card(reader: SessionReader) -> Gpu | None:
-    """Return the GPU. None on a CPU, before the program has used the GPU, and for an unknown GPU
-    (``not_described`` says so).
+    """Return the GPU of a session. None on a CPU, before the program has used the GPU, and for an
+    unknown GPU (``not_described`` explains that).
 
     ``session_gpu`` is the GPU that kernels are compiled for: only a virtual one.
     """
@@ -332,7 +334,7 @@ def measured_card(reader: SessionReader, device: str) -> Gpu | None:
 
 
 def not_described(reader: SessionReader) -> str:
-    """Return a sentence where there is a GPU and no ``card``; otherwise empty."""
+    """Return a sentence if there is a GPU without ``card``; otherwise an empty string."""
     device = device_name(reader)
     if device and card(reader) is None:
         return NOT_DESCRIBED.format(device=device)

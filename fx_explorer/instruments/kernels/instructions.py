@@ -1,5 +1,5 @@
-"""This module says which instructions a kernel consists of: how often each kind is in its code (not
-how often it runs), and what one instruction does, in words.
+"""This module counts the instructions of a kernel by kind (in its code, not how often they run),
+and explains what one instruction does.
 
 Names are those of the PTX ISA, of nvdisasm (CUDA Binary Utilities, instruction set reference) and
 of LLVM's AMDGPU backend. What is explained in words stands in the data files of ``opcodes/``, with
@@ -46,9 +46,9 @@ Kind = Literal[
     "control",
     "other",
 ]
-"""Kinds of instructions. ``tensor core``: matrix units (AMD: MFMA). ``async copy``: memory → shared
-memory beside other work (cp.async, TMA). ``spill``: registers that did not fit, in local memory
-(AMD: scratch). ``special function``: exp2, log2, rsqrt, sine and others.
+"""Kinds of instructions. ``tensor core``: matrix units (AMD: MFMA). ``async copy``: copies from
+memory to shared memory that run beside other work (cp.async, TMA). ``spill``: registers that did
+not fit, in local memory (AMD: scratch). ``special function``: exp2, log2, rsqrt, sine and others.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -183,7 +183,7 @@ class GpuInstruction(NamedTuple):
     """
     kind: Kind
     bits: int
-    """Bits that a thread loads or stores at once; 0 for an instruction that does neither."""
+    """Bits that a thread loads or stores at once; 0 for other instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class InstructionMix:
     by_kind: dict[Kind, int]
     """Most frequent first; kinds that do not occur are left out."""
     by_width: dict[tuple[Kind, int], int]
-    """(kind such as ``global load``, bits) → how many, widest first."""
+    """(kind such as ``global load``, bits) → number of instructions, widest first."""
     names: dict[Kind, tuple[str, ...]]
     """The instructions of each kind by name, most frequent first."""
 
@@ -283,7 +283,7 @@ _BITS: dict[Level, Callable[[str, str], int]] = {
 
 
 def mix(instructions: Iterable[GpuInstruction]) -> InstructionMix:
-    """Count instructions by their kind, and what they load and store by its width."""
+    """Count instructions by kind, and loads and stores by width too."""
     kinds: Counter[Kind] = Counter()
     widths: Counter[tuple[Kind, int]] = Counter()
     names: dict[Kind, Counter[str]] = {}
@@ -306,8 +306,8 @@ def _most_common(counts: Counter[str]) -> tuple[str, ...]:
 
 
 def describe_mix(instruction_mix: InstructionMix) -> str:
-    """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX
-    does not have spills yet.
+    """Return ``424 instructions: 64 tensor core, 16 async copy, global loads of 128 bits``. PTX has
+    no spills: registers are assigned later.
     """
     counts = instruction_mix.by_kind
     notable = [f"{counts[kind]} {kind}" for kind in ("tensor core", "async copy") if kind in counts]
@@ -347,7 +347,9 @@ class ExplainedOpcode:
 
     @property
     def words(self) -> str:
-        """Return all of it in one line: ``Loads from global memory (v4: 4 values at once).``."""
+        """Return the whole explanation in one line: ``Loads from global memory (v4: 4 values at
+        once).``.
+        """
         text = "; ".join(f"{name}: {words}" for name, words in self.modifiers)
         if text:
             return f"{self.sentence.removesuffix('.')} ({text})."
@@ -356,7 +358,7 @@ class ExplainedOpcode:
 
 def explained(level: Level, name: str) -> ExplainedOpcode | None:
     """Explain an instruction by its name with its modifiers. None for a name that the level's data
-    file does not have, and at other levels.
+    file lacks, and at levels without one.
     """
     if level not in EXPLAINED_LEVELS:
         return None
@@ -379,7 +381,7 @@ def explained(level: Level, name: str) -> ExplainedOpcode | None:
 
 
 def _longest(opcodes: dict[str, str], parts: list[str]) -> int:
-    """Return of how many parts the longest beginning is that is known; 0 for none."""
+    """Return the number of parts in the longest known beginning of the name; 0 if none is known."""
     return next(
         (count for count in range(len(parts), 0, -1) if ".".join(parts[:count]) in opcodes), 0
     )

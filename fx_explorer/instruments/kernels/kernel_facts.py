@@ -1,5 +1,5 @@
-"""What is known of one kernel on one GPU, plain words first: its least time, its resources, its
-instructions.
+"""This module collects the facts about one kernel on one GPU, in plain words first: its least time,
+its resources, its instructions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class KernelFact:
     label: str
     text: str
     note: str = ""
-    """How the fact is known, or what it does not say."""
+    """Where the fact comes from, or a limit of it."""
 
 
 def kernel_facts(
     reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
 ) -> list[KernelFact]:
-    """Return the facts. ``build`` is one configuration; with None, what only a build tells is left
-    out.
+    """Return the facts about a kernel. ``build`` is one configuration; with None, facts that need a
+    build are left out.
     """
     note = ESTIMATED if build and build.timing_s else UNKNOWN_RUN_TIME
     facts = [*_time(gpu, kernel, estimate(reader, kernel, gpu, build), note)]
@@ -60,7 +60,7 @@ def kernel_facts(
 def in_short(
     reader: SessionReader, kernel: model.Kernel, gpu: Gpu, build: KernelBuild | None
 ) -> list[str]:
-    """Return the facts for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
+    """Return the facts in short for one line: ``at least 0.15 µs (estimate)``, ``24 registers``,
     ``100 % occupancy``.
     """
     roofline = estimate(reader, kernel, gpu, build)

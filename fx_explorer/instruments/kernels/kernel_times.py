@@ -1,6 +1,5 @@
-"""This module has one kernel of a session measured on the GPU of this machine, by a process of its
-own that ends when it is through, and says what speed that is, compared with what was measured of
-the same card and with the estimate.
+"""This module measures one kernel of a session on this machine's GPU, in a process of its own. It
+compares the speed with the speed measured of the same card and with the estimate.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ LAST_WORDS = 10
 """Most lines of the process's output that are quoted when it dies."""
 
 Told = Callable[[str], object]
-"""Hears what the process is doing."""
+"""A function that receives messages about what the process is doing."""
 
 
 async def measure_kernel(
@@ -44,9 +43,9 @@ async def measure_kernel(
     python: str = sys.executable,
     timeout_s: float = TIMEOUT_S,
 ) -> KernelTime:
-    """Measure a kernel and keep the result in the session, with what was measured of the card
-    unless it is there already. Raises UsageError when it cannot be measured here, WorkerError when
-    the process died, SessionWriteError.
+    """Measure a kernel and store the result in the session, with the card's own speed unless the
+    session has it. Raises UsageError when it cannot be measured here, WorkerError when the process
+    died, SessionWriteError.
     """
     asked = BenchRequest(
         str(session), kernel, ceilings=not _has_ceilings(session), is_own=is_own_session(session)
@@ -153,7 +152,7 @@ class KernelSpeed:
     ceilings: Mapping[str, CardCeiling]
     """Kind → ceiling of the card that it was measured on."""
     has_integers: bool = False
-    """Whether it was given integer tensors, which are zeros when it is measured."""
+    """Whether integer tensors were among its arguments. They are zeros during the measurement."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -162,7 +161,7 @@ class KernelSpeed:
 
     @property
     def flops_per_s(self) -> float:
-        """Return the operations per second; 0 when none are counted."""
+        """Return the operations per second; 0 when no operations are counted."""
         return max(0, self.kernel.estimated_flops) / self.time.median_s
 
     @property
@@ -171,7 +170,7 @@ class KernelSpeed:
 
 
 def kernel_speed(reader: SessionReader, kernel: Kernel) -> KernelSpeed | None:
-    """Return the speed of a kernel that was measured; None when it never was."""
+    """Return the measured speed of a kernel; None when it was never measured."""
     times = reader.rows(KernelTime, kernel=kernel.id)
     if not times:
         return None

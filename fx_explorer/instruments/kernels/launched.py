@@ -1,7 +1,6 @@
-"""A session knows from a real GPU what this module reads of a kernel: how it was built, tuned and
-launched, its time in a profile, and what a log says of how it was chosen: what Inductor's
-autotuning measured, and the configuration that Triton took. Of several profiles that were read, the
-last one counts.
+"""This module reads what a session has of a kernel from a real GPU: how it was built, tuned and
+launched, its time in a profile, and from a log the times that Inductor's autotuning measured and
+the configuration that Triton chose. If several profiles were read, the last one counts.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def was_launched(reader: SessionReader) -> bool:
 
 
 def describe_launches(reader: SessionReader, kernel: model.Kernel) -> list[str]:
-    """Write one line per size, the most frequent first, and why there are no times when there are
-    none.
+    """Return one line per launch size, the most frequent first, and the reason if there are no
+    times.
     """
     launches = sorted(reader.rows(KernelLaunch, kernel=kernel.id), key=lambda row: -row.count)
     lines = [f"launched {counted(row.count, 'time')}{_grid(row)}" for row in launches]
@@ -90,17 +89,18 @@ class ProfiledKernel:
 
     seconds: float = 0.0
     runs: int = 0
-    """How often its calls ran, all together."""
+    """Number of runs of all its calls together."""
     shared_s: float = 0.0
-    """Seconds of these that are a part of what several calls of the same name took."""
+    """Part of these seconds that is a share of a time measured for several calls of the same name.
+    """
     is_similar: bool = False
-    """Whether its name in the profile differs in its number."""
+    """Whether only the number in its name differs from its name in the profile."""
     calls: dict[int, float] = field(default_factory=dict)
-    """Id of the KernelCall → seconds that the profile has of it."""
+    """Id of the KernelCall → its seconds in the profile."""
 
 
 def last_profile(reader: SessionReader) -> model.Profile | None:
-    """Return the profile that counts; None where none was read."""
+    """Return the last profile, which is the one that counts; None where none was read."""
     return next(reversed(reader.rows(model.Profile)), None)
 
 
@@ -115,7 +115,7 @@ def profiled_kernels(reader: SessionReader) -> Mapping[int, ProfiledKernel]:
 
 
 def profiled_kernel(reader: SessionReader, kernel: int) -> ProfiledKernel | None:
-    """Return the time of one kernel in the last profile; None where it did not run in it."""
+    """Return the time of one kernel in the last profile; None where it has no run there."""
     profile = last_profile(reader)
     rows = reader.rows(model.ProfileTime, profile=profile.id, kernel=kernel) if profile else ()
     return _added_up(rows).get(kernel)
@@ -134,7 +134,7 @@ def _added_up(rows: Iterable[model.ProfileTime]) -> dict[int, ProfiledKernel]:
 
 
 def describe_profile(reader: SessionReader) -> str:
-    """Say in one sentence which profile the times of kernels are from; empty without one."""
+    """Return a sentence on which profile the times of kernels are from; empty without one."""
     profile = last_profile(reader)
     if profile is None:
         return ""
@@ -165,17 +165,17 @@ CONFIGURATIONS = "Configurations of kernels"
 
 @dataclass(frozen=True, slots=True)
 class MeasuredChoice:
-    """One operation for which Inductor measured Triton templates and calls of libraries."""
+    """One operation for which Inductor measured Triton templates and library calls."""
 
     compilation: int
     operation: str
-    """The operation that was chosen for, such as ``mm``."""
+    """Name of the operation, such as ``mm``."""
     choices: int
     triton_choices: int
     best: str
     """Name of the fastest choice, such as ``triton_mm_12``."""
     best_description: str
-    """Its options, as torch writes them."""
+    """The options of the fastest choice, as torch writes them."""
     best_s: float
     best_triton: str
     """Name of the fastest Triton template, when a library call is faster; else empty."""
@@ -194,7 +194,9 @@ class MeasuredChoice:
 
 
 def measured_choices(reader: SessionReader, compilation: int = 0) -> list[MeasuredChoice]:
-    """Return what autotuning measured, in the order of the log; of one compilation, or of all."""
+    """Return the choices that autotuning measured, in the order of the log, of one compilation or
+    of all.
+    """
     wanted = {"compilation": compilation} if compilation else {}
     choices = []
     for row in reader.rows(model.Metric, name=METRIC, **wanted):
@@ -219,8 +221,8 @@ def _choice(compilation: int, record: dict[str, object]) -> MeasuredChoice:
 
 
 def may_be_tuned(kernel: model.Kernel) -> bool:
-    """Return whether autotuning may have chosen it: a template, or the call of a library that has
-    templates beside it.
+    """Return whether autotuning may have chosen the kernel: it is a template, or a library call
+    that competes with templates.
     """
     is_template = kernel.name.startswith("triton_tem_")
     return is_template or (kernel.language == "extern" and may_be_template(kernel))

@@ -1,5 +1,5 @@
-"""This module has what a line of the source costs, as data: ``costs.py`` reads it from a session,
-and the first screen need not load that.
+"""This module describes the cost of a line of the source, as data. ``costs.py`` computes it from a
+session; the first screen need not load that.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Literal
 Measure = Literal[
     "profiled time", "measured time", "estimated time", "time, partly measured", "bytes moved", ""
 ]
-"""What the shares are shares of; empty where nothing is known but which kernels there are."""
+"""The quantity of which shares are computed; empty where only the kernels are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineHeat:
-    """The kernels that compute one line, and the share of all time that they take for it."""
+    """The kernels that compute one line, and their share of the time of all kernels."""
 
     parts: tuple[tuple[int, float], ...]
-    """Each kernel's id with the share of everything that it takes for this line, the most expensive
-    first. There is one at least.
+    """(kernel's id, share of all time that it spends on this line), the most expensive first. There
+    is at least one.
     """
     share: float = field(init=False)
-    """The share of the line, from 0 to 1; 0 where nothing is measured by. Added up once: a line can
-    have 100,000 kernels.
+    """The share of the line, from 0 to 1; 0 where there are no times. It is added up once, since a
+    line can have 100,000 kernels.
     """
 
     def __post_init__(self) -> None:

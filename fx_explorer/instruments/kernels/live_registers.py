@@ -1,5 +1,5 @@
-"""This module reads out of SASS what each instruction costs beside its work: how many registers of
-a thread are live at it, and how long its control word makes the scheduler wait.
+"""This module reads from SASS the cost of each instruction besides its work: how many registers of
+a thread are live there, and how long its control word makes the scheduler wait.
 
 Liveness is computed over the control flow graph from the text: what an instruction reads and writes
 follows from its name and its operands. nvdisasm computes the same (``-life-range-mode count``), but
@@ -34,7 +34,7 @@ Registers = int
 """A set of registers, a bit for each: half of the time would go into sets of numbers."""
 
 STACK_POINTER: Registers = 1 << 1
-"""Kept to the end by the calling convention, whether it is used or not."""
+"""The register with the stack pointer, which the calling convention keeps live to the end."""
 
 _OPERANDS = re.compile(r",\s*(?![^\[]*\])(?![^{]*\})")
 _REGISTER = re.compile(r"(?<![\w.])[-|~!]{0,8}R(?P<number>\d+)(?P<wide>\.64|\.U32)?\b")
@@ -63,12 +63,12 @@ _ONE_RESULT = _names(
     "BREV FADD FMUL FFMA FMNMX FMNMX3 FRND MUFU F2FP F2I I2F I2FP HADD2 HMUL2 HFMA2 HMNMX2 HSET2 "
     "S2R LDC LDG LDS LDL ATOMG ATOMS SHFL VOTE REDUX P2R CS2R"
 )
-"""Instructions that write one register, or as many as their modifiers say. With U in front they
+"""Instructions that write one register, or as many as their modifiers say. With the prefix U they
 write uniform registers.
 """
 
 _PAIRED = _names("FADD2 FMUL2 FFMA2")
-"""Instructions whose registers are pairs, unless an operand says ``.F32``."""
+"""Instructions whose operands are pairs of registers, unless an operand is marked ``.F32``."""
 
 _MATRIX_REGISTERS = {
     ("HMMA", "16816", "F32"): (4, 4, 2, 4),
@@ -77,8 +77,8 @@ _MATRIX_REGISTERS = {
     ("IMMA", "16832", ""): (4, 4, 2, 4),
     ("QMMA", "16832", "F32"): (4, 4, 2, 4),
 }
-"""Matrix instruction, shape, result → registers of a thread in the result, the two factors and what
-is added.
+"""(matrix instruction, shape, result) → registers of a thread in the result, the two factors and
+the summand.
 """
 
 _GMMA = re.compile(r"^[HQI]GMMA\.64x(\d+)x\d+\.(F32|F16)")
@@ -86,19 +86,19 @@ _LOADED = {"64": 2, "128": 4}
 
 
 class _Flow(NamedTuple):
-    """What one instruction does to registers, and where the program may continue."""
+    """The registers that one instruction reads and writes, and the instructions that may follow it."""
 
     reads: Registers
     writes: Registers
     is_sure: bool
-    """Whether it always writes: an instruction with a predicate may not."""
+    """Whether it always writes its result: an instruction with a predicate may not."""
     follows: Sequence[int]
 
 
 @lru_cache(maxsize=8)
 def live_registers(sass: str) -> dict[int, int]:
-    """Return line (from 1) → how many registers are live there: what is read or written at it, or
-    before and needed after it. Empty for a text with an instruction that is not known.
+    """Return line (from 1) → number of live registers: those that it reads or writes, and those
+    written before and needed after it. Empty for a text with an unknown instruction.
     """
     lines = sass.split("\n")
     at: list[int] = []
@@ -119,8 +119,8 @@ def live_registers(sass: str) -> dict[int, int]:
 
 
 def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
-    """Return the registers that are live before and after each instruction, until nothing changes
-    any more.
+    """Return the registers that are live before and after each instruction, as a fixed point of the
+    flow analysis.
     """
     before, after = [0] * len(flows), [0] * len(flows)
     changes = True
@@ -140,7 +140,7 @@ def _live(flows: Sequence[_Flow]) -> tuple[list[Registers], list[Registers]]:
 
 
 def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | None:
-    """Return what an instruction does; None where it is not known."""
+    """Return the registers and successors of an instruction; None for an unknown instruction."""
     parts = parts_of("sass", line)
     assert parts is not None
     guard, name = line[slice(*parts.guard)], line[slice(*parts.name)]
@@ -173,7 +173,7 @@ def _flow(line: str, place: int, count: int, labels: dict[str, int]) -> _Flow | 
 
 
 def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | None:
-    """Return the registers that are read and written; None for an instruction that is not known."""
+    """Return the registers that are read and written; None for an unknown instruction."""
     opcode, *modifiers = name.split(".")
     is_uniform = opcode.startswith("U") and opcode[1:] in _ONE_RESULT | _NO_RESULT
     if opcode in _NO_RESULT or is_uniform:
@@ -191,8 +191,8 @@ def _registers(name: str, operands: list[str]) -> tuple[Registers, Registers] | 
 
 
 def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
-    """Return how many registers the result takes, and the operands that are read, one by one (the
-    last for all that follow). 0 where it is not known.
+    """Return the number of registers of the result, and of each operand that is read (the last
+    number applies to all further operands). 0 for an unknown number.
     """
     if opcode in _PAIRED:
         return 2, (2,)
@@ -214,8 +214,8 @@ def _widths(opcode: str, modifiers: Sequence[str]) -> tuple[int, Sequence[int]]:
 
 
 def _stored(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
-    """Return how many registers the operands of a store take: an address, which says it itself,
-    then a value.
+    """Return the number of registers of each operand of a store: of the address, which states it
+    itself, and of the value.
     """
     if opcode == "ISETP" and modifiers and {"S64", "U64"} & {*modifiers}:
         return (2,)
@@ -239,7 +239,7 @@ def _loaded_width(modifiers: Sequence[str]) -> int:
 def _matrix(
     name: str, opcode: str, modifiers: Sequence[str], operands: list[str]
 ) -> tuple[Registers, Registers] | None:
-    """Return the registers of an instruction of the tensor cores; None for any other."""
+    """Return the registers of a tensor core instruction; None for any other."""
     widths: Sequence[int]
     if grouped := _GMMA.match(name):
         columns_a_register = 2 if grouped[2] == "F32" else 4
@@ -254,8 +254,8 @@ def _matrix(
 
 
 def _grouped_widths(result: int, operands: Sequence[str]) -> list[int]:
-    """Return how many registers the result and each operand take, of an instruction of a group of
-    warps. An operand that is the result is what is added to.
+    """Return the numbers of registers of the result and of each operand, for an instruction of a
+    warp group. An operand equal to the result is the summand.
     """
     widths = [result]
     for operand in operands[1:]:
@@ -265,7 +265,7 @@ def _grouped_widths(result: int, operands: Sequence[str]) -> list[int]:
 
 
 def _matrix_widths(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
-    """Return how many registers the result and each operand take; nothing where it is not known."""
+    """Return the numbers of registers of the result and of each operand; empty if they are unknown."""
     if "SP" in modifiers:
         return ()
     shape = modifiers[0] if modifiers else ""
@@ -278,8 +278,8 @@ def _matrix_widths(opcode: str, modifiers: Sequence[str]) -> Sequence[int]:
 
 
 def _read(name: str, operands: Sequence[str], widths: Sequence[int]) -> Registers:
-    """Return the registers that are named in operands. A register in an address says itself whether
-    it is a pair, or is always one: of global memory.
+    """Return the registers that the operands name. A register in an address is a pair if it is
+    marked ``.64``; in addresses of global memory, also without a mark.
     """
     registers = 0
     is_global = _GLOBAL.match(name) is not None
@@ -309,7 +309,9 @@ def _block(first: int, count: int) -> Registers:
 
 
 FIRST_ARCHITECTURE = 70
-"""Volta. Before it, one word in four held the control of the other three."""
+"""Compute capability of Volta. Before it, one word in four held the control bits of the other
+three.
+"""
 
 KNOWN_ARCHITECTURES = (70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121)
 """Architectures for which the layout is known or was tested: those of a generation share it."""
@@ -327,17 +329,17 @@ _FIELDS_FROM = 105 - 64
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The control word of one instruction."""
+    """The decoded control word of one instruction: barriers, stall cycles and the yield flag."""
 
     address: str
-    """In hexadecimal digits, as nvdisasm writes it."""
+    """The instruction's address in hexadecimal digits, as nvdisasm writes it."""
     stall: int
     """Cycles after which the next instruction of the warp may be issued at the earliest."""
     yields: bool
-    """Whether the scheduler is told to prefer another warp next."""
+    """Whether the scheduler should prefer another warp next."""
     write_barrier: int | None
-    """The barrier that is released when the result is written; None where no later one waits for it
-    so.
+    """The barrier that is released when the result is written; None where no later instruction
+    waits for it in this way.
     """
     read_barrier: int | None
     """The barrier that is released when the operands are read."""
@@ -394,8 +396,8 @@ def control_words(sass: str) -> dict[int, Control]:
 
 
 def control_of(line: str, following: str) -> Control | None:
-    """Return the control word of the instruction on a line, which the line after it holds; None
-    where they hold none. Ask ``is_known`` first.
+    """Return the control word of the instruction on a line, which is in the line after it; None
+    where there is none. Check ``is_known`` first.
     """
     low = _LOW.match(line)
     high = _HIGH.match(following) if low else None
@@ -416,7 +418,7 @@ def control_text(control: Control) -> str:
 
 
 def describe_control(control: Control) -> list[str]:
-    """Say what the control word asks for, most important first."""
+    """Describe what the control word requests, most important first."""
     barriers = " and ".join(map(str, control.waits_for))
     parts = []
     if barriers:
@@ -434,19 +436,19 @@ def describe_control(control: Control) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """Registers and waiting of the instructions of one line. An instruction counts once, however
-    often it runs.
+    """Registers and waiting time of the instructions on one line. Each instruction counts once,
+    however often it runs.
     """
 
     instructions: int
     stall_cycles: int
-    """Least cycles between the issue of its instructions and of those after them, without what they
-    wait for.
+    """Least cycles between the issue of its instructions and of the next ones, without waiting at
+    barriers.
     """
     waiting: int
     """Instructions that wait for a barrier."""
     most_live: int
-    """The most registers of a thread that are live at one of them; 0 where it is not known."""
+    """The largest number of live registers of a thread at one of them; 0 where it is not known."""
 
     @property
     def words(self) -> str:
@@ -464,8 +466,8 @@ class LineCost:
 
 
 def line_cost(sass: str, lines: Iterable[int]) -> LineCost | None:
-    """Add up the instructions on these lines (from 1) of a SASS text; None where it has no control
-    words there.
+    """Add up the instructions on these lines (from 1) of a SASS text; None where the lines have no
+    control words.
     """
     words, live = control_words(sass), live_registers(sass)
     instructions = [(words[line], live.get(line, 0)) for line in lines if line in words]

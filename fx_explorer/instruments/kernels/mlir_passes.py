@@ -1,5 +1,5 @@
-"""MLIR pass by pass: what ``MLIR_ENABLE_DUMP`` prints while Triton compiles, as passes with the
-text before and after each.
+"""This module reads MLIR passes: it splits the output of ``MLIR_ENABLE_DUMP`` while Triton compiles
+into passes, with the text before and after each.
 
 MLIR prints the module *before* each pass (mlir/lib/Pass/IRPrinting.cpp), so the text after a pass
 is the text before the next one. Locations are left out, because they are numbered again in every
@@ -37,8 +37,7 @@ class Pass:
     """The function it ran on alone; empty for the whole module."""
     before: tuple[str, ...]
     after: tuple[str, ...]
-    """Lines without locations. The last pass of a dump has none, because the text after it is not
-    printed.
+    """Lines without locations. The last pass of a dump has none, because its result is not printed.
     """
     is_last: bool = False
 
@@ -48,7 +47,7 @@ class Pass:
 
 
 def passes(dump: str) -> list[Pass]:
-    """Return every pass in the order it ran; empty when the dump holds none."""
+    """Return every pass in the order it ran; empty when the dump has none."""
     stretches = list(_stretches(dump))
     compiler_passes = []
     for position, (heading, text) in enumerate(stretches):
@@ -63,7 +62,7 @@ def passes(dump: str) -> list[Pass]:
 
 
 def pass_diff(compiler_pass: Pass) -> list[DiffRow[str]]:
-    """Return what the pass changed, line by line."""
+    """Return the changes that the pass made, line by line."""
     if not compiler_pass.is_last:
         return text_diff(compiler_pass.before, compiler_pass.after)
     return [DiffRow(" ", line, line) for line in compiler_pass.before]
@@ -81,7 +80,5 @@ def _stretches(dump: str) -> Iterator[tuple[re.Match[str], tuple[str, ...]]]:
 
 
 def without_locations(text: str) -> str:
-    """Return the text without locations. They are removed twice, because one may be inside
-    another.
-    """
+    """Return the text without locations. Removing is done twice, because one may be inside another."""
     return _LOCATION.sub("", _LOCATION.sub("", _ALIAS.sub("", text)))

@@ -1,4 +1,4 @@
-"""Kernels are written here as text for a terminal or a file, and what each costs as JSON for the
+"""This module writes kernels as text for a terminal or a file, and their costs as JSON for the
 report.
 
 One kernel is shown with its configurations side by side, those that are estimated or built and
@@ -57,7 +57,9 @@ NO_RESOURCES = {"candidate": "not built", "built": "a library call"}
 
 
 NAMES = {"kernel": 24, "name": 24, "argument": 16, "function": 16}
-"""Columns of names → the cells below which they are not cut while another may be left out."""
+"""Columns of names → the cells below which they are not shortened while another column may be left
+out.
+"""
 
 PRIORITIES = {
     "FLOPs": 1,
@@ -74,8 +76,8 @@ PRIORITIES = {
 def kernels_text(
     reader: SessionReader, kernels: Sequence[model.Kernel], gpu: Gpu, width: int | None = None
 ) -> str:
-    """Return the text of every Triton kernel, with what bounds it. Lines have at most ``width``
-    cells, None where a program reads.
+    """Return the text of every Triton kernel, with the resource that limits it. Lines have at most
+    ``width`` cells; None sets no limit.
     """
     rows = [["kernel", "direction", "bytes", "FLOPs", "bound by", "estimate"]]
     for kernel in kernels:
@@ -91,8 +93,8 @@ def kernels_text(
 def kernel_text(
     reader: SessionReader, kernel: model.Kernel, gpu: Gpu, width: int | None = None
 ) -> str:
-    """Return the text of one kernel: what bounds it, its configurations side by side in at most
-    ``width`` cells, and what cannot be known.
+    """Return the text of one kernel: the resource that limits it, its configurations side by side
+    in at most ``width`` cells, and remarks on what is not known.
     """
     of_kernel = candidates(reader, kernel, gpu)
     builds = [candidate.build for candidate in of_kernel]
@@ -108,7 +110,7 @@ def kernel_text(
 
 
 def named(reader: SessionReader, kernel: model.Kernel) -> str:
-    """Return the name of a kernel, for one of the user's own with the place where it is written."""
+    """Return the name of a kernel; for a kernel in the user's source, with its place."""
     written = definition(reader, kernel.artifact)
     if written:
         return f"{kernel.name}, your kernel at {written.document.title}:{written.line + 1}"
@@ -116,7 +118,7 @@ def named(reader: SessionReader, kernel: model.Kernel) -> str:
 
 
 def describe_shared(builds: Sequence[KernelBuild]) -> list[str]:
-    """Return a line with the options that all configurations have; nothing without any."""
+    """Return a line with the options that all configurations share; empty without such options."""
     shared = ", ".join(f"{name} {value}" for name, value in shared_options(builds).items())
     if not shared:
         return []
@@ -142,7 +144,7 @@ def configurations(rows: Sequence[Candidate]) -> list[list[str]]:
 
 
 def _configuration(candidate: Candidate, options: Sequence[str]) -> list[str]:
-    """Return the row of a configuration. One without resources says how far it came."""
+    """Return the row of a configuration. If it has no resources, the row shows its state."""
     build = candidate.build
     chosen = [str(build.options.get(name, "")) for name in options]
     if not build.has_resources:
@@ -204,7 +206,7 @@ def _pass(row: Pass) -> list[str]:
 
 
 def pass_text(compiler_pass: Pass) -> str:
-    """Return what a pass did, as a diff of the whole text."""
+    """Return the changes of a pass, as a diff of the whole text."""
     lines = [f"pass {compiler_pass.position}: {compiler_pass.name} ({compiler_pass.argument})"]
     if compiler_pass.is_last:
         lines.append("the last one: what it left is not printed")
@@ -227,8 +229,8 @@ PICKED = "picked"
 def launched_kernel_text(
     reader: SessionReader, kernel: model.Kernel, width: int | None = None
 ) -> str:
-    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells, None where a
-    program reads.
+    """Describe a kernel that has ``real_builds``. Lines have at most ``width`` cells; None sets no
+    limit.
     """
     rows = real_builds(reader, kernel)
     gpu = card(reader)
@@ -258,7 +260,7 @@ def launched_kernel_text(
 def _with_times(
     reader: SessionReader, rows: Sequence[KernelBuild], gpu: Gpu | None
 ) -> list[list[str]]:
-    """Return the table of configurations with what the autotuner found."""
+    """Return the table of configurations with the autotuner's times."""
     heading, *lines = configurations(make_candidates(reader, rows, gpu))
     timed = [[*heading, "autotuner", ""]]
     for line, row in zip(lines, rows, strict=True):
@@ -310,9 +312,9 @@ def kernel_cost(cost: KernelCost) -> dict[str, Any]:
 
 
 def kernels_as_text(reader: SessionReader, width: int | None = None) -> str:
-    """Return the kernels as a table, and below it what they add up to; empty without kernels. In a
-    ``width``, long names are cut in the middle, and below the table stands which columns were left
-    out; None is for all there is.
+    """Return the kernels as a table, and their sums below it; empty without kernels. With a
+    ``width``, long names are shortened in the middle, and a line names the columns that were left
+    out; None shows everything.
     """
     costs = kernel_costs(reader)
     if not costs:

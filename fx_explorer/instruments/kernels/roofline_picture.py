@@ -37,7 +37,7 @@ NO_BANDWIDTH = "No roof: the memory bandwidth of {gpu} is not known."
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The roof of one machine."""
+    """The roof of one machine in a roofline: its bandwidth and peak rates."""
 
     title: str
     """``NVIDIA H100 SXM 80 GB``, ``this CPU``."""
@@ -47,11 +47,11 @@ class Roof:
     origin: str
     """Where the limits come from: ``data sheet`` or ``measured``."""
     how: str = ""
-    """What was run to measure it."""
+    """How it was measured; empty for a data sheet."""
 
     def flops_at(self, intensity: float, kind: str) -> float:
-        """Return the most operations a second at so many operations a byte; 0 for a kind without a
-        number.
+        """Return the highest rate of operations at this many operations per byte; 0 for a kind
+        without a number.
         """
         return min(self.flops_per_s.get(kind, 0.0), intensity * self.bytes_per_s)
 
@@ -61,8 +61,8 @@ class Roof:
 
 
 def roof(reader: SessionReader) -> Roof | None:
-    """Return the roof: of the virtual GPU; else what was measured here; else of the GPU's data
-    sheet. None where nothing is known (``why_no_roof``).
+    """Return the roof: of the virtual GPU; else as measured here; else of the GPU's data sheet.
+    None where no roof is known (``why_no_roof``).
     """
     virtual = session_gpu(reader)
     if virtual:
@@ -75,7 +75,7 @@ def roof(reader: SessionReader) -> Roof | None:
 
 
 def why_no_roof(reader: SessionReader) -> str:
-    """Return a sentence; only where ``roof`` finds none."""
+    """Return a sentence on why ``roof`` returns None."""
     gpu = card(reader)
     if gpu:
         return NO_BANDWIDTH.format(gpu=gpu.title)
@@ -124,9 +124,9 @@ class KernelPoint:
     size_bytes: int
     """-1 where it is not known."""
     flops: int
-    """0 or less where none are counted."""
+    """Number of operations; 0 or less where they are not counted."""
     kind: str
-    """Type of number, which says whose peak counts: ``fp32``, ``bf16``."""
+    """Type of number, which decides the peak that counts: ``fp32``, ``bf16``."""
     time_s: float
     time_kind: TimeKind
     most_flops_per_s: float
@@ -147,7 +147,7 @@ class KernelPoint:
 
     @property
     def flops_per_s(self) -> float:
-        """Return operations a second, as measured, else the most that the roof allows; 0 for
+        """Return operations per second, as measured, else the most that the roof allows; 0 for
         neither.
         """
         if self.is_measured:
@@ -158,15 +158,15 @@ class KernelPoint:
 
     @property
     def bytes_per_s(self) -> float:
-        """Return bytes a second where it was measured; else 0."""
+        """Return the measured bytes per second; 0 without a measurement."""
         if self.is_measured and self.time_s > 0:
             return max(0, self.size_bytes) / self.time_s
         return 0.0
 
     @property
     def of_roof(self) -> float:
-        """Return which part of the roof it reaches; 0 where it was not measured. It may be above 1:
-        what lies in caches is moved faster than memory moves it.
+        """Return the part of the roof that the kernel reaches; 0 where it was not measured. It may
+        exceed 1, because data in caches moves faster than memory allows.
         """
         if self.is_measured and self.most_flops_per_s:
             return self.flops_per_s / self.most_flops_per_s
@@ -179,7 +179,9 @@ class KernelRoofline:
 
     roof: Roof | None
     points: Sequence[KernelPoint]
-    """Those with a point first, the most expensive first; then the others in the order they run."""
+    """The kernels: those with a point in the picture first, the most expensive first; then the
+    others in the order they run.
+    """
 
     @property
     def drawn(self) -> list[KernelPoint]:
@@ -245,7 +247,7 @@ def _missing(size_bytes: int, flops: int, *, has_time: bool, kind: str) -> str:
 
 
 def _work_in_a_call(reader: SessionReader) -> dict[int, _Work]:
-    """Return what each kernel moved and did in the session's last ledger, by the id of the
+    """Return the bytes and operations of each kernel in the session's last ledger, by the id of the
     kernel.
     """
     calls = [row.id for row in reader.rows(model.LedgerCall) if row.call_s > 0]
@@ -265,7 +267,8 @@ def _work_in_a_call(reader: SessionReader) -> dict[int, _Work]:
 NOTHING = "There is nothing to draw: no kernel has both operations that are counted and a time."
 
 MARK_OF_MEASURED, MARK_OF_AT_MOST = "●", "○"
-"""Marks of points that were measured, and of those that stand on the roof because nothing ran."""
+"""Marks of points that were measured, and of points placed on the roof because they were not run.
+"""
 
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
 """Cells that a plot with its axes needs."""
@@ -291,7 +294,7 @@ class RooflinePlot:
 
     lines: Sequence[str]
     cells: Sequence[tuple[int, int]]
-    """Line and column of each point that is drawn, in the order of ``KernelRoofline.drawn``."""
+    """Line and column of each point in the picture, in the order of ``KernelRoofline.drawn``."""
 
 
 def describe_rate(rate: float) -> str:
@@ -303,7 +306,7 @@ def describe_rate(rate: float) -> str:
 
 
 def axes_of(kernel_roofline: KernelRoofline) -> Axes:
-    """Return the powers of ten around all points, and the ridge of each roof that is drawn."""
+    """Return axes in powers of ten that contain all points, and the ridge of each roof."""
     drawn = kernel_roofline.drawn
     across = [point.intensity for point in drawn]
     up = [point.flops_per_s for point in drawn]
@@ -363,8 +366,8 @@ def roofline_plot(kernel_roofline: KernelRoofline, width: int, height: int) -> R
 
 
 def _roof_corners(roof: Roof | None, kind: str, axes: Axes) -> list[tuple[float, float]]:
-    """Return where the roof of a kind begins, bends and ends, in powers of ten; nothing for a kind
-    without a number.
+    """Return the corners of a kind's roof, in powers of ten: where it begins, bends and ends; empty
+    for a kind without a number.
     """
     if roof is None or not roof.flops_per_s.get(kind):
         return []
@@ -441,7 +444,7 @@ def _draw_roof(axes: Any, kernel_roofline: KernelRoofline, shown: Axes) -> None:
 
 
 def _draw_points(axes: Any, drawn: Sequence[KernelPoint]) -> None:
-    """Draw the kernels, filled where they were measured, and name the most expensive ones."""
+    """Draw the kernels, filled if they were measured, and label the most expensive ones."""
     for is_filled, label in ((True, "measured"), (False, "at most: nothing ran")):
         points = [point for point in drawn if point.is_measured == is_filled]
         if points:
@@ -474,8 +477,8 @@ LABELLED = 12
 
 
 def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
-    """Return a name for each place, the most expensive places first: repeated layers stand in
-    one.
+    """Return one label per place in the picture, the most expensive first: repeated layers share a
+    place.
     """
     places: dict[tuple[float, float], list[KernelPoint]] = {}
     for point in drawn:
@@ -492,5 +495,5 @@ def _labels(drawn: Sequence[KernelPoint]) -> list[tuple[str, float, float]]:
 
 
 def _plain(text: str) -> str:
-    """Return the text so that matplotlib takes no part of it for a formula."""
+    """Return the text escaped so that matplotlib reads no part of it as a formula."""
     return printable(text).replace("$", r"\$")

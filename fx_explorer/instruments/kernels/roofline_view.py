@@ -49,7 +49,7 @@ COLUMNS = (
 
 OF_MEASURED = ("of the roof", "memory")
 COLUMNS_UNMEASURED = tuple(column for column in COLUMNS if column.title not in OF_MEASURED)
-"""Columns of the table where nothing was measured: no kernel has a rate then."""
+"""Columns of the table when nothing was measured: no kernel has a rate then."""
 
 AT_MOST = "○ was not measured: it stands on the roof, and can do no more."
 ABOVE = "Above the roof is what lies in caches, or what the machine could do when nothing else ran."
@@ -102,7 +102,7 @@ def _describe_roof(roof: Roof, kinds: Sequence[str]) -> str:
 
 
 class _Rows(Sequence[TableRow]):
-    """The rows, each made when it is asked for."""
+    """The rows of the table, each made when it is needed."""
 
     def __init__(
         self, reader: SessionReader, roofline: KernelRoofline, columns: Sequence[TableColumn]
@@ -223,11 +223,11 @@ def _below_the_roof(point: KernelPoint, roof: Roof) -> list[str]:
 # The roofline above the rows of its view: a point for each kernel that has one.
 
 ROWS = 28
-"""Most rows of the picture; a taller one is no clearer."""
+"""Most rows of the picture; more would not make it clearer."""
 
 SHORT_SCREEN, SHORT_ROWS = 36, 9
-"""Screens with fewer lines than the first number give the picture as many rows as the second: the
-list needs the others.
+"""Screens with fewer lines than the first number limit the picture to the second number of rows, to
+leave room for the list.
 """
 
 LIT = "$accent"
@@ -235,7 +235,7 @@ LIT = "$accent"
 
 class RooflineChart:
     """Draws the kernels, and marks the one under the cursor. Row ``n`` of the table is kernel
-    ``n``, those that are drawn first.
+    ``n``; kernels in the picture come first.
     """
 
     def __init__(self, roofline: KernelRoofline) -> None:
@@ -266,9 +266,7 @@ class RooflineChart:
         return pieces
 
     def row_at(self, width: int, height: int, row: int, x: int, y: int) -> int | None:
-        """Return the kernel at a cell: of several the one behind that under the cursor, round and
-        round.
-        """
+        """Return the kernel at a cell. If several share the cell, each click selects the next one."""
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             return None
         cells = self._plot(width, height).cells
@@ -279,7 +277,7 @@ class RooflineChart:
 
 
 def _pieces(line: str, lit: int) -> list[ChartPiece]:
-    """Return a line in pieces, with one cell marked."""
+    """Return a line in pieces, with the cell at ``lit`` highlighted."""
     if lit >= len(line):
         return [ChartPiece(line)]
     return [

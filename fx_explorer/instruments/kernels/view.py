@@ -36,7 +36,9 @@ NUMBER = TableColumn("#", is_number=True, min_width=1)
 """The number that the kernel has in every pane, in its colour."""
 FRAME = TableColumn("frame", "annotation", priority=6)
 FRAME_OF_VERSIONS = replace(FRAME, priority=1)
-"""It tells versions apart where there is no room for more."""
+"""The column of versions with a higher priority, since it alone tells versions apart in a narrow
+table.
+"""
 VERSION = TableColumn("version", "warning", min_width=7, priority=4)
 DIRECTION = TableColumn("direction", "type", min_width=9, priority=5)
 KERNEL = TableColumn("kernel", "strong", min_width=20, keeps="name")
@@ -66,7 +68,7 @@ TIME_TITLES: dict[TimeKind, str] = {
     "alone": "measured",
     "estimated": "estimate",
 }
-"""Title of the column of times, where all are of one kind."""
+"""Title of the column of times, when all times are of one kind."""
 
 BELOW = "p k shows what is below a Triton kernel, v c its configurations."
 
@@ -105,7 +107,7 @@ def _within(reader: SessionReader, region: RegionKey, costs: list[KernelCost]) -
 
 
 class _Shown(Sequence[TableRow]):
-    """The rows, each made when it is asked for: there may be 100,000 kernels."""
+    """The rows of the table, each made when it is needed: there may be 100,000 kernels."""
 
     def __init__(self, reader: SessionReader, costs: list[KernelCost]) -> None:
         self._reader = reader
@@ -129,7 +131,7 @@ class _Shown(Sequence[TableRow]):
         for use in (cost.use for cost in costs):
             nodes.update(zip(use.node_ids, use.nodes, strict=True))
         self._node_names = user_names_of_nodes(reader, nodes)
-        """What the nodes of all kernels are called."""
+        """The user's names for the nodes of all kernels."""
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
@@ -153,7 +155,7 @@ class _Shown(Sequence[TableRow]):
 
     @property
     def time_in_words(self) -> str:
-        """Say what the times are, where they are not all estimates."""
+        """Describe the times, unless all are estimates."""
         kinds = time_kinds(self._costs)
         if "in a profile" in kinds:
             return describe_profile(self._reader)
@@ -168,7 +170,7 @@ class _Shown(Sequence[TableRow]):
         return ""
 
     def _weight(self, cost: KernelCost) -> float:
-        """Return what the bar shows: the time, or the bytes where there are no times."""
+        """Return the quantity that the bar shows: the time, or the bytes where there are no times."""
         if self._time:
             return cost.time_s
         return float(max(0, cost.size_bytes))

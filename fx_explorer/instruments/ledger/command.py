@@ -1,5 +1,5 @@
-"""``fx-explorer ledger X``: where the time of one call of X goes, a target or a session with a
-ledger.
+"""This module is ``fx-explorer ledger X``: it shows where the time of one call goes, for a target
+or for a session with a ledger.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell the ledger. Returns the exit code of the capture; 1 where something that was tried gives
+    """Print the ledger. Returns the exit code of the capture; 1 where a remedy that was tried gives
     other results. Raises UsageError for a script, and for a session without a ledger.
     """
     if arguments.trying and is_session(arguments.target):
@@ -170,8 +170,8 @@ def _why_none(reader: SessionReader) -> str:
 def _print_ledger(
     reader: SessionReader, arguments: argparse.Namespace, svg: OutputFile | None
 ) -> list[Remedy] | None:
-    """Print the ledger, draw it where that is asked for, and return what may help; None where there
-    is no ledger.
+    """Print the ledger, draw it if requested, and return the remedies to try; None without a
+    ledger.
     """
     from fx_explorer.instruments.ledger.figures import ledger_figures
     from fx_explorer.instruments.ledger.remedies import remedies_to_try
@@ -197,7 +197,7 @@ def _print_ledger(
 
 
 def _draw(figures: LedgerFigures) -> None:
-    """Print the flame chart, as wide as the terminal; 80 cells where there is none."""
+    """Print the flame chart, as wide as the terminal, or 80 cells without one."""
     from rich.console import Console
 
     from fx_explorer.instruments.ledger.flame_chart import ASCII, flame_text, in_ascii
@@ -222,7 +222,7 @@ def _can_encode(signs: str) -> bool:
 
 
 async def _try(remedies: list[Remedy], arguments: argparse.Namespace) -> int:
-    """Measure the program with each remedy beside the program without, and print the table."""
+    """Measure the program with and without each remedy, and print the table."""
     from fx_explorer.instruments.bench.cells import bench_figures
     from fx_explorer.instruments.bench.driving import Bench
     from fx_explorer.instruments.bench.plan import BenchPlan, Contender, begin_session, end_session

@@ -1,6 +1,6 @@
-"""This module reads the last ledger of a session: its steps with the kernels and lines of the
-user's that they are of, what each line takes compiled and uncompiled, and how much of what the
-machine can do a kernel reaches.
+"""This module reads the last ledger of a session: its steps with their kernels and lines of the
+user's, the time of each line compiled and uncompiled, and the share of the machine's speed that a
+kernel reaches.
 """
 
 from __future__ import annotations
@@ -78,16 +78,18 @@ KIND_EXPLAINED: dict[LedgerKind, str] = {
     "gradients": "Gradients of the call before are dropped, so that each call is alike.",
     "wait": "Everything is started, and the GPU still computes.",
 }
-"""What a kind of step is, in a sentence."""
+"""Kind of step → its explanation in a sentence."""
 
 WORK: tuple[LedgerKind, ...] = ("kernel", "library", "graph")
-"""Steps in which the program's own operators run; everything else is around them."""
+"""Kinds of steps in which the program's own operators run. All other steps are overhead around
+them.
+"""
 
 STARTED: dict[LedgerKind, str] = {
     "kernel": "starting generated kernels",
     "library": "starting library calls",
 }
-"""What these kinds are on a GPU: the host only starts them."""
+"""Names of these kinds on a GPU, where the host only starts the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +105,30 @@ class SourceFunction:
     """A function of the user's that was compiled."""
 
     name: str
-    """Its qualified name, or torch's for the rest of a function:
+    """Its qualified name, or torch's name of a resume function:
     ``torch_dynamo_resume_in_forward_at_12``.
     """
     line: SourceLine
-    """Where it begins."""
+    """The first line of the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One step of a call, with the user's lines and the line of generated code that it
-    belongs to.
-    """
+    """One step of a call, with its lines of the user's and its line of generated code."""
 
     step: LedgerStep
     began_s: float
     """Seconds after the call began."""
     lines: tuple[tuple[SourceLine, float], ...]
-    """(user's line, its share) of the operators that the step computes; empty for a step that
-    computes none.
+    """(user's line, its share) of the operators that the step computes; empty for a step without
+    operators.
     """
     place: Place | None
     """The line of the generated code; None for a step outside it."""
 
     @property
     def seconds(self) -> float:
-        """Return how long it computes: on the GPU where there is one."""
+        """Return the seconds in which the step computes: on the GPU if there is one."""
         if self.step.device_s >= 0 and self.step.kind in WORK:
             return self.step.device_s
         return self.step.host_s
@@ -141,17 +141,17 @@ class LedgerFigures:
     call: LedgerCall
     entries: tuple[LedgerEntry, ...]
     operators: tuple[LedgerOperator, ...]
-    """The same call uncompiled, in order."""
+    """The operators of the same call uncompiled, in order."""
     ceilings: Mapping[str, CardCeiling]
     """Kind → the most that the machine was measured to do."""
     request: CaptureRequest | None = None
-    """How it was compiled; None where the session does not say."""
+    """The request with which it was compiled; None where the session does not have it."""
     functions: Mapping[str, SourceFunction] = field(default_factory=dict)
-    """Name of a compilation → what was compiled."""
+    """Name of a compilation → the function that was compiled."""
     guards: GuardCounts = field(default_factory=GuardCounts)
     """The guards of the compilations that a call runs through."""
     gaps: tuple[LedgerGap, ...] = ()
-    """Where a GPU does nothing, in the order of the call."""
+    """Times in which a GPU is idle, in the order of the call."""
 
     @property
     def is_on_gpu(self) -> bool:
@@ -159,7 +159,7 @@ class LedgerFigures:
 
     @cached_property
     def by_kind(self) -> list[tuple[LedgerKind, float]]:
-        """Return what the host spends on each kind of step, the longest first."""
+        """Return the host's seconds in each kind of step, the longest first."""
         sums: dict[LedgerKind, float] = {}
         for entry in self.entries:
             sums[entry.step.kind] = sums.get(entry.step.kind, 0.0) + entry.step.host_s
@@ -171,7 +171,7 @@ class LedgerFigures:
 
     @property
     def unaccounted_s(self) -> float:
-        """Return what a call takes beyond its steps; below 0 where the steps are longer."""
+        """Return the seconds of a call beyond its steps; below 0 where the steps add up to more."""
         return self.call.call_s - self.accounted_s
 
     @property
@@ -188,14 +188,14 @@ class LedgerFigures:
 
     @property
     def idle_s(self) -> float:
-        """Return how long a GPU does nothing in a call; 0 without one."""
+        """Return the seconds in which a GPU is idle during a call; 0 without one."""
         if self.is_on_gpu:
             return max(0.0, self.call.call_s - self.call.busy_s)
         return 0.0
 
     @property
     def work_s(self) -> float:
-        """Return how long the program's own operators run in a call."""
+        """Return the seconds of a call in which the program's own operators run."""
         if self.is_on_gpu:
             return self.call.busy_s
         return sum(took_s for kind, took_s in self.by_kind if kind in WORK)
@@ -240,7 +240,7 @@ def ledger_figures(reader: SessionReader) -> LedgerFigures | None:
 
 
 class _Places:
-    """Finds the lines of the generated code, and of the user's, that steps stand for."""
+    """Finds the lines of the generated code, and of the user's, for each step."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -278,22 +278,22 @@ class _Places:
 
 
 COMPILED_KINDS = (*WORK, "launch")
-"""Kinds of steps that are of a line: the others are around whole graphs. Python at a graph break is
-of none, because it is not known what it takes uncompiled.
+"""Kinds of steps that belong to lines; the others surround whole graphs. Python code at a graph
+break is left out, because its uncompiled time is not known.
 """
 
 UNTIMED_KINDS: tuple[LedgerKind, ...] = ("graph", "python", "break")
-"""Steps in which operators may run that are not timed one by one."""
+"""Kinds of steps in which operators may run that are not timed one by one."""
 
 UNTIMED = 0.05
-"""Part of a call in such steps, from which on a line without kernels may be in there."""
+"""Share of a call in such steps, from which on a line without kernels may be in one of them."""
 
 UNKNOWN = SourceLine("", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """Seconds of one line in a call, forward and backward. On a GPU they are the GPU's."""
+    """Seconds of one line in a call, forward and backward. With a GPU they are the GPU's."""
 
     line: SourceLine
     compiled_s: float
@@ -325,7 +325,9 @@ class LineTimes:
 
 
 def line_times(figures: LedgerFigures) -> LineTimes:
-    """Return what each line takes. What the lines take and what is of none add up to a call."""
+    """Return the time of each line. The times of all lines and the time that belongs to no line add
+    up to the call.
+    """
     compiled, uncompiled = _compiled(figures), _uncompiled(figures)
     is_known = bool(figures.operators)
     untimed_s = sum(figures.of_kind(kind) for kind in UNTIMED_KINDS) + of_unknown_lines_s(figures)
@@ -354,7 +356,7 @@ def of_unknown_lines_s(figures: LedgerFigures) -> float:
 
 
 def _compiled(figures: LedgerFigures) -> dict[SourceLine, float]:
-    """Return line → seconds of what was compiled from it."""
+    """Return line → seconds of the compiled code for it."""
     times: dict[SourceLine, float] = {}
     for entry in figures.entries:
         for line, part in _parts(entry, figures.is_on_gpu):
@@ -391,12 +393,12 @@ class Rate:
     flops_per_s: float
     """0 where its operations are not counted."""
     of_memory: float
-    """Part of the bytes per second of a plain copy on this machine; above 1 where the tensors lie
-    in caches. 0 where the machine was not measured.
+    """Share of the bytes per second that a plain copy reaches on this machine; above 1 where the
+    tensors are in caches. 0 where the machine was not measured.
     """
     of_products: float
-    """Part of the operations per second of a large float32 matrix product on this machine; above 1
-    for smaller types, and where something else was running while that was measured.
+    """Share of the operations per second that a large float32 matrix product reaches on this
+    machine; above 1 for smaller types, and where other programs ran during that measurement.
     """
 
     @property
@@ -420,7 +422,9 @@ class Rate:
 
 
 def rate(figures: LedgerFigures, entry: LedgerEntry) -> Rate | None:
-    """Return what a step reaches; None for what moves nothing, or takes no time."""
+    """Return the share of the machine's speed that a step reaches; None for a step that moves no
+    bytes or takes no time.
+    """
     step, took_s = entry.step, entry.seconds
     if step.kind not in ("kernel", "library") or took_s <= 0 or step.moved_bytes <= 0:
         return None

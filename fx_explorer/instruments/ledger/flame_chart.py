@@ -1,5 +1,5 @@
-"""The flame chart of a ledger is made and drawn here: the call, its parts, the compiled functions
-that run in it, the generated code of their graphs, and in those the steps.
+"""This module makes and draws the flame chart of a ledger: the call, its parts, the compiled
+functions in it, the generated code of their graphs, and the steps in that code.
 
 ``flame`` says what lies within what, and draws nothing; the app shows that. Outside of the app the
 chart is drawn as SVG, and as the text that the command line prints, with the axis of time and a
@@ -32,9 +32,9 @@ from fx_explorer.model import LedgerKind, LedgerStep
 from fx_explorer.session.file_names import in_file
 
 FlameKind = LedgerKind | Literal["call", "part", "function", "code", "rest"]
-"""What a frame of the chart is: a step of that kind, or what holds steps. ``part``: forward,
-backward or the loss. ``function``: a compiled function, from its guards to where it is left.
-``code``: the generated code of a graph. ``rest``: what is not accounted for.
+"""The kind of a frame in the chart: a step of that kind, or a frame that contains steps. ``part``:
+forward, backward or the loss. ``function``: a compiled function, from its guards to its return.
+``code``: the generated code of a graph. ``rest``: time outside of all steps.
 """
 
 Part = Literal["clearing gradients", "forward", "loss", "backward", "waiting", "releasing"]
@@ -76,7 +76,7 @@ def describe_unaccounted(figures: LedgerFigures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Identity of a frame that holds others. Neighbours with equal keys are merged into one
+    """Identity of a frame that contains others. Neighbours with equal keys are merged into one
     frame.
     """
 
@@ -87,7 +87,7 @@ class _Key:
 
 @dataclass(slots=True)
 class _Open:
-    """A frame that is not over yet."""
+    """A frame that has not ended yet."""
 
     key: _Key
     first: int
@@ -150,7 +150,7 @@ def _name_of_call(figures: LedgerFigures) -> str:
 
 
 def _paths(figures: LedgerFigures) -> Iterator[list[_Key]]:
-    """Yield what each step lies in, the outermost first and without the call."""
+    """Yield the frames that contain each step, the outermost first and without the call."""
     parts = _parts(figures)
     # A part that is one step, such as the loss, is that step.
     of_several = [part for part, steps in Counter(parts).items() if steps > 1]
@@ -176,8 +176,8 @@ def _name_of_part(figures: LedgerFigures, part: Part) -> str:
 
 
 def _parts(figures: LedgerFigures) -> list[Part]:
-    """Return the part of the call that each step is in. Its parts stand in a fixed order (``MARKS``
-    in instruments/ledger/measure/timeline.py), and each but the forward begins with a step of its own.
+    """Return the part of the call that each step is in. The parts have a fixed order (``MARKS`` in
+    instruments/ledger/measure/timeline.py), and each but the forward begins with a step of its own.
     """
     parts: list[Part] = []
     part: Part = "forward"
@@ -205,9 +205,9 @@ def _part(before: Part, step: LedgerStep, *, is_last: bool) -> Part:
 
 
 class _Functions:
-    """Follows which compiled functions are running. Steps say whose they are: a function whose
-    steps continue behind those of another one has called it, as at a graph break, where the rest of
-    the function is called. A function that calls itself, with nothing between, counts as one.
+    """Tracks which compiled functions are running. Each step names its function: if the steps of a
+    function continue after those of another one, it has called that one, as at a graph break, where
+    the resume function is called. A function that calls itself with no step between counts as one.
     """
 
     def __init__(self) -> None:
@@ -285,8 +285,8 @@ FILL, SAMPLE = "─", "█"
 
 
 def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text:
-    """Return the whole chart with the axis of time, at most ``width`` cells wide. Colours come with
-    a legend; without them lines fill the blocks.
+    """Return the whole chart with the axis of time, at most ``width`` cells wide. With colours
+    there is a legend; without colours, lines fill the blocks.
     """
     root = flame(figures)
     fill = "" if has_colours else FILL
@@ -303,13 +303,11 @@ def flame_text(figures: LedgerFigures, width: int, *, has_colours: bool) -> Text
 
 
 ASCII = {EDGE: "|", FILL: "-", SAMPLE: "#", "µ": "u", "…": "~", "×": "x"}
-"""What stands for the chart's signs where the terminal cannot show them: each takes one cell."""
+"""The chart's signs → their replacements in ASCII, each one cell wide."""
 
 
 def in_ascii(chart: Text) -> Text:
-    """Return a chart for an output that can encode nothing else: what has no sign of its own is
-    ``?``.
-    """
+    """Return a chart in ASCII, for an output with such an encoding. Other characters become ``?``."""
     plain = "".join(_ascii(sign) for sign in chart.plain)
     if len(plain) == len(chart.plain):
         return Text(plain, spans=chart.spans)

@@ -1,5 +1,5 @@
-"""The guards of a call: how many are evaluated in C++ and how many in Python, which are most
-expensive, and what torch's guard filters would drop of them.
+"""This module counts the guards of a call: how many are evaluated in C++ and in Python, which are
+the most expensive, and which of them torch's guard filters would drop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNSEEN: dict[Origin, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FilterEffect:
-    """What a guard filter would drop of the guards of a call."""
+    """The guards of a call that a guard filter would drop."""
 
     name: str
     like: tuple[str, ...]
@@ -48,12 +48,12 @@ class FilterEffect:
     """Guards that Dynamo asked for."""
     dropped: int
     in_cpp: int
-    """Checks in C++ that are known to go with them. Of those that torch makes for itself, such as
-    the keys of dicts on the way to a value, it is not known, unless nothing is left.
+    """Checks in C++ that would certainly be dropped with them. torch's own checks, such as the keys
+    of dicts on the way to a value, are counted only if no guard is left.
     """
     in_python: int
     risk: str
-    """What would change unseen, in a sentence without its end."""
+    """A sentence, without its end, on the changes that would go unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class GuardCounts:
     dropped.
     """
     dropped: tuple[Filtered, ...] = ()
-    """What the filter in force dropped."""
+    """The guards that the filter in force dropped."""
     checks: Sequence[GuardCheck] = ()
     options: dict[str, object] = field(default_factory=dict)
     """Full name → value in force of the options that this torch has."""
@@ -110,8 +110,8 @@ def _filters(
     guards: Sequence[Guard],
     owners: dict[int, str],
 ) -> list[FilterEffect]:
-    """Return the filters with what they drop. Those that drop no check are left out: a guard need
-    not have one.
+    """Return the filters with the checks that they drop. Filters that drop no check are left out: a
+    guard need not have a check.
     """
     of_guard: dict[int, list[ExplainedCheck]] = {}
     for check in checks:
@@ -154,7 +154,7 @@ def _dropped(
 
 
 def _risk(gone: Sequence[ExplainedCheck]) -> str:
-    """Say what changes unseen when these checks are not made."""
+    """Describe the changes that go unnoticed without these checks."""
     by_origin: dict[Origin, list[str]] = {}
     for check in gone:
         if check.chance != "hardly":

@@ -1,6 +1,6 @@
-"""A ledger becomes tables here, for the screen and for reports alike: by kind, by line, in order,
-and where the GPU does nothing in a call: between which kernels, for how long, and what the host
-does meanwhile.
+"""This module turns a ledger into tables, for the screen and for reports: by kind, by line, in
+order, and where the GPU is idle in a call: between which kernels, for how long, and what the host
+does during that time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Cells = tuple[str, ...]
 
 
 def kind_rows(figures: LedgerFigures) -> list[Cells]:
-    """Return a row for each kind of step, the longest first, and what is not accounted for."""
+    """Return a row for each kind of step, the longest first, and one for the rest of the time."""
     call_s = figures.call.call_s
     rows = [(figures.in_words(kind), took_s) for kind, took_s in shown_kinds(figures)]
     rows.append((NOT_ACCOUNTED, figures.unaccounted_s))
@@ -66,7 +66,9 @@ def shown_kinds(figures: LedgerFigures) -> list[tuple[LedgerKind, float]]:
 
 
 def line_rows(figures: LedgerFigures) -> list[Cells]:
-    """Return a row for each line of the user's, the longest first, and what is of no line."""
+    """Return a row for each line of the user's, the longest first, and one for the time that
+    belongs to no line.
+    """
     times = line_times(figures)
     rows = [_line_row(line_time) for line_time in times.lines]
     gained_s = times.uncompiled_of_none_s - times.compiled_of_none_s
@@ -118,7 +120,7 @@ def step_table(figures: LedgerFigures) -> Table:
 
 
 def step_name(figures: LedgerFigures, entry: LedgerEntry) -> str:
-    """Return what a step is: the name of what it calls, else its kind in words."""
+    """Return the name of a step: that of the function or kernel it calls, else its kind."""
     kind: LedgerKind = entry.step.kind
     if entry.step.name and kind == "launch":
         return f"starting {entry.step.name}"
@@ -138,13 +140,13 @@ _BRANCHES = {
 
 
 def describe_branch(name: str) -> str:
-    """Return what a graph inside of a graph is to the user, by torch's name for it."""
+    """Return a description of a graph inside of a graph, by torch's name for it."""
     match = _BRANCH.match(name)
     return _BRANCHES[match["which"]] if match else name
 
 
 def graph_of(step: LedgerStep) -> str:
-    """Return the graph whose generated code a step is in; empty for none."""
+    """Return the graph that a step's generated code belongs to; empty for none."""
     if step.line and step.compilation:
         return f"graph [{step.compilation}] {step.direction}"
     return ""
@@ -194,12 +196,12 @@ MOST_GAPS, MOST_STEPS = 12, 3
 
 
 SOME = 0.02
-"""Part of a call from which on a gap is told in a sentence."""
+"""Share of a call from which on a sentence mentions a gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldGap:
-    """A gap with what the host does in it, the longest first."""
+    """A gap with the host's steps in it, the longest first."""
 
     gap: LedgerGap
     meanwhile: tuple[tuple[LedgerEntry, float], ...]
@@ -246,7 +248,7 @@ def place_of(gap: LedgerGap) -> str:
 
 
 def host_steps_in_gap(figures: LedgerFigures, gap: ToldGap) -> str:
-    """Say what the host does in a gap: its steps of the same name together, the longest first."""
+    """Describe the host's steps in a gap: steps of the same name added up, the longest first."""
     sums: dict[str, float] = {}
     for entry, took_s in gap.meanwhile:
         name = step_name(figures, entry)
@@ -256,7 +258,7 @@ def host_steps_in_gap(figures: LedgerFigures, gap: ToldGap) -> str:
 
 
 def longest_gap(figures: LedgerFigures) -> str:
-    """Return a sentence on the longest gap; empty where none is long."""
+    """Return a sentence on the longest gap; empty if no gap is long."""
     gaps = shown_gaps(figures)
     if not gaps or gaps[0].gap.seconds < SOME * figures.call.call_s:
         return ""

@@ -1,5 +1,5 @@
-"""This module proposes what may make a call faster, given where its time goes. Each remedy can be
-measured: the same call with it.
+"""This module proposes remedies that may make a call faster, given where its time goes. Each remedy
+can be measured: the same call with it.
 
 What a measured remedy saves is said against the program as it is, round by round, so that what
 slows the machine down hits both.
@@ -31,15 +31,15 @@ LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change of how the program is compiled."""
+    """One change of how the program is compiled, which may make it faster."""
 
     name: str
-    """As a table names it: ``reduce-overhead``."""
+    """Its name in a table: ``reduce-overhead``."""
     how: str
-    """As a sentence continues behind "compile": ``in the mode reduce-overhead``."""
+    """A phrase that continues "compile": ``in the mode reduce-overhead``."""
     why: str
     risk: str
-    """The condition for using it, or its price; empty when none is known."""
+    """The condition for using it, or its price; empty when neither is known."""
     mode: str = ""
     options: dict[str, object] = field(default_factory=dict)
     """``torch._inductor.config`` entries, and ``guard_filter_fn`` with the name of a filter."""
@@ -52,7 +52,9 @@ class Remedy:
 
 
 def remedies(figures: LedgerFigures) -> list[Remedy]:
-    """Return what may help, that which may help most first; nothing where steps are not known."""
+    """Return the remedies that may help, the most promising first; empty where the steps are not
+    known.
+    """
     if not figures.are_steps_known:
         return []
     candidates = [*_less_around(figures), *_faster_kernels(figures)]
@@ -65,7 +67,7 @@ def remedies(figures: LedgerFigures) -> list[Remedy]:
 
 
 def remedies_to_try(figures: LedgerFigures) -> list[Remedy]:
-    """Return what is worth measuring beside the program.
+    """Return the remedies that are worth measuring.
 
     Where the steps of a call are not known, that is whatever makes guards fewer or cheaper: guards
     are counted, and what they cost is seen in the measured calls.
@@ -269,8 +271,8 @@ SETTINGS = (
 
 
 def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
-    """Return the settings that may change how these guards are evaluated: those that this torch
-    has, whose value is another one, and whose kind of check is there.
+    """Return the settings that may change how these guards are evaluated: this torch has them, with
+    another value, and the guards have such checks.
     """
     options = guards.options
     others = [
@@ -281,7 +283,7 @@ def settings_for_guards(guards: GuardCounts) -> list[GuardSetting]:
 
 def tried(reader: SessionReader, remedies: Mapping[str, Remedy], plain: str) -> list[str]:
     """Return a sentence for each remedy that was measured. ``remedies`` are by the name of their
-    contender, ``plain`` is the contender without one.
+    contender; ``plain`` is the contender without a remedy.
     """
     cells = {row.contender: row for row in reader.rows(BenchCell)}
     rounds = {name: _rounds(reader, cell) for name, cell in cells.items()}
@@ -310,8 +312,8 @@ def _describe_tried(
 def describe_saved(
     before: Mapping[int, float], after: Mapping[int, float], clock: BenchClock
 ) -> str:
-    """Return ``saves 3.1 µs of 20.1 µs (2.9 µs to 3.4 µs)``, given seconds of a call by round. Both
-    were measured in processes of their own, which differ too.
+    """Return ``saves 3.1 µs of 20.1 µs (2.9 µs to 3.4 µs)``, given seconds of a call by round. The
+    interval includes the spread between the two processes.
     """
     both = sorted(before.keys() & after.keys())
     saved = median_interval([before[i] - after[i] for i in both])

@@ -47,7 +47,7 @@ Format = Callable[[LedgerFigures, bool], str]
 
 def ledger_text(figures: LedgerFigures, steps: bool, width: int | None = None) -> str:
     """Return the verdict and the tables as plain text; with ``steps`` every step of the call. Lines
-    have at most ``width`` cells, None where a program reads.
+    have at most ``width`` cells; None sets no limit.
     """
     blocks: list[Block] = [*verdict(figures), ""]
     for table in _tables(figures, _most(line_rows(figures)), MOST_GAPS, steps):
@@ -66,8 +66,8 @@ def ledger_markdown(figures: LedgerFigures, steps: bool) -> str:
 def _tables(
     figures: LedgerFigures, lines: Sequence[Cells], most_gaps: int | None, steps: bool
 ) -> Iterator[Table]:
-    """Yield where the time goes by kind and by line, where the GPU waits, and every step where that
-    is wanted.
+    """Yield the tables of the time by kind and by line, of the GPU's gaps, and of every step if
+    requested.
     """
     yield Table(KIND_COLUMNS, kind_rows(figures))
     yield Table(LINE_COLUMNS, lines)
@@ -123,12 +123,12 @@ FORMATS: dict[str, Format] = {
 
 
 def tried_text(sentences: Sequence[str]) -> str:
-    """Return what was tried as plain text, a line for each."""
+    """Return the sentences on the remedies as plain text, a line for each."""
     return "".join(f"{printable(sentence)}\n" for sentence in sentences)
 
 
 def tried_markdown(sentences: Sequence[str]) -> str:
-    """Return what was tried as a list."""
+    """Return the sentences on the remedies as a list."""
     return "".join(f"{line}\n" for line in markdown_list(sentences))
 
 
@@ -136,7 +136,7 @@ TRIED: dict[str, Callable[[Sequence[str]], str]] = {"text": tried_text, "markdow
 
 
 def _or_null(value: object) -> object:
-    """Return null for a time or an amount that is not known."""
+    """Return null for an unknown time or amount."""
     if isinstance(value, float | int) and value < 0:
         return None
     return value

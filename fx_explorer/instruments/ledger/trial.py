@@ -1,5 +1,5 @@
-"""Where the time of one call goes: a worker of its own builds the program, and accounts for its
-calls.
+"""This module measures where the time of one call goes: a worker of its own builds the program, and
+accounts for its calls.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Ledger:
     operators: tuple[LedgerOperator, ...]
     ceilings: tuple[CardCeiling, ...]
     filters: tuple[FilterAnswer, ...] = ()
-    """What torch's guard filters would drop."""
+    """The checks that torch's guard filters would drop."""
     gaps: tuple[LedgerGap, ...] = ()
 
 
 async def account_for_call(
     request: CaptureRequest, tell: Told = ignore_message, worker: TrialWorker = HERE
 ) -> Ledger:
-    """Account for a call. ``request`` is what the session was captured with. Raises UsageError when
-    there is nothing to call, or the program does not come through.
+    """Measure the ledger of a call. ``request`` is the request of the session. Raises UsageError
+    when there is nothing to call, or the program does not run to its end.
     """
     problem = why_not_measured(request)
     if problem:
@@ -84,7 +84,7 @@ def ledger_in(reader: SessionReader) -> Ledger | None:
 
 
 def add_ledger(session: Path, ledger: Ledger) -> None:
-    """Add the ledger to the session that it was made for. Raises SessionWriteError."""
+    """Add the ledger to the session for which it was made. Raises SessionWriteError."""
     with SessionWriter(session) as writer, writer.transaction():
         call = writer.add(replace(ledger.call, id=0))
         writer.add_all(replace(row, id=0, call=call) for row in ledger.steps)

@@ -1,5 +1,5 @@
-"""What a ledger says, in sentences: how long a call takes, what dominates it, which lines got
-slower, and what may help.
+"""This module states a ledger in sentences: how long a call takes, what dominates it, which lines
+got slower, and what may help.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def verdict(figures: LedgerFigures) -> list[str]:
 
 
 def _not_known(figures: LedgerFigures) -> Iterator[str]:
-    """Say why nothing is said of steps and lines."""
+    """Explain why there is no statement on steps and lines."""
     call = figures.call
     why = f"its steps add up to {figures.accounted_s / call.call_s:.0%} of it".replace("%", " %")
     if call.iqr_s > MAX_SPREAD * call.call_s:
@@ -84,7 +84,7 @@ def _whole(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _remedies(figures: LedgerFigures) -> Iterator[str]:
-    """Yield what may help, but for guards, which have sentences of their own."""
+    """Yield a sentence for each remedy, except those for guards, which have sentences of their own."""
     for remedy in remedies(figures):
         if not remedy.is_for_guards:
             yield f"It may help to compile {remedy.how}: {remedy.why}; {remedy.risk}."
@@ -182,9 +182,7 @@ def _slower_lines(figures: LedgerFigures) -> Iterator[str]:
 
 
 def _is_slower(line_time: LineTime, least_s: float) -> bool:
-    """Return whether a line got slower by more than ``least_s``, below which steps are not
-    known.
-    """
+    """Return whether a line got slower by more than ``least_s``, the precision of steps."""
     if line_time.uncompiled_s <= 0 or -line_time.gained_s <= least_s:
         return False
     return line_time.compiled_s > SLOWER * line_time.uncompiled_s

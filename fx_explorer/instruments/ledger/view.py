@@ -1,5 +1,5 @@
-"""View 0: where the time of one call goes, as a flame chart, and below it by kind, by line of the
-user's, and step by step: the bar of each step stands where in the call it runs.
+"""This module makes view 0: where the time of one call goes, as a flame chart, and below it by
+kind, by line of the user's, and step by step. The bar of each step shows when in the call it runs.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ TONES: dict[str, str] = {
     **dict.fromkeys(("autograd", "loss", "gradients"), "$accent-muted"),
     **dict.fromkeys(("wait", "rest"), "$error-muted"),
 }
-"""Kind → colour of the theme. A theme has fewer than there are kinds; names and the rows tell them
-apart.
+"""Kind → colour of the theme. A theme has fewer colours than there are kinds; names and rows tell
+the kinds apart.
 """
 
 NONE_YET = (
@@ -102,7 +102,7 @@ def _svg(figures: LedgerFigures) -> str:
 
 
 RowOfSteps = tuple[TableRow, Sequence[int]]
-"""A row, and the positions of the steps that it stands for."""
+"""A row, and the positions of its steps."""
 
 
 class _Rows:
@@ -149,7 +149,7 @@ class _Rows:
         return self._positions(lambda entry: any(line == other for other, _ in entry.lines))
 
     def of_steps(self) -> Iterator[RowOfSteps]:
-        """Yield the steps in order, those of one graph below a row for the graph."""
+        """Yield the steps in order, with those of a graph below a row for the graph."""
         number = 0
         for graph, group in groupby(self._figures.entries, key=lambda entry: graph_of(entry.step)):
             entries = list(group)
@@ -232,7 +232,7 @@ class _Rows:
         return Detail("\n".join(parts).replace("% of", " % of"))
 
     def _about_line(self, line_time: LineTime) -> Detail:
-        """Say what computes a line, compiled and uncompiled."""
+        """Describe the steps that compute a line, compiled and uncompiled."""
         text = [f"{in_file(line_time.line.file, line_time.line.line)}, compiled:"]
         for entry in self._figures.entries:
             for line, part in entry.lines:

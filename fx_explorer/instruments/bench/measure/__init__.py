@@ -1,3 +1,3 @@
-"""One cell of a bench, measured in the user's interpreter: sizes, calls, times, and whether results
-agree.
+"""This package measures one cell of a bench in the user's interpreter: sizes, calls, times, and
+whether results agree.
 """

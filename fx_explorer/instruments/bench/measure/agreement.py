@@ -1,4 +1,5 @@
-"""Whether a contender gives eager's results, by the rule of ``equal_results``.
+"""This module checks whether a contender's results agree with eager mode, by the rule of
+``equal_results``.
 
 The process of the uncompiled program writes its results to a file beside the session, with those of
 a more exact run; the others compare theirs with it.
@@ -66,21 +67,20 @@ MOST_BY_ROUNDING = 0.1
 """Largest relative change of a result between the two precisions that counts as rounding."""
 
 PLACES = ("", ", with other values")
-"""What is added to the name of a result of each call."""
+"""Suffixes of a result's name, for each call."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What the uncompiled program gave: with the example inputs, and with other values."""
+    """The results of the uncompiled program: with the example inputs, and with other values."""
 
     results: list[Results]
     exact: list[Results] = field(default_factory=list)
-    """The results of a more exact run; empty where there is none."""
+    """The results of a more exact run; empty without one."""
     about_exact: str = ""
-    """What is to be known of the more exact run, as a clause; empty for one in float64 throughout.
-    """
+    """A clause on the limits of the more exact run; empty if it was in float64 throughout."""
     varies: dict[str, str] = field(default_factory=dict)
-    """Name of a result that is not the same at each call → why, as a clause."""
+    """Name of a result that varies from call to call → the reason, as a clause."""
     content: list[float] = field(default_factory=list)
     rounding: float = 2.0**-24
     """Relative rounding error of the coarsest numbers that the program computes with."""
@@ -100,7 +100,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class _Compared:
-    """One result of one call, compared with eager's."""
+    """One result of one call, with its comparison to eager mode."""
 
     name: str
     call: int
@@ -159,7 +159,9 @@ def reference_of(caller: Caller, state: NetworkState) -> Reference:
 
 
 def content(caller: Caller) -> list[float]:
-    """Return a number for each parameter, buffer and input, by which other contents are told."""
+    """Return a number for each parameter, buffer and input, from which a change of its content is
+    recognised.
+    """
     tensors = [*state_of(caller.target.network), *caller.target.arguments.tensors()]
     return [_sum_of(tensor) for tensor in tensors]
 
@@ -208,9 +210,9 @@ def agreement(
 def path_while_compiling(
     reference: Reference, results: list[Results], plain: Caller, state: NetworkState
 ) -> str:
-    """Say, as a clause, that the program itself computes otherwise while it is compiled, and which
-    of its lines ask; empty where that does not give the results that differ. ``plain`` calls it
-    uncompiled.
+    """Return a clause that the program itself computes differently while it is compiled, with the
+    lines that ask; empty if that does not explain the results that differ. ``plain`` calls the
+    program uncompiled.
     """
     compared = _compare(reference, reference.results, reference.exact, results)
     differing = [result for result in compared if result.kind == "differs"]
@@ -233,8 +235,8 @@ def _is_same(tensor: torch.Tensor | None, other: torch.Tensor | None) -> bool:
 
 
 def next_comparison(reference: Reference, agreed: dict[str, Any]) -> str:
-    """Return what comparing once more would do that can say more than ``agreed``; empty for
-    nothing.
+    """Return the kind of a second comparison that could give a clearer answer than ``agreed``;
+    empty if none could.
     """
     is_near = agreed["agreement"] == "within_error"
     is_less_exact = is_near and agreed["error"] >= agreed["reference_error"]
@@ -248,9 +250,9 @@ def next_comparison(reference: Reference, agreed: dict[str, Any]) -> str:
 def agreement_otherwise(
     reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
 ) -> dict[str, Any]:
-    """Compare results once more where that can say more than ``agreed``, which ``agreement``
-    returned: with TF32 switched off, or with PyTorch's own random numbers. Return the fields that
-    are other ones.
+    """Compare results a second time if that can give a clearer answer than ``agreed``, which
+    ``agreement`` returned: with TF32 switched off, or with PyTorch's own random numbers. Return the
+    fields that change.
     """
     words = str(agreed["agreement_words"])
     more = next_comparison(reference, agreed)
@@ -267,8 +269,8 @@ def agreement_otherwise(
 def _without_tf32(
     reference: Reference, caller: Caller, state: NetworkState, agreed: dict[str, Any]
 ) -> dict[str, Any]:
-    """Say what of a difference is left once TF32 is switched off. Results that differ then are no
-    matter of TF32, and differ.
+    """Compare again with TF32 switched off. Results that still differ do not differ because of
+    TF32.
     """
     with highest_precision():
         results = [observed(call, state) for call in (caller, caller.with_other_values())]
@@ -319,7 +321,9 @@ def _with_pytorchs_numbers(
 
 
 def _of_same_numbers(reference: Reference) -> list[Results]:
-    """Return the more exact results without those that other random numbers made."""
+    """Return the more exact results, without varying ones that are far from eager mode's because of
+    other random numbers.
+    """
     kept = []
     for eager, exact in zip(reference.results, reference.exact, strict=False):
         near = {
@@ -361,8 +365,8 @@ def _compare(
 
 
 def _may_be_chance(difference: ResultDifference, eager: torch.Tensor | None) -> bool:
-    """Return whether a result that is another one in each call of eager cannot be judged: the more
-    exact run, being another call, gave another one too.
+    """Return whether a difference may be due to chance: the result varies between calls of eager
+    mode, and the more exact run, being another call, varies as much.
     """
     if eager is None or difference.is_another_kind or difference.kind == "equal":
         return False
@@ -381,7 +385,7 @@ def _group_sizes(results: Results) -> dict[str, float]:
 
 
 def _in_words(worst: _Compared, compared: list[_Compared], reference: Reference) -> str:
-    """Return what is to be known beside the figures, as clauses."""
+    """Describe the comparison beyond its figures, as clauses."""
     difference = worst.difference
     if worst.kind == "not_compared":
         return f"not compared: {worst.full_name}, since {reference.varies[worst.name]}"
@@ -428,7 +432,7 @@ def uses_tf32(caller: Caller, results: Results) -> bool:
 
 @contextlib.contextmanager
 def highest_precision() -> Iterator[None]:
-    """Switch off what rounds numbers of 32 bits to fewer in products and convolutions."""
+    """Switch off the rounding of 32-bit numbers to fewer bits in products and convolutions."""
     matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
@@ -441,7 +445,7 @@ def highest_precision() -> Iterator[None]:
 
 def _more_exact(caller: Caller) -> tuple[list[Results], str]:
     """Return the results of a run in float64 (else float32), and a sentence on how they limit the
-    comparison. No results where neither dtype works.
+    comparison. The results are empty if neither dtype works.
     """
     results, why = _wider_run(caller, torch.float64)
     if results:
@@ -456,7 +460,7 @@ def _more_exact(caller: Caller) -> tuple[list[Results], str]:
 
 
 def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
-    """Return the results of both calls in a wider dtype; or nothing, and why."""
+    """Return the results of both calls in a wider dtype; or an empty list and the reason."""
     if _needed_bytes(caller, dtype) > _free_bytes(caller):
         return [], f"there is no room for the model in {str(dtype).removeprefix('torch.')}"
     why = ""
@@ -472,7 +476,9 @@ def _wider_run(caller: Caller, dtype: torch.dtype) -> tuple[list[Results], str]:
 
 
 def _stays_narrow(results: Results) -> str:
-    """Name a result that the program itself makes in fewer than 64 bits."""
+    """Return the name of a result that the program itself computes in fewer than 64 bits; empty
+    without one.
+    """
     narrow = [
         name
         for name, tensor in results.items()
@@ -488,15 +494,15 @@ def _stays_narrow(results: Results) -> str:
 
 
 def _needed_bytes(caller: Caller, dtype: torch.dtype) -> int:
-    """Return what a copy of the model takes, with its state, and gradients where it trains."""
+    """Return the bytes of a copy of the model, with its state, and gradients if it trains."""
     numbers = sum(tensor.numel() for tensor in state_of(caller.target.network))
     copies = 1 if is_on_gpu(caller) and not caller.trains else 3
     return copies * dtype.itemsize * numbers
 
 
 def _free_bytes(caller: Caller) -> int:
-    """Return how much memory a program can still get where it runs (for the CPU: proc(5),
-    MemAvailable); without limit where that is not told.
+    """Return how much memory a program can still allocate on its device (for the CPU: proc(5),
+    MemAvailable); infinite where that is not reported.
     """
     if is_on_gpu(caller):
         return int(torch.cuda.mem_get_info()[0])

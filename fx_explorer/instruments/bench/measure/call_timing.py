@@ -1,5 +1,5 @@
-"""This module measures what one call takes: its time, the most memory that it has allocated at
-once, and what an uncompiled call holds at that moment, by the user's line that made it.
+"""This module measures the cost of one call: its time, its peak of allocated memory, and the
+tensors that an uncompiled call holds at that moment, by the user's line that made them.
 
 Beside them stands how long the processors take just now to share an operation (``sharing_s``),
 which tells a disturbed round from a slow program.
@@ -28,21 +28,21 @@ from fx_explorer.program.users_line import users_line
 Call = Callable[[], object]
 
 MIN_CALLS, MAX_CALLS, MAX_WARM_UP_S = 3, 12, 20.0
-"""A warm-up has at least and at most so many calls, and no further one after so many seconds of
-calls that compiled nothing.
+"""Least and most calls of a warm-up. It also ends after this many seconds of calls that compiled
+nothing.
 """
 
 MAX_COMPILES = 5
 """Calls in a row that compile, after which it is taken to compile at every call."""
 
 STABLE = 1.2
-"""Times are stable when a call takes at most so many times what the one before took."""
+"""Largest ratio of a call's time to that of the call before at which times count as stable."""
 
 BLOCKS = 3
 """Blocks of calls in a round, whose figure is the median of them."""
 
 MIN_BLOCK_S = 0.005
-"""Least seconds of a block: the clock is read around it, and what that costs is lost in it."""
+"""Least seconds of a block. The clock is read before and after it, at a negligible cost."""
 
 MAX_EVENTS = 200
 """Most calls of a round that CUDA events are put around."""
@@ -58,8 +58,8 @@ class WarmUp:
 
 
 def warmed_up(first_s: float, call: Call, is_gpu: bool) -> WarmUp:
-    """Call until nothing is compiled any more and the times are stable. ``first_s`` is how long the
-    first of these calls took, which was made already.
+    """Call until nothing is compiled any more and the times are stable. ``first_s`` is the time of
+    the first call, which was made already.
     """
     took_s, running_s, compiles = [first_s], 0.0, 1
     while True:
@@ -101,9 +101,7 @@ def clock_of(is_gpu: bool) -> BenchClock:
 
 
 def peak_bytes(call: Call, is_gpu: bool) -> int:
-    """Return the most bytes that a call has allocated at once, beyond those that were there
-    before.
-    """
+    """Return the peak of a call's allocations in bytes, in addition to those before it."""
     if is_gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -127,7 +125,7 @@ def peak_bytes(call: Call, is_gpu: bool) -> int:
 
 
 def timed(call: Call, is_gpu: bool) -> tuple[object, float]:
-    """Make one call. Return what it gave, and how many seconds it took."""
+    """Make one call. Return its output and the seconds it took."""
     began = time.perf_counter()
     output = call()
     if is_gpu:
@@ -144,15 +142,13 @@ def _compiled() -> int:
 
 
 PIECE = 20_000
-"""Elements per thread. They are so few that sharing the work takes about as long as the
-additions.
-"""
+"""Elements per thread: so few that sharing the work takes about as long as the additions."""
 
 SHARED_ADDITIONS = 200
 
 
 def sharing_s() -> float:
-    """Return the seconds that an addition takes which all of torch's threads share, median of
+    """Return the seconds of an addition that all of torch's threads share, median of
     ``SHARED_ADDITIONS``; 0 with one thread. Takes some milliseconds.
 
     Every parallel operation waits until its threads have heard of it, and until the last of them is
@@ -207,7 +203,7 @@ class _Tensors(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.at_most: Counter[Place] = Counter()
-        """Line → bytes, when most was held."""
+        """Line → bytes, at the moment of the peak."""
         self._most = 0
         self._there: dict[int, StorageWeakRef] = {}
         """Storages that existed before the call."""

@@ -1,6 +1,6 @@
-"""A bench calls the program through this module: uncompiled, or compiled as the contender's request
-says; with inputs of the size that is asked for; with its state and random numbers set before the
-call, and its results noted after it.
+"""This module calls the program for a bench: uncompiled, or compiled as the contender's request
+says; with inputs of a requested size; with its state and random numbers set before the call, and
+its results recorded after it.
 
 A larger size repeats the example's content, so that an index stays in its range.
 """
@@ -39,8 +39,7 @@ copy on the CPU.
 """
 
 OTHER_SCALE = 0.75
-"""Floating-point numbers of the second call are so many times the example's, in the opposite order.
-"""
+"""Factor of the second call's floating-point inputs, which are also in the opposite order."""
 
 
 def seed(number: int = SEED) -> None:
@@ -59,14 +58,14 @@ class Caller:
 
     target: Target
     function: Callable[..., Any]
-    """The function that is called: the target's callable, compiled or not."""
+    """The function to call: the target's callable, compiled or not."""
     trains: bool
     has_grad: bool = True
     """Whether gradients are enabled in the call."""
 
     def call(self) -> object:
-        """Make one call, a training step where it trains. Gradients are those of this call
-        alone.
+        """Make one call, which is a training step if the target trains. Gradients are those of this
+        call alone.
         """
         self.clear()
         output = self.forward()
@@ -81,15 +80,15 @@ class Caller:
                 leaf.grad = None
 
     def forward(self) -> object:
-        """Call the program, and return what it gives."""
+        """Call the program, and return its output."""
         arguments = self.target.arguments
         mode = contextlib.nullcontext() if self.has_grad else torch.no_grad()
         with mode:
             return self.function(*arguments.args, **arguments.keywords)
 
     def loss(self, output: object) -> torch.Tensor:
-        """Return what a training step goes backward from. Raises TargetError when there is
-        nothing.
+        """Return the tensor on which a training step calls ``backward()``. Raises TargetError when
+        there is none.
         """
         loss = find_loss(output)
         if loss is None:
@@ -101,7 +100,7 @@ class Caller:
     # Once: to walk over a network at each call took a third of the time of an MLP.
     @cached_property
     def leaves(self) -> dict[str, torch.Tensor]:
-        """Return what gets gradients, by name: parameters and inputs."""
+        """Return the leaf tensors that receive gradients, by name: parameters and inputs."""
         return {
             name: tensor
             for name, tensor in self._named()
@@ -116,7 +115,7 @@ class Caller:
         )
 
     def results(self, output: object, before: NetworkState) -> Results:
-        """Return what the call gave and left behind: the tensors that it returned, gradients, the
+        """Return the results and effects of the call: the tensors that it returned, gradients, the
         network's buffers, parameters that are no longer as they were ``before``, and its inputs.
         """
         results = {f"output {i}": tensor for i, tensor in enumerate(tensors(output))}
@@ -158,7 +157,7 @@ class Caller:
         )
 
     def in_dtype(self, dtype: torch.dtype) -> Caller:
-        """Return a caller of a copy of the program in another precision, uncompiled."""
+        """Return an uncompiled caller for a copy of the program in another precision."""
         network = copy.deepcopy(self.target.network)
 
         def converted(tensor: torch.Tensor) -> torch.Tensor:
@@ -177,15 +176,15 @@ class Caller:
 
 
 class NetworkState:
-    """The content of a network's parameters and buffers at one moment. It is kept on the CPU, so
-    that a GPU need not hold a model twice.
+    """The content of a network's parameters and buffers at one moment. It is stored on the CPU, so
+    that a GPU need not hold the model twice.
     """
 
     def __init__(
         self, network: torch.nn.Module | None, original: torch.nn.Module | None = None
     ) -> None:
-        """``original``: what the network is a copy of, which has the same content; nothing is kept
-        then.
+        """``original`` is a network with the same content, of which ``network`` is a copy; then no
+        other copy is stored.
         """
         self._tensors = state_of(network)
         self._content = state_of(original)
@@ -198,8 +197,8 @@ class NetworkState:
         return _version(tensor) != self._versions.get(id(tensor))
 
     def put_back(self) -> None:
-        """Give parameters and buffers the content that they had. A parameter that nobody wrote to
-        is left alone: to copy a model to a GPU takes seconds.
+        """Restore the content of parameters and buffers. A parameter that was not written to is
+        skipped, because copying a model to a GPU takes seconds.
         """
         for tensor, content in zip(self._tensors, self._content, strict=True):
             if isinstance(tensor, torch.nn.Parameter) and not self.is_changed(tensor):
@@ -265,7 +264,9 @@ def _in_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what the target gave to torch.compile, where the target itself is compiled already."""
+    """Return the function that the target passed to torch.compile, if the target itself is compiled
+    already.
+    """
     if not calling.is_compiled(function):
         return function
     if isinstance(function, torch._dynamo.OptimizedModule):
@@ -278,8 +279,8 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled(function: Callable[..., Any], request: CaptureRequest) -> Callable[..., Any]:
-    """Return the compiled program; nothing is compiled before it is called. Raises TargetError for
-    a backend or a guard filter that is not there.
+    """Return the compiled program; it is compiled when it is first called. Raises TargetError for
+    an unknown backend or guard filter.
     """
     use_backend(request.backend, "--backends")
     arguments = with_guard_filter(compile_arguments(request))
@@ -314,7 +315,7 @@ def with_sizes(target: Target, sizes: Sequence[InputSize]) -> tuple[Target, list
 
 
 def named_inputs(target: Target) -> dict[str, Any]:
-    """Return the arguments by the names of the parameters; by position where there is no name."""
+    """Return the arguments by the names of the parameters; by position for those without a name."""
     names = _parameter_names(target.callable)
     arguments: Arguments = target.arguments
     by_name = {}

@@ -1,5 +1,5 @@
-"""A process like the worker that measures one cell of a bench: it calls the program until its times
-are stable, and then a round of calls whenever it is asked.
+"""This module is a process like the worker that measures one cell of a bench: it calls the program
+until its times are stable, and then makes a round of calls whenever it is asked to.
 
 Its first line of input is a ``BenchTask``; those after it are ``round``, ``peak``, ``step``, which
 is the peak of a call before which there are no gradients, ``held``, which is what such a call holds
@@ -67,7 +67,7 @@ class ReadyCell:
         is_gpu: bool,
         compare_again: Callable[[], dict[str, Any]],
     ) -> None:
-        """``compare_again`` compares results in another way, and returns fields of the cell."""
+        """``compare_again`` compares the results in another way, and returns fields of the cell."""
         self._caller = caller
         self._compare_again = compare_again
         self._round_s = round_s
@@ -113,8 +113,8 @@ class ReadyCell:
 
 
 def _ready(task: BenchTask, send: Send) -> ReadyCell:
-    """Build the program, call it until it is stable, and tell the result. Raises TargetError
-    for what cannot be measured, and whatever the program raises.
+    """Build the program, call it until it is stable, and send the result. Raises TargetError for a
+    target that cannot be measured, and whatever the program raises.
     """
 
     def say(text: str) -> None:
@@ -186,7 +186,7 @@ def _ready(task: BenchTask, send: Send) -> ReadyCell:
 
 
 def _caller(task: BenchTask, say: Callable[[str], None]) -> tuple[Caller, list[str]]:
-    """Build the target, and return what calls it together with notes for the user."""
+    """Build the target, and return its caller with notes for the user."""
     from fx_explorer.instruments.bench.measure.calls import (
         Caller,
         compiled,
@@ -226,7 +226,7 @@ def _apply(settings: dict[str, Any]) -> None:
 
 
 def _set_stance(task: BenchTask) -> None:
-    """Set the stance that is wanted of what is compiled."""
+    """Set the requested stance of torch.compile."""
     import torch
 
     from fx_explorer.program.stances import check_stance
@@ -238,7 +238,7 @@ def _set_stance(task: BenchTask) -> None:
 
 
 def _counted() -> dict[str, int]:
-    """Return what torch has compiled so far (torch/_dynamo/utils.py)."""
+    """Return counts of what torch has compiled so far (torch/_dynamo/utils.py)."""
     from torch._dynamo.utils import counters, get_compilation_metrics
 
     names = {str(metrics.compile_id) for metrics in get_compilation_metrics()}

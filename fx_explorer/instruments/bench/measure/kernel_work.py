@@ -1,5 +1,5 @@
-"""This module measures what generated wrappers do in a call: bytes of their tensors, operations,
-the GPU's time for each part, and how much of a call its kernels and library calls are.
+"""This module measures the work of generated wrappers in a call: bytes of their tensors,
+operations, the GPU's time for each part, and the share of kernels and library calls.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Call = Callable[[], object]
 
 @dataclass
 class WrapperWork:
-    """The work of one part of a wrapper in one call, all its passes together."""
+    """The work of one part of a wrapper in one call, added up over all its passes."""
 
     moved_bytes: int = 0
     flops: int = NOT_KNOWN
 
 
 def work_of_parts(clock: WrapperClock, call: Call) -> dict[int, WrapperWork]:
-    """Return part → its work, from one call in which each is looked at."""
+    """Return part → its work, measured in one call."""
     by_part: dict[int, WrapperWork] = {}
 
     def seen(part: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
@@ -121,16 +121,16 @@ def _of_a_call(times_s: list[float]) -> float:
 
 
 CALLS, LEAST_CALLS, MAX_S = 40, 3, 10.0
-"""So many calls, fewer where they would take longer."""
+"""Most calls, least calls, and most seconds: fewer calls are made where they take longer."""
 
 Tick = tuple[float, str, int]
 """Seconds, kind, and position of the part."""
 
 
 def kernel_seconds(call: Call, is_gpu: bool, call_s: float) -> float:
-    """Return the seconds of a call that kernels and library calls take, on a GPU those that it
-    computes; -1 where the compiled program has no generated wrappers, or calls take too long to
-    make enough of them. ``call_s`` is how long one takes.
+    """Return the seconds of a call in kernels and library calls; on a GPU, those in which it
+    computes. -1 where the compiled program has no generated wrappers, or calls take too long for
+    enough of them. ``call_s`` is the time of one call.
     """
     ticks: list[Tick] = []
     clock = WrapperClock(ticks.append)

@@ -1,6 +1,6 @@
-"""Whether a program takes another path while it is compiled: code that asks
-``torch.compiler.is_compiling()`` may compute something else then, and results that differ are not
-the compiler's doing.
+"""This module checks whether a program takes another path while it is compiled: code that asks
+``torch.compiler.is_compiling()`` may compute something else then, and the compiler is not the cause
+of results that differ.
 
 It is seen, not guessed: the uncompiled program is called with the answer that Dynamo gives, and its
 results are compared with those of the contender.
@@ -33,8 +33,8 @@ _ASKED = "compiling"
 
 @contextlib.contextmanager
 def answering_as_compiled() -> Iterator[dict[str, str]]:
-    """Let ``torch.compiler.is_compiling()`` and its siblings answer as Dynamo does inside the
-    block.
+    """Make ``torch.compiler.is_compiling()`` and related functions answer as inside Dynamo's
+    tracing, within the block.
 
     Yields the lines that asked → what they called, those of the program and of its libraries;
     torch's own where no other asked.
@@ -59,7 +59,7 @@ def answering_as_compiled() -> Iterator[dict[str, str]]:
 
 
 def in_words(lines: dict[str, str]) -> str:
-    """Return which lines ask, as a clause that says that the program takes another path."""
+    """Return a clause that the program takes another path, with the lines that ask."""
     named = [f"{line} calls {name}()" for line, name in list(lines.items())[:_LINES_NAMED]]
     more = len(lines) - len(named)
     if more:

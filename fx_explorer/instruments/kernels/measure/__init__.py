@@ -1,1 +1,3 @@
-"""Processes that build and measure single kernels, and what they are confined to."""
+"""This package has the processes that build and measure single kernels, and the limits that they
+run under.
+"""

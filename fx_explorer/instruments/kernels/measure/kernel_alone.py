@@ -1,5 +1,5 @@
-"""One generated Triton kernel, loaded from its source and built in one configuration, with
-arguments of its own to run on.
+"""This module loads one generated Triton kernel from its source and builds it in one configuration,
+with arguments of its own to run on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class KernelAlone:
     def __init__(
         self, name: str, source: str, options: dict[str, object], arguments: tuple[Argument, ...]
     ) -> None:
-        """Load and build the kernel. Raises UsageError when that fails, and for arguments that
-        cannot be made.
+        """Load and build the kernel. Raises UsageError if that fails, or if an argument cannot be
+        made.
         """
         self._arguments = make_values(arguments)
         self._before = [
@@ -61,7 +61,7 @@ class KernelAlone:
 
 
 def make_values(arguments: tuple[Argument, ...], device: str = "cuda") -> list[Any]:
-    """Return values as described. Raises UsageError for one that cannot be made, such as a tile
+    """Return values as described. Raises UsageError for a value that cannot be made, such as a tile
     descriptor.
     """
     return [_make_value(argument, device) for argument in arguments]

@@ -1,4 +1,5 @@
-"""A process like the worker that measures one kernel of a session on the GPU at hand, and ends.
+"""This module is a process like the worker that measures one kernel of a session on this machine's
+GPU, and ends.
 
 Its first line of input is a ``BenchRequest``. It answers with ``BenchAnswer`` lines, the last of
 which is the result. The program that the kernel is from is not run: the kernel's own source is, on
@@ -48,8 +49,8 @@ def main(notices: int, commands: int) -> None:
 
 
 def measured(request: BenchRequest, say: Say) -> BenchAnswer:
-    """Measure the kernel of the request. Raises UsageError when there is nothing to measure, or
-    nothing to measure it on.
+    """Measure the kernel of the request. Raises UsageError when the kernel was never launched, or
+    there is no GPU.
     """
     with SessionReader(request.session) as reader:
         kernel = reader.get(Kernel, request.kernel)
@@ -98,7 +99,7 @@ def _check(source: str) -> None:
 
 
 def usual_launch(reader: SessionReader, kernel: Kernel) -> KernelLaunch:
-    """Return the most frequent launch. Raises UsageError when there is none."""
+    """Return the most frequent launch of the kernel. Raises UsageError when it has none."""
     if kernel.language != "triton":
         raise UsageError(NOT_GENERATED.format(name=kernel.name))
     launches = [row for row in reader.rows(KernelLaunch, kernel=kernel.id) if row.arguments]

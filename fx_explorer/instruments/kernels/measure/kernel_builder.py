@@ -1,5 +1,5 @@
-"""The builder is a process like the worker, for one virtual GPU, that compiles kernels of sessions
-to machine code.
+"""This module is the builder: a process like the worker, for one virtual GPU, that compiles kernels
+of sessions to machine code.
 
 Its first line of input is the GPU, and each further line a ``BuildRequest``, which it answers with
 one ``BuildAnswer``. What it finds goes into the session. It runs no program, so it may stay for as
@@ -64,7 +64,7 @@ the largest.
 
 
 def confine() -> None:
-    """Confine this process for good, and whatever it starts (ptxas, nvdisasm)."""
+    """Confine this process permanently, with all processes that it starts (ptxas, nvdisasm)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)
@@ -86,7 +86,7 @@ def renew_cpu_time() -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """Set a limit, but never above what is allowed already."""
+    """Set a limit, but never above the one in force."""
     hard = resource.getrlimit(what)[1]
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with contextlib.suppress(ValueError, OSError):  # a system that lacks this limit has the others
@@ -111,7 +111,7 @@ PR_SET_PDEATHSIG = 1
 def main(notices: int, commands: int) -> None:
     # However the client ends, this process must end too: LLVM may compute for minutes, and
     # meanwhile nobody would read that the commands are at their end.
-    """Say whether kernels can be built here, then answer requests until there are no more."""
+    """Report whether kernels can be built here, then answer requests until there are no more."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     confine()
     lines = _lines(commands)
@@ -165,8 +165,8 @@ def _write_answer(descriptor: int, answer: BuildAnswer) -> None:
 
 
 class KernelBuilder:
-    """Answers requests. It keeps the kernels it has loaded, so that the next configuration of one
-    begins at once.
+    """Answers requests. It keeps the kernels it has loaded, so that a kernel's next configuration
+    starts at once.
     """
 
     def __init__(self, toolchain: Toolchain) -> None:
@@ -174,7 +174,7 @@ class KernelBuilder:
         self._loaded: dict[tuple[str, str, bool], TritonKernel] = {}
 
     def answer(self, request: BuildRequest) -> BuildAnswer:
-        """Answer a request. Never raises, whatever a kernel or a session is like."""
+        """Answer a request. It never raises, whatever is wrong with the kernel or the session."""
         began = time.monotonic()
         renew_cpu_time()
         try:
@@ -211,7 +211,7 @@ class KernelBuilder:
 
 
 class _Work:
-    """The work on one request, which is about one kernel of a session."""
+    """Carries out one request, for one kernel of a session."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class _Work:
         self._kernel = kernel
 
     def list_candidates(self) -> BuildAnswer:
-        """List the kernel's configurations. ``text`` of the answer says how many there are."""
+        """List the kernel's configurations. ``text`` of the answer is their number."""
         rows = self._candidates()
         first, count = rows[0], f"{len(rows)}"
         if first.error and not first.options:
@@ -291,8 +291,8 @@ class _Work:
         return sorted(builds, key=lambda row: row.position)
 
     def _candidates(self) -> list[KernelBuild]:
-        """Return the rows of the configurations, made once per session. Another builder may have
-        been first; the transaction finds that out.
+        """Return the rows of the configurations, which are made once per session. The transaction
+        checks whether another builder has made them already.
         """
         if not self._rows():
             made = self._new_candidates()
@@ -303,7 +303,7 @@ class _Work:
         return self._rows()
 
     def _new_candidates(self) -> list[KernelBuild]:
-        """Return new rows. A kernel that cannot even be loaded is one row that says why."""
+        """Return new rows. A kernel that cannot even be loaded gets one row with the reason."""
         first = KernelBuild(0, self._kernel.id, 0, {}, self._toolchain.gpu.name)
         try:
             kernel, _ = self._loaded(first)
@@ -316,8 +316,8 @@ class _Work:
         ]
 
     def _loaded(self, row: KernelBuild) -> tuple[TritonKernel, int]:
-        """Return the kernel, and which of its configurations the row is. A template's other choices
-        each have their own source.
+        """Return the kernel, and the position of the row among its configurations. A template's
+        other choices each have their own source.
         """
         if row.source:
             return self._builder.load(
@@ -381,8 +381,8 @@ class _Work:
             return self._kept(with_resources(done, built))
 
     def _as_it_is_now(self, row: KernelBuild) -> KernelBuild:
-        """Read the row from the session again. Another builder may have been first: then its texts
-        are the ones that are linked and shown.
+        """Read the row from the session again, since another builder may have built it: then its
+        texts are linked and shown.
         """
         return self._reader.get(KernelBuild, row.id)
 
@@ -427,8 +427,8 @@ _CARET = re.compile(r"^\s*\^\s*$")
 
 
 def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
-    """Return ``error`` with ``model.py:12,`` in front of each place that is a line of the user's
-    kernel, or of one of its helpers.
+    """Return ``error`` with ``model.py:12,`` before each place that is a line of the user's kernel,
+    or of one of its helpers.
     """
     lines = reader.text(reader.get(Artifact, kernel.artifact).text).split("\n")
 
@@ -450,8 +450,8 @@ def with_places(reader: SessionReader, kernel: Kernel, error: str) -> str:
 
 
 def _line_of(lines: list[str], message: str, number: int) -> int:
-    """Return the line (from 1) of the kernel's source that is the ``number``-th of its function; 0
-    when none or several match.
+    """Return the line (from 1) of the kernel's source that is the ``number``-th line of its
+    function; 0 when none or several match.
 
     The message begins with the function's text.
     """

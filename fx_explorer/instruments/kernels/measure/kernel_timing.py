@@ -1,5 +1,5 @@
-"""This module measures on the GPU how long one launch takes, with cold caches and without the cost
-of launching, and the most that the card itself does.
+"""This module measures on the GPU how long one launch of a kernel takes, with cold caches and
+without the cost of launching, and the highest speeds that the card itself reaches.
 
 The times are those of torch's profiler, which has them from the GPU itself. CUDA events, as
 ``triton.testing.do_bench`` uses them, also count the start of the kernel: 3.5 µs on an H200, for a
@@ -30,8 +30,8 @@ MIN_RUNS = 20
 MAX_RUNS = 500
 
 SMALLEST_FLUSH = 256 << 20
-"""Least bytes to flush. Reading them keeps the GPU busy for longer than a launch takes, so that no
-launch is waited for.
+"""Least bytes for flushing the caches. Reading them takes the GPU longer than the host needs for a
+launch, so that the GPU never waits for one.
 """
 
 TIMES_THE_CACHE = 2
@@ -50,8 +50,8 @@ class KernelFigures(NamedTuple):
 
 
 def timed_alone(run: Run, put_back: Run = lambda: None) -> KernelFigures:
-    """Time ``run``. Before each run, ``put_back()`` is called and caches are filled with something
-    else, which is not timed.
+    """Time ``run``. Before each run, untimed, ``put_back()`` is called and the caches are filled
+    with other data.
     """
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     flush = torch.zeros(flush_bytes(l2_bytes) // 4, device="cuda")
@@ -109,7 +109,7 @@ def _in_figures(times_s: list[float], clock: Clock) -> KernelFigures:
 
 
 def _cycle_s(run: Run, prepare: Run) -> float:
-    """Return the seconds of one run including its preparation. It also warms everything up."""
+    """Return the seconds of one run with its preparation. It warms everything up first."""
     run()
     torch.cuda.synchronize()
     began = time.perf_counter()
@@ -149,7 +149,8 @@ def by_events(run: Run, prepare: Run, runs: int) -> list[float]:
 
 COPIED_BYTES = 1 << 30
 PART_OF_MEMORY = 16
-"""A card that is small or in use copies at most this part (1/16) of its free memory."""
+"""Divisor of the free memory of a card that is small or in use: the copy takes at most 1/16 of it.
+"""
 
 SIZE = 8192
 """Size of the square matrices: 1.1e12 operations, enough for any card to reach its best."""
@@ -164,7 +165,7 @@ PRODUCTS: dict[CeilingKind, tuple[torch.dtype, str]] = {
 
 
 def check_gpu() -> str:
-    """Return the name of the GPU. Raises UsageError where torch can use none."""
+    """Return the name of the GPU. Raises UsageError if torch can use none."""
     if not torch.cuda.is_available():
         raise UsageError(
             f"There is no GPU here that torch {torch.__version__} can use, and a kernel can only "

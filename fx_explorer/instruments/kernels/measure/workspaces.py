@@ -1,5 +1,6 @@
-"""What library calls take of a GPU's memory while they work: cuDNN's workspaces, the accumulators
-of an attention's backward. No graph has it, so the GPU is asked, in a process of its own.
+"""This module measures the memory that library calls use on a GPU while they run: cuDNN's
+workspaces, the accumulators of an attention's backward. No graph contains it, so the calls are made
+on the GPU, in a process of its own.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ WORKER = Path(__file__).resolve().parents[3] / "worker" / "worker.py"
 JOB = "instruments.kernels.measure.workspaces"
 
 LONGEST_S = 120.0
-"""How long one process may take."""
+"""Longest time of one process, in seconds."""
 
 MOST_PROCESSES = 8
-"""Calls that end their process are given up after so many."""
+"""Number of processes after which calls that end their process are given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The workspace that was measured for one call, or why it was not."""
+    """The measured workspace of one call, or the reason why it was not measured."""
 
     size_bytes: int = -1
     problem: str = ""
@@ -52,8 +53,8 @@ def add_workspaces(recording: Recording) -> None:
 
 
 def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
-    """Return the answer to each call. A call that ends its process is made once more with single
-    integers on the host, and so are those of the same function.
+    """Return the answer for each call. A call that ends its process is repeated with single
+    integers on the host, and so are other calls of the same function.
     """
     answered: dict[LibraryCall, Answer] = {}
     on_the_host: set[str] = set()
@@ -74,7 +75,9 @@ def asked(calls: Sequence[LibraryCall]) -> dict[LibraryCall, Answer]:
 
 
 def _as_made(call: LibraryCall, on_the_host: Container[str]) -> LibraryCall:
-    """Return the call as it is made: of some functions with single integers on the host."""
+    """Return the call in the form in which it is made: for some functions, with single integers on
+    the host.
+    """
     if call.function in on_the_host:
         return call.with_indices_on_the_host
     return call
@@ -110,7 +113,9 @@ def _of_a_process(calls: Sequence[LibraryCall]) -> tuple[list[Answer], str]:
 
 
 def _question(calls: Sequence[LibraryCall]) -> bytes:
-    """Return the calls, with what the program chose that decides how libraries do them."""
+    """Return the calls as bytes for the process, with the program's settings that decide how
+    libraries compute.
+    """
     question = {
         "calls": [call.to_json() for call in calls],
         "benchmark": torch.backends.cudnn.benchmark,
@@ -128,15 +133,16 @@ LONGEST = 500
 """Characters of a message. A line is to go through a pipe in one piece."""
 
 GPU_IS_LOST = "CUDA error"
-"""What torch says when nothing more can be done on the GPU in this process."""
+"""Beginning of the message with which torch reports that this process can no longer use the GPU."""
 
 
 def main(notices: int, commands: int) -> None:
-    """Make library calls of generated code, one by one and with zeros for content, and tell what
-    each takes of the GPU's memory. This is a process of its own because such a call may end it:
-    native code trusts what it is given. Its input is a JSON object: the calls, and what the program
-    chose that decides how libraries do them. It answers with a line for each call, ``{"size_bytes":
-    …}`` or ``{"problem": …}``. The call that it died of is the first without an answer.
+    """Make library calls of generated code, one by one and with tensors of zeros, and report how
+    much of the GPU's memory each uses. This is a process of its own because such a call may end it:
+    native code does not check its arguments. Its input is a JSON object: the calls, and the
+    program's settings that decide how libraries compute. It answers with a line for each call,
+    ``{"size_bytes": …}`` or ``{"problem": …}``. If it dies, the call that ended it is the first
+    without an answer.
     """
     with os.fdopen(commands, encoding="utf-8") as lines:
         asked = json.load(lines)
@@ -166,7 +172,7 @@ def main(notices: int, commands: int) -> None:
 
 
 def _beyond_results(run: Callable[[], object], device: torch.device) -> int:
-    """Return the most that a call has allocated beyond what it returns, in bytes."""
+    """Return the peak of a call's allocations beyond its results, in bytes."""
     import torch
 
     torch.cuda.reset_peak_memory_stats(device)

@@ -1,1 +1,1 @@
-"""Where the time of one call goes: measured in the process that runs the program."""
+"""This package measures where the time of one call goes, in the process that runs the program."""

@@ -80,7 +80,7 @@ def call_and_account(
     stop_recording: Callable[[], None],
 ) -> None:
     """Call the target, and record its ledger in the session. Raises whatever the target raises, and
-    TargetError when it is recompiled at every call.
+    TargetError if every call recompiles.
     """
     target, train = calling.prepared(target, job.request)
     job.describe(target, train)
@@ -117,7 +117,7 @@ def uncompiled_function(target: Target) -> Callable[..., object]:
 
 
 class _Ledger:
-    """Measures one program that is compiled and warm."""
+    """Measures the ledger of one program that is compiled and warm."""
 
     def __init__(
         self, caller: Caller, plain: Caller, clocks: Clocks, is_gpu: bool, job: calling.CallingJob
@@ -133,8 +133,8 @@ class _Ledger:
     def write(
         self, recording: Recording, session: Path, skips: list[str], built: CudaGraphRuns
     ) -> None:
-        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are what was
-        heard of CUDA graphs until the program was warm.
+        """Measure everything, and add the rows to the session. ``skips`` and ``built`` are the
+        messages about CUDA graphs from before the program was warm.
         """
         costs = self._clocks.frames.costs()
         rounds = self._rounds()
@@ -235,7 +235,7 @@ class _Ledger:
         )
 
     def _costs_of_ticks(self, costs: ClockCosts) -> dict[str, float]:
-        """Return kind of tick → seconds of one."""
+        """Return kind of tick → seconds that one tick costs."""
         add, runs = self._clocks.frames.add, 2000
         names = {"add": add, "now": timeit.default_timer}
         inline_s = (
@@ -270,8 +270,8 @@ class _Ledger:
         )
 
     def _cuda_graphs(self, built: CudaGraphRuns, generated: set[str]) -> list[str]:
-        """Say what of a call is replayed. ``generated`` are the graphs whose generated code was
-        timed.
+        """Describe which parts of a call CUDA graphs replay. ``generated`` are the graphs whose
+        generated code was timed.
         """
         call = CudaGraphRuns()
         if not self._is_gpu:
@@ -297,8 +297,8 @@ class _Ledger:
             )
 
     def _or_note(self, measure: Callable[[], FoundT], otherwise: FoundT, what: str) -> FoundT:
-        """Return the result of ``measure``. When it raises, note that and return ``otherwise``, so
-        that the rest of the ledger can be used.
+        """Return the result of ``measure``. If it raises, record a note and return ``otherwise``,
+        so that the rest of the ledger can be used.
         """
         try:
             return measure()
@@ -311,7 +311,7 @@ LONGEST = 160
 
 
 def _short(error: BaseException) -> str:
-    """Return the error in one line, without the addresses of objects."""
+    """Return the error in one line, without addresses of objects."""
     words = re.sub(r"<[\w.]+ object at 0x\w+>", "an object", one_line(error)).rstrip(".")
     if len(words) <= LONGEST:
         return words
@@ -319,9 +319,7 @@ def _short(error: BaseException) -> str:
 
 
 def _name(plain: Caller) -> str:
-    """Return what the program is called: the user's own class where it is compiled by the target
-    itself.
-    """
+    """Return the name of the program: the user's own class if the target compiles it itself."""
     wrapped = plain.target.callable
     is_wrapper = isinstance(wrapped, torch._dynamo.OptimizedModule)
     if is_wrapper:
@@ -334,7 +332,7 @@ def _graph_of(step: LedgerStep) -> str:
 
 
 def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
-    """Return what the clocks take in a call while they stand still."""
+    """Return the seconds that the clocks cost in a call while they are switched off."""
     of_kind: dict[str, float] = dict.fromkeys(IN_BYTECODE, costs.standing_in_bytecode_s)
     of_kind |= dict.fromkeys(("begin", "end"), costs.standing_around_graph_s)
     return sum(of_kind.get(kind, 0.0) for _, kind, _ in ticks)
@@ -346,7 +344,7 @@ def _standing_s(ticks: Sequence[RawTick], costs: ClockCosts) -> float:
 CPU = "cpu"
 
 COPIED_BYTES = 256 << 20
-"""Bytes of a copy that measures the memory's speed: far more than a processor's caches hold."""
+"""Bytes of a copy that measures the memory's speed: far more than fits in a processor's caches."""
 
 SIZE = 1024
 REPEATS = 5
@@ -355,7 +353,7 @@ PRODUCTS: dict[CeilingKind, torch.dtype] = {"fp32": torch.float32, "bf16": torch
 
 
 def machine_ceilings(is_gpu: bool, say: Callable[[str], None]) -> tuple[CardCeiling, ...]:
-    """Measure what the device can do. It takes a second on a CPU, two on a GPU."""
+    """Measure the highest speeds of the device. It takes a second on a CPU, two on a GPU."""
     if is_gpu:
         from fx_explorer.instruments.kernels.measure.kernel_timing import ceilings_of
 

@@ -1,5 +1,5 @@
-"""The same call uncompiled, operator by operator: how long each takes, and which line of the user's
-calls it.
+"""This module measures the same call uncompiled, operator by operator: the time of each, and the
+line of the user's that calls it.
 
 Times are those of torch's profiler, without what it takes to be profiled. Lines come from another
 call, under a dispatch mode that looks where each operator is called from; the operators it hears of
@@ -31,7 +31,8 @@ EVENTS_OF_DETACH = 2
 """Events of the profiler for one detach: ``aten::detach``, and ``detach`` within it."""
 
 MOST_TIMES = 2.0
-"""Largest cost of a profiler event in the program, as a multiple of one in a loop of its own."""
+"""Largest cost of a profiler event in the program, as a multiple of its cost in a loop of its own.
+"""
 
 LEAST_PART = 0.1
 """Part of its profiled time that an operator is taken to have at least without the profiler."""
@@ -61,7 +62,7 @@ class _CalledFrom:
 
 
 def eager_operators(call: Call, call_s: float, is_gpu: bool) -> list[EagerOperator]:
-    """Return the operators of one call, in order. ``call_s`` is how long a call takes without a
+    """Return the operators of one call, in order. ``call_s`` is the time of a call without a
     profiler.
     """
     lines = _LinesOfOperators()
@@ -87,8 +88,8 @@ def _cost_of_an_event(runs: int = 1000) -> float:
 
 
 def _at_most(call_s: float, operators: list[EagerOperator]) -> list[EagerOperator]:
-    """Return the operators, made shorter alike where they would take longer than the whole call:
-    what it takes to be profiled is known on the average only.
+    """Return the operators, all shortened by the same factor if they add up to more than the call.
+    The cost of profiling is known only on average.
     """
     whole_s = sum(operator.host_s for operator in operators)
     part = min(1.0, call_s / whole_s) if whole_s else 1.0
@@ -146,8 +147,8 @@ def _event_count(root: Any) -> int:
 
 
 def _by_call(roots: list[Any]) -> list[list[Any]]:
-    """Return the operators of each profiled call. Where they are not equally many, the calls are
-    not alike, and the first part of them stands for all.
+    """Return the operators of each profiled call, an equal share of all operators each. Calls whose
+    operators are not those of the first are left out.
     """
     roots = sorted(roots, key=lambda event: event.time_range.start)
     each = len(roots) // CALLS
@@ -197,8 +198,8 @@ class _Lines:
         self._next = 0
 
     def of(self, event: Any, by_number: dict[int, tuple[str, int]]) -> tuple[str, int]:
-        """Return the line of an operator: that of the first below it which is known. Sequence
-        numbers of what is below it are put into ``by_number``.
+        """Return the line of an operator: its own, or that of the first child with a known line.
+        Sequence numbers of the children are added to ``by_number``.
         """
         place = self._of_itself(event.name)
         if place is None:

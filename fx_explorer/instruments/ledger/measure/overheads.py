@@ -1,5 +1,5 @@
-"""This module measures two costs of a compiled call by themselves: the guards of each compiled
-frame, and the call of a generated C++ kernel that does nothing, by the number of its arguments.
+"""This module measures two costs of a compiled call separately: the guards of each compiled frame,
+and the call of a generated C++ kernel that does nothing, by the number of its arguments.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _timed(check: Callable[[dict[str, Any]], object], f_locals: dict[str, Any]) 
 
 
 def _managers(frame: EnteredFrame) -> list[Callable[[dict[str, Any]], object]]:
-    """Return the guard trees up to the first one that accepts the call; empty when none does."""
+    """Return the guard trees up to the first that accepts the call; empty when none does."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     checks = []
@@ -91,8 +91,8 @@ class LaunchCost:
 
 
 def launch_cost() -> LaunchCost:
-    """Build two kernels that do nothing, and time them. Raises whatever the C++ compiler's absence
-    raises.
+    """Build two kernels that do nothing, and time them. Raises an error if there is no C++
+    compiler.
 
     They are built as Inductor builds its kernels (``CppPythonBindingsCodeCache``,
     torch/_inductor/codecache.py; read in 2.11 and 2.13).

@@ -1,6 +1,6 @@
-"""This module makes the calls that a ledger is an account of: rounds that take turns without a
-clock, with clocks, uncompiled and without guards; and calls in which torch's profiler notes when
-the GPU does what.
+"""This module makes the calls that a ledger is based on: rounds that alternate between calls
+without a clock, with clocks, uncompiled and without guards; and calls in which torch's profiler
+records the GPU's work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fx_explorer.instruments.ledger.measure.timeline import (
 ROUND_S = 0.04
 MIN_ROUNDS, MAX_ROUNDS = 6, 30
 MAX_S = 60.0
-"""After so many seconds, and the least rounds, no further one begins."""
+"""Seconds after which, once the least number of rounds is made, no further round begins."""
 
 MAX_CALLS = 2000
 """Calls of each kind in a round."""
@@ -75,7 +75,7 @@ class Clocks:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let both run; outside they stand still."""
+        """Run both clocks inside the block; outside they are stopped."""
         self.frames.is_running = True
         try:
             with self.wrappers.on():
@@ -86,7 +86,7 @@ class Clocks:
 
 
 class TurnTaker:
-    """Runs one program in rounds: its ways of running (compiled, uncompiled …) take turns."""
+    """Runs one program in rounds, in which its ways of running (compiled, uncompiled …) take turns."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class TurnTaker:
         is_gpu: bool,
         say: Callable[[str], object],
     ) -> None:
-        """``plain`` calls the program as it is uncompiled."""
+        """``plain`` calls the program uncompiled."""
         self._caller = caller
         self._clocks = clocks
         self._is_gpu = is_gpu
@@ -105,14 +105,16 @@ class TurnTaker:
         self._uncompiled = waited_for(plain, is_gpu)
 
     def try_uncompiled(self) -> bool:
-        """Call it uncompiled. Raises whatever it raises."""
+        """Call the program uncompiled. Raises whatever it raises."""
         with torch.compiler.set_stance("force_eager"):
             for _ in range(TRIED):
                 self._uncompiled()
         return True
 
     def try_unguarded(self) -> bool:
-        """Call it without guards. Raises whatever it raises, as when torch would compile again."""
+        """Call the program without guards. Raises whatever it raises, for instance when torch would
+        recompile.
+        """
         with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
             self._call()
         return True
@@ -150,7 +152,7 @@ class TurnTaker:
 
 
 def call_once(call: Call, clocks: Clocks) -> None:
-    """Make a call with clocks, while the one in bytecode keeps the locals of each frame."""
+    """Make a call with clocks, while the clock in bytecode also keeps the locals of each frame."""
     clocks.frames.is_looking = True
     try:
         with clocks.running():
@@ -167,7 +169,7 @@ Call = Callable[[], object]
 
 
 def marked_call(caller: Caller, add: Add, is_gpu: bool) -> None:
-    """Make one call, a training step where it trains, and add a tick between its parts."""
+    """Make one call (a training step if it trains), with a tick between its parts."""
     now = time.perf_counter
     if caller.trains:
         add((now(), CLEAR, 0))
@@ -199,9 +201,7 @@ def waited_for(caller: Caller, is_gpu: bool) -> Call:
 
 
 def times_of(call: Call, calls: int) -> list[float]:
-    """Return the seconds of each of some calls. Reading the clock takes a part of them that is
-    about 0.05 µs.
-    """
+    """Return the seconds of each of some calls, including about 0.05 µs for reading the clock."""
     now = time.perf_counter
     times_s = []
     with without_collections():
@@ -230,11 +230,11 @@ def without_collections() -> Iterator[None]:
 WARM_UP_CALLS, CALLS = 5, 30
 
 NO_WORK = ("sync", "event", "wait", "annotation", "request")
-"""Words in the names of what the profiler shows on the GPU's side and is no work of its."""
+"""Words in the names of profiler events on the GPU's side that are not work."""
 
 
 def device_calls(caller: Caller, clocks: Clocks) -> list[DeviceCall]:
-    """Return some calls with what the GPU does in each.
+    """Return some calls with the work of the GPU in each.
 
     The clocks run on the host while torch's profiler notes when the GPU does what. Only the GPU's
     side is recorded: to record the host's operators, too, would make the gaps several times as
@@ -270,8 +270,8 @@ def assigned(calls: list[list[RawTick]], work: list[DeviceWork]) -> list[DeviceC
 
 
 def _unix_of_zero_ns() -> int:
-    """Return the time of day, in nanoseconds, at which ``perf_counter`` was 0. Of several readings
-    the closest: what comes between the two clocks makes it later.
+    """Return the time of day, in nanoseconds, at which ``perf_counter`` was 0. The smallest of
+    several readings is the closest, because a delay between the two clocks makes it larger.
     """
     return min(time.time_ns() - time.perf_counter_ns() for _ in range(20))
 

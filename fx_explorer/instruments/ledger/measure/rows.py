@@ -1,5 +1,5 @@
-"""The rows of a ledger: what was measured of each step, with the names that the session knows it
-by.
+"""This module makes the rows of a ledger: the measurements of each step, with the session's names
+for it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Measured:
     guards: Mapping[int, float]
     """Frame → seconds of its guards."""
     launches: LaunchCost | None
-    """What it costs to call a generated C++ kernel; None where that is not known."""
+    """The cost of calling a generated C++ kernel; None where it is not known."""
     work: Mapping[int, WrapperWork]
     device: DeviceTimes | None
     gaps: Sequence[IdleGap] = ()
@@ -80,7 +80,9 @@ def gap_rows(measured: Measured, call: int) -> Iterator[LedgerGap]:
 
 
 def without_guards(measured: Measured) -> str:
-    """Say which guards are not told from entering compiled code; empty when all are."""
+    """Describe the guards whose time is not separated from entering compiled code; empty when all
+    are.
+    """
     unknown = {
         _entered_next(measured, i) for i, step in enumerate(measured.steps) if step.has_lookup
     } - set(measured.guards)
@@ -91,7 +93,7 @@ def without_guards(measured: Measured) -> str:
 
 
 def _entered_next(measured: Measured, step: int) -> int:
-    """Return the frame that is entered when a step is over."""
+    """Return the frame that is entered when a step ends."""
     _, _, frame = measured.whole.ticks[step + 1]
     return frame
 
@@ -203,7 +205,7 @@ class _Rows:
 
 
 def _codes(wrappers: WrapperClock, session: Path) -> dict[str, list[GeneratedCode]]:
-    """Return file → the compilations whose output code stands in it. Equal code is one file."""
+    """Return file → the compilations whose output code it contains. Equal code is one file."""
     with SessionReader(session) as reader:
         names = {row.id: row.name for row in reader.rows(Compilation)}
         of_text: dict[str, list[GeneratedCode]] = {}

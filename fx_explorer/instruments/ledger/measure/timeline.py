@@ -45,8 +45,8 @@ _OF_MARK: dict[str, LedgerKind] = {
 
 
 class FrameCode(Protocol):
-    """What a frame of the timeline must tell of itself: compilation, whether a graph break ends it,
-    and so on.
+    """Facts about a frame of the timeline: its compilation, whether a graph break ends it, and so
+    on.
     """
 
     @property
@@ -70,12 +70,12 @@ class CallStep:
 
     kind: LedgerKind
     frame: int = -1
-    """The compiled frame that it belongs to; -1: none."""
+    """The number of its compiled frame; -1 without one."""
     part: int = -1
-    """The part of a wrapper; -1: none."""
+    """The number of its part of a wrapper; -1 without one."""
     is_backward: bool = False
     has_lookup: bool = False
-    """Whether compiled code is looked up in it: the guards are evaluated."""
+    """Whether the step looks up compiled code, which evaluates the guards."""
 
 
 @dataclass
@@ -87,8 +87,8 @@ class _Now:
     wrappers: list[int] = field(default_factory=list)
     """The part that each wrapper on the stack is at."""
     around: list[int] = field(default_factory=list)
-    """How many wrappers were on the stack when each graph began: those that an exception ends leave
-    no tick.
+    """How many wrappers were on the stack when each graph began. Wrappers that an exception ends
+    leave no tick.
     """
     resumed: set[int] = field(default_factory=set)
     """The frames that have called their rest: their break is over."""
@@ -153,9 +153,9 @@ def _follow_frames(now: _Now, kind: str, number: int, frames: Sequence[FrameCode
 
 
 def _was_left(now: _Now, frames: Sequence[FrameCode]) -> bool:
-    """Return whether the innermost frame cannot be running any more when another one is entered:
-    outside of its graph, only a frame that a graph break cuts calls others. An exception ended it,
-    without a tick (before Python 3.11).
+    """Return whether the innermost frame must have ended when another one is entered: outside of
+    its graph, only a frame with a graph break calls others. An exception ended it without a tick
+    (before Python 3.11).
     """
     return bool(now.frames) and not now.in_graph and not frames[now.frames[-1]].is_cut
 
@@ -221,7 +221,7 @@ def signature(ticks: Sequence[RawTick]) -> tuple[tuple[str, int], ...]:
 
 
 LEAST_S = 0.5e-6
-"""Kernels that are started one right after the other are about so far apart."""
+"""Seconds between the starts of two kernels that follow each other directly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +235,16 @@ class DeviceWork:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCall:
-    """A call with the ticks of the host, and what the GPU does in it."""
+    """A call with the ticks of the host, and the work of the GPU in it."""
 
     ticks: Sequence[RawTick]
     work: Sequence[DeviceWork]
-    """In the order in which it begins."""
+    """The GPU's work, in the order in which it begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleGap:
-    """Time in which the GPU does nothing."""
+    """Time in which the GPU is idle."""
 
     before: str
     """Name of the work before the gap; empty at the beginning of the call."""
@@ -279,8 +279,8 @@ def _work_names(call: DeviceCall) -> tuple[str, ...]:
 
 
 def _between(call: DeviceCall) -> Iterator[IdleGap]:
-    """Yield what is before each work and behind the last one. What runs beside other work, on
-    another stream, has a gap of no length before it.
+    """Yield the idle time before each piece of work and after the last one. Work that runs beside
+    other work, on another stream, has a gap of length 0 before it.
     """
     last, until = "", call.ticks[0][0]
     for work in call.work:
@@ -323,7 +323,7 @@ class CallIntervals:
     """The intervals between the ticks of the calls that took the most frequent path."""
 
     ticks: Sequence[RawTick]
-    """Ticks of one of these calls, as an example."""
+    """The ticks of one of these calls, as an example."""
     means_s: list[float]
     """Mean seconds of each interval, over those calls whose time is in the middle half of all
     calls.
@@ -333,22 +333,21 @@ class CallIntervals:
     calls: int
     other_calls: int
     clock_s: float
-    """What the clock took in a call; it is in none of the intervals."""
+    """Seconds that the clock cost in a call, which are in none of the intervals."""
 
 
 LEAST_OF_COST, MOST_OF_COST = 0.5, 4.0
-"""What a tick takes in the program is taken to be within these multiples of what it takes in a loop
-of its own, where everything is in the processor's caches.
+"""Bounds of a tick's cost in the program, as multiples of its cost in a loop of its own, where
+everything is in the processor's caches.
 """
 
 
 def account(
     calls: Sequence[Sequence[RawTick]], cost_s: Mapping[str, float], plain_s: float
 ) -> CallIntervals:
-    """Average the calls. ``cost_s``: kind of tick → what one takes in a loop of its own.
-    ``plain_s``: what a call takes without a clock. What calls with a clock take longer is shared
-    among the ticks, and taken off half from the interval before each and half from the one behind
-    it.
+    """Average the calls. ``cost_s``: kind of tick → its cost in a loop of its own. ``plain_s``: the
+    time of a call without a clock. The extra time of calls with a clock is distributed over the
+    ticks, and subtracted half from the interval before each and half from the one after it.
     """
     paths = Counter(map(signature, calls))
     usual, _ = paths.most_common(1)[0]
@@ -374,8 +373,8 @@ def _intervals(call: Sequence[RawTick]) -> list[float]:
 
 
 def _middle_half(calls: list[Sequence[RawTick]]) -> list[Sequence[RawTick]]:
-    """Return the calls whose times are in the middle half: what disturbs one must not be in the
-    mean.
+    """Return the calls whose times are in the middle half, so that disturbed calls do not affect
+    the mean.
     """
     ordered = sorted(calls, key=lambda call: call[-1][0] - call[0][0])
     quarter = len(ordered) // 4

@@ -1,1 +1,3 @@
-"""Graph breaks: grouped, what each costs and cuts, and whose code broke."""
+"""This package groups graph breaks, computes the cost of each and the tensors that cross it, and
+finds whose code broke.
+"""

@@ -1,5 +1,5 @@
-"""What a graph break costs, counted from what was captured, and timed where that was asked for.
-Nothing here is an estimate.
+"""This module computes the cost of a graph break, counted from the capture, and timed if requested.
+No figure here is an estimate.
 
 *Graphs*: without the cut, the graph before it and the functions compiled behind it would be one
 graph. These functions are the rest of the cut function, once per branch of an ``if``, and what
@@ -44,30 +44,30 @@ from fx_explorer.instruments.breaks.cut_tensors import (
 
 @dataclass(frozen=True, slots=True)
 class BreakCost:
-    """The cost that one break adds, over all functions it cuts. Compares by what matters most:
-    greater is worse.
+    """The cost that one break adds, over all functions it splits. Costs compare by the most
+    important part first: greater is worse.
     """
 
     functions_in_python: int = 0
-    """Functions of which nothing was compiled because of the break."""
+    """Number of functions that the break leaves entirely uncompiled."""
     rests_in_python: int = 0
     """Number of functions that were compiled only up to the break, because torch cannot resume from
     it.
     """
     extra_graphs: int = 0
     read_again: Tensors = NO_TENSORS
-    """Tensors written by the graph before and read by one behind."""
+    """Tensors that the graph before the break writes and a graph after it reads."""
     handed_over: Tensors = NO_TENSORS
-    """All tensors that the graph before had to write for Python: ``read_again``, and what only
-    Python looks at or returns.
+    """All tensors that the graph before the break had to write for Python: ``read_again``, and
+    those that only Python uses or returns.
     """
     saved: Tensors = NO_TENSORS
     """Tensors of ``read_again`` that a graph behind keeps for its backward, because it cannot
     compute them again.
     """
     kept_twice: Tensors = NO_TENSORS
-    """Tensors kept for the backward on both sides, as inputs of both or computed before: one tensor
-    each, saved twice.
+    """Tensors saved for the backward on both sides of the break, as inputs of both or computed
+    before it: one tensor each, saved twice.
     """
     kept_across: tuple[KeptAcross, ...] = ()
     """The values in ``saved`` and ``kept_twice``, one by one."""
@@ -76,9 +76,9 @@ class BreakCost:
     generated.
     """
     run: RunTime | None = None
-    """What a call spends at the break; None when it was not measured. It is left out of sums."""
+    """The time of a call at the break; None when it was not measured. It is not part of sums."""
     is_known: bool = True
-    """False where the session has none of the graphs on either side: a text that torch printed."""
+    """Whether the session has a graph on either side. A text that torch printed has none."""
 
     def __add__(self, other: BreakCost) -> BreakCost:
         return BreakCost(
@@ -95,13 +95,13 @@ class BreakCost:
 
     @property
     def run_s(self) -> float | None:
-        """Return the seconds of one call; None when they were not measured."""
+        """Return the seconds at the break in one call; None when they were not measured."""
         return self.run.median_s if self.run else None
 
     @property
     def rank(self) -> tuple[int, int, float, int, int, int, int]:
         """Return the sort key. Breaks that leave functions uncompiled come before any time, and
-        measured time before what was counted.
+        measured times before counts.
         """
         moved = self.read_again.size_bytes + self.saved.size_bytes
         graphs_and_bytes = (self.extra_graphs, moved, self.handed_over.size_bytes, self.kernels)
@@ -150,7 +150,7 @@ UNKNOWN_COST = BreakCost(is_known=False)
 
 
 def break_costs(books: CutTensors, roots: Iterable[FunctionCall]) -> dict[int, BreakCost]:
-    """Return GraphBreak id → what it adds.
+    """Return GraphBreak id → the cost that it adds.
 
     Of several breaks in a row at one cut, one has the cost: the one behind which the function goes
     on, else the last that torch reported. The others are not in the result.
@@ -191,8 +191,8 @@ def _lines_of_cuts(books: CutTensors, cut: FunctionCall) -> dict[int, model.Grap
 def _cost(
     books: CutTensors, cut: FunctionCall, hit: model.GraphBreak, behind: Sequence[FunctionCall]
 ) -> BreakCost:
-    """Compute what one break of a call costs: extra graphs, functions in Python, and tensors that
-    cross it.
+    """Return the cost of one break of a call: extra graphs, functions in eager mode, and tensors
+    that cross it.
     """
     pieces = bool(cut.graphs) + sum(call.has_graph for call in behind)
     handed_over = books.handed_over(cut, hit)

@@ -42,7 +42,7 @@ class FunctionCall:
     variants are left out.
     """
     graphs: tuple[model.Graph, ...]
-    """Dynamo's graphs, one per compilation that made one."""
+    """Dynamo's graphs, one per compilation that has one."""
     breaks: tuple[model.GraphBreak, ...]
     """The breaks reported while it was compiled, also in attempts that were given up."""
     calls: tuple[FunctionCall, ...] = ()
@@ -53,7 +53,7 @@ class FunctionCall:
 
     @property
     def runs_in_eager(self) -> bool:
-        """Return whether nothing of it was compiled in the end."""
+        """Return whether no part of the function was compiled in the end."""
         return bool(self.compilations) and self.compilations[-1].status in ("skipped", "failed")
 
     @property
@@ -82,9 +82,7 @@ class FunctionCall:
 
 
 def call_trees(reader: SessionReader) -> list[FunctionCall]:
-    """Return a tree per function that was called from code that is not compiled, in the order of
-    the calls.
-    """
+    """Return one tree for each function that uncompiled code called, in the order of the calls."""
     compilations = [row for row in reader.rows(model.Compilation) if not row.variant_of]
     stacks = reader.by_ids(model.Stack, (row.stack for row in compilations))
     return trees(
@@ -147,7 +145,7 @@ def _whole_name(name: str) -> str:
 
 
 def _first_of_each(graphs: Sequence[model.Graph]) -> tuple[model.Graph, ...]:
-    """Return one graph per compilation: a graph that was edited by hand is there twice."""
+    """Return one graph per compilation: a graph that was edited by hand is listed twice."""
     return tuple({graph.compilation: graph for graph in reversed(graphs)}.values())[::-1]
 
 
@@ -157,8 +155,7 @@ def _caller(
     stack: Sequence[model.Frame],
 ) -> tuple[str | None, int]:
     """Return (frame, line) of the innermost caller that was compiled before; ``(None, 0)`` for
-    none. Of several functions of one name in a file, it is the one that begins last before the
-    line.
+    none. If a file has several functions of one name, it is the last that begins before the line.
     """
     earlier = [row for row in compilations if row.id < called.id]
     for frame in reversed(stack):
@@ -187,7 +184,7 @@ def _short_name(function: str) -> str:
 
 def tree_lines(root: FunctionCall, *, marked: int = 0) -> list[str]:
     """Return one line per function, indented below its caller, with breaks under the function they
-    cut. ``▶`` stands before GraphBreak ``marked``.
+    split. ``▶`` marks the GraphBreak ``marked``.
 
     A resume function stands below the function it continues, at the same indentation: there may be
     many in a row.
@@ -250,20 +247,20 @@ class DistinctFallback:
     explanation: str
     hints: tuple[str, ...]
     count: int
-    """How many times torch decided so."""
+    """How often torch fell back."""
     place: Place | None
     stack: int
-    """Where it was first called (a Stack)."""
+    """Stack of the first call (a Stack)."""
 
     @property
     def has_nothing_to_compile(self) -> bool:
-        """Return whether it works on no tensors, so that compiling it would gain nothing."""
+        """Return whether the function uses no tensors, so that compiling it would gain nothing."""
         return self.is_made_by_python or computes_nothing(self.reason)
 
     @property
     def is_made_by_python(self) -> bool:
-        """Return whether Python made it: the constructor of a namedtuple (torch's words), or what
-        ``dataclass`` writes (CPython's Lib/dataclasses.py).
+        """Return whether Python generated the function: the constructor of a namedtuple (torch's
+        words), or a method of a ``dataclass`` (CPython's Lib/dataclasses.py).
         """
         return self.reason == "frame is a namedtuple constructor" or self.function.startswith(
             "__create_fn__."

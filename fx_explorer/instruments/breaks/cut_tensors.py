@@ -1,5 +1,5 @@
-"""This module lists the tensors at graph breaks: what is handed over, which graph takes it, which
-kernels touch it, how big it is, and what is kept for the backward because of the break.
+"""This module lists the tensors at graph breaks: which ones are handed over, which graph and
+kernels use them, how big they are, and which are saved for the backward because of the break.
 
 A value that the graph before computes comes into a graph behind from outside. If that graph needs
 it for its backward, it must keep it, because it cannot compute it again. In one graph torch would
@@ -52,15 +52,16 @@ class KeptAcross:
     there.
     """
     crosses: bool
-    """Whether the graph before computes it, so that only the cut makes it come in from outside.
-    Otherwise it is an input of both.
+    """Whether the graph before the break computes the value, so that it becomes an input only
+    because of the break. Otherwise it is an input of both graphs.
     """
     kept_before: tuple[model.SavedTensor, ...]
     """Saved tensors of the graph before the break that hold the value, because that graph needs it
-    for its own backward; mostly none or one.
+    for its own backward; usually none or one.
     """
     kept_behind: tuple[model.SavedTensor, ...]
-    """What graphs behind keep: two branches of an ``if`` each keep it."""
+    """Saved tensors of graphs after the break. Two branches of an ``if`` may each save the value.
+    """
 
     @property
     def is_kept_twice(self) -> bool:
@@ -68,12 +69,12 @@ class KeptAcross:
 
 
 class KeptValues:
-    """Finds which values of Dynamo's graphs are saved for a backward, one by one. A view counts as
-    the value it is a view of.
+    """Finds which values of Dynamo's graphs are saved for a backward. A view counts as the value
+    that it is a view of.
     """
 
     def __init__(self, reader: SessionReader, compilations: frozenset[int] | None) -> None:
-        """``compilations`` are those that count; None stands for all."""
+        """``compilations`` are those that count; None means all."""
         self._reader = reader
         self._compilations = compilations
         self._known: dict[int, tuple[model.SavedTensor, ...]] = {}
@@ -88,8 +89,8 @@ class KeptValues:
         return by_value
 
     def _value(self, node: int) -> int:
-        """Return the node whose value this is, through views. A getitem is no view: it chooses one
-        of several values.
+        """Return the node that computes the value, through views. A getitem is not a view: it
+        selects one of several values.
         """
         while True:
             viewed = self._reader.producers(node)
@@ -105,7 +106,7 @@ class KeptValues:
             node = viewed[0]  # a node takes only what was computed before it, so this ends
 
     def of(self, node: int) -> tuple[model.SavedTensor, ...]:
-        """Return what keeps the value of a node of Dynamo's."""
+        """Return the saved tensors that hold the value of a node of Dynamo's."""
         if not self._by_value:
             return ()
         if node not in self._known:
@@ -113,8 +114,8 @@ class KeptValues:
         return self._known[node]
 
     def _keeping(self, node: int) -> Iterator[model.SavedTensor]:
-        """Yield what keeps the node's value, which is that of the last operation it became.
-        Earlier ones are on the way to it.
+        """Yield the saved tensors that hold the node's value, which is that of the last forward
+        node that comes from it.
         """
         became = descendants(self._reader, [node])
         forward = nodes_of_stage(self._reader, became, "forward")
@@ -157,7 +158,7 @@ class Tensors:
     count: int = 0
     size_bytes: int = 0
     unknown_sizes: int = 0
-    """How many of ``count`` have a size that depends on something without a value. They are not in
+    """How many of ``count`` have a size that depends on a symbol without a value. They are not in
     ``size_bytes``.
     """
 
@@ -196,14 +197,14 @@ class CutTensors:
         self.kept = KeptValues(reader, saving)
 
     def root_line(self, hit: model.GraphBreak) -> int:
-        """Return the line of the compiled function at which the break happened, perhaps in
-        something called there.
+        """Return the line of the compiled function at which the break happened, perhaps inside a
+        function called there.
         """
         chain = self.chain(hit)
         return chain[0].line if chain else hit.line
 
     def chain(self, hit: model.GraphBreak) -> tuple[model.Frame, ...]:
-        """Return the compiled function and what was inlined into it, outermost first."""
+        """Return the compiled function and the functions inlined into it, outermost first."""
         return self._chains.get(hit.chain, ())
 
     def resumed_lines(self, cut: FunctionCall) -> set[int]:
@@ -222,9 +223,7 @@ class CutTensors:
         return [row for row in of_line if row.compilation in compilations]
 
     def handed_over(self, cut: FunctionCall, hit: model.GraphBreak) -> dict[Local, int]:
-        """Return local → node of the graph before. One compilation of the function stands for
-        all.
-        """
+        """Return local → node of the graph before. One compilation of the function represents all."""
         compilations = {row.id for row in cut.compilations}
         computed = [row for row in self._locals if not row.is_input]
         rows = [row for row in computed if row.compilation in compilations]
@@ -241,7 +240,7 @@ class CutTensors:
     def takers(
         self, local: Local, cut: FunctionCall, hit: model.GraphBreak, behind: Iterable[FunctionCall]
     ) -> set[int]:
-        """Return the inputs of graphs behind a cut that are the tensor which is ``local`` there.
+        """Return the inputs of graphs after a break that are the tensor of ``local``.
 
         A rest that does not use the tensor may pass it on to its own rest, as long as it does not
         give the name to another tensor.
@@ -265,14 +264,15 @@ class CutTensors:
         return takers
 
     def inputs_of(self, cut: FunctionCall) -> dict[Local, int]:
-        """Return local → input of a graph of ``cut``, by the name it came in with; of several
-        compilations, the first is used.
+        """Return local → input of a graph of ``cut``, by the input's name; of several compilations,
+        the first is used.
         """
         return {local: min(nodes) for local, nodes in self._inputs(cut).items()}
 
     def _in_rest(self, local: Local, cut: FunctionCall, hit: model.GraphBreak) -> set[Local]:
-        """Return the locals that a value is in the rest behind a break, as far as it is needed
-        there. A function that has only to return has no rest, so those that it called come up.
+        """Return the locals of the resume functions that hold a value after a break, if it is
+        needed there. A function that only returns has no resume function; then those of its callers
+        are used.
         """
         made = self._made_at(hit, {row.id for row in cut.compilations})
         depths = sorted({row.depth for row in made})
@@ -299,7 +299,7 @@ class CutTensors:
         return self._reader.by_ids(model.Node, ids)
 
     def writing(self, nodes: set[int]) -> set[int]:
-        """Return the kernels that compute those outputs of a lowered graph that come from these
+        """Return the kernels that compute the outputs of a lowered graph that come from these
         nodes.
         """
         returned = returned_nodes(self._reader, self._lowered(nodes))
@@ -311,8 +311,8 @@ class CutTensors:
         return {kernel for node in users for kernel in self._kernels.get(node, ())}
 
     def _lowered(self, nodes: set[int]) -> list[int]:
-        """Return the nodes of the graphs that Inductor lowered, forward or inference, which come
-        from these nodes.
+        """Return the nodes that come from these ones in graphs that Inductor lowered, forward or
+        inference.
         """
         if not self._kernels or not nodes:
             return []
@@ -329,7 +329,7 @@ class CutTensors:
 
 def _kernels_of_nodes(reader: SessionReader, used: RowsInUse | None) -> dict[int, set[int]]:
     """Return node → the kernels that compute it. ``used`` limits the kernels to those in use; None
-    takes all.
+    means all.
     """
     kernels_of: dict[int, set[int]] = {}
     for kernel, nodes in kernel_nodes(reader).items():
@@ -343,7 +343,7 @@ _LOCAL = re.compile(r"L\['(?P<name>[^']+)'\]")
 
 
 def _sources_in(resume: model.ResumeFunction, local: Local) -> Iterator[str]:
-    """Yield what a resume function calls a local of the function that the break cut."""
+    """Yield the names in a resume function for a local of the function with the break."""
     named = _LOCAL.match(local.source)
     if named is not None and resume.depth == local.depth:
         # Values on the stack are not among a function's locals, and always come along.
@@ -362,8 +362,8 @@ _BITS = re.compile(r"[a-z]+(\d+)")
 
 
 def size_bytes(dtype: str, shape: Sequence[str] | None) -> int | None:
-    """Return the bytes of ``f32[4, 64]``; None for what is not a tensor, and when a size is not a
-    number.
+    """Return the bytes of ``f32[4, 64]``; None for a value that is not a tensor, or with a size
+    that is not a number.
     """
     bits = _BITS.match(dtype)
     if bits is None or shape is None or not all(dim.isdecimal() for dim in shape):

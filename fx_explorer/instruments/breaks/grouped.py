@@ -1,6 +1,6 @@
 """This module groups graph breaks by line and cause, however often each was hit, the costliest
-first, and says in whose code each is: the user's, a library's, torch's own (an optimizer's step, a
-hook, a layer), or what torch puts around a model.
+first, and says whose code each is in: the user's, a library's, torch's own (an optimizer's step, a
+hook, a layer), or a wrapper that torch puts around a model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STANDARD_LIBRARY = re.compile(r".*[/\\]python3\.\d+t?[/\\](?!(site|dist)-packag
 
 @dataclass(frozen=True, slots=True)
 class BreakInLibrary:
-    """A break in a file of a library or of Python, and the user's line that led there.
+    """A break in a file of a library or of Python, with the user's line that called it.
 
     A package is often the model itself, so such a break is described like one in the user's own
     code. Nobody changes Python's own library.
@@ -41,22 +41,22 @@ class BreakInLibrary:
 
     called_from: model.Frame
     is_pythons_own: bool
-    """Whether it is a file of Python's standard library."""
+    """Whether the file is in Python's standard library."""
 
     @property
     def caller(self) -> str:
-        """Return the file and line that call the package, such as ``train.py:9``."""
+        """Return the user's file and line that call the package, such as ``train.py:9``."""
         return in_file(self.called_from.file, self.called_from.line)
 
     def in_words(self, registry_id: str, plain: str) -> str:
-        """Return torch's reason (``plain``), and which line of the user's led there."""
+        """Return torch's reason (``plain``), with the user's line that called the package."""
         whose = "Python's own code" if self.is_pythons_own else "a package"
         return f"{plain}, in {whose}, called from {self.caller}"
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return hints in place of torch's, where nobody changes the code that breaks; otherwise
-        empty.
+        """Return hints that replace torch's, if the user cannot change the code that breaks;
+        otherwise empty.
         """
         if not self.is_pythons_own:
             return ()
@@ -76,8 +76,8 @@ def library_files(reader: SessionReader) -> frozenset[str]:
 def in_library(
     file: str, stack: Sequence[model.Frame], libraries: Collection[str]
 ) -> BreakInLibrary | None:
-    """Tell whether a break in ``file`` is in a library, and which line of the user's led there.
-    None for the user's own code, and where no line of the user's is known.
+    """Return the library that a break in ``file`` is in, with the user's line that called it. None
+    for the user's own code, and where no line of the user's is known.
 
     ``stack``: who called the compiled function, and what was inlined into it down to the break,
     outermost first. ``libraries``: ``library_files``.
@@ -106,14 +106,14 @@ _SKIPPED_WRAPPER = re.compile(
 _CALLED = re.compile(
     r"call_method \w+\((?:Logger\) (?P<logged>set_runtime_stats_and_log)|Reducer\) (?P<reduced>\w+))"
 )
-"""Matches the debug context of a call of its own two helpers, which are C++. A log has no chain of
-calls.
+"""Matches the debug context of a call of DistributedDataParallel's two helpers in C++. A log has no
+chain of calls.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BreakInWrapper:
-    """A break of DistributedDataParallel's own."""
+    """A break in DistributedDataParallel's own code."""
 
     what: str
     """Name of the function that breaks, such as ``_pre_forward``."""
@@ -138,7 +138,9 @@ class BreakInWrapper:
 def break_in_wrapper(
     reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
 ) -> BreakInWrapper | None:
-    """Tell whether DistributedDataParallel breaks, before it calls the model or behind that."""
+    """Return the break if it is in DistributedDataParallel's own code, before or after its call of
+    the model.
+    """
     if chain and _FILE.search(chain[-1].file):
         return BreakInWrapper(chain[-1].function)
     text = reader.text(hit.text)[:MAX_FIELD] if hit.text else ""
@@ -180,7 +182,7 @@ class EagerRest(NamedTuple):
 
     function: str
     line: int
-    """The line from which that is so; 0 when not known."""
+    """The line from which on the function runs in eager mode; 0 when it is not known."""
 
     @property
     def in_words(self) -> str:
@@ -193,13 +195,13 @@ class EagerRest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DistinctBreak:
-    """A DistinctBreak merges all hits (``GraphBreak``) with one cause on one line."""
+    """All hits (``GraphBreak``) with one cause on one line, merged."""
 
     registry_id: str
     reason: str
     explanation: str
     hints: tuple[str, ...]
-    """Each hint once; torch repeats them when a report quotes another."""
+    """Each hint once; torch repeats a hint when one report quotes another."""
     file: str
     line: int
     code: str
@@ -211,38 +213,40 @@ class DistinctBreak:
     """The user's line; None when its file is not in the session."""
     stack: int
     text: int
-    """Text of the first hit: its Stack, and torch's own report in full."""
+    """Text of the first hit: its stack, and torch's own report in full."""
     column: int = 0
-    """The column where the code that breaks begins, from 1; 0 when torch does not tell."""
+    """The column where the code that breaks begins, from 1; 0 when torch does not give it."""
     carets: str = ""
-    """A line to put under ``code``, with a caret below each character that breaks. Empty when torch
-    does not tell.
+    """A line to show under ``code``, with a caret below each character that breaks. Empty when
+    torch does not give it.
     """
     chain: tuple[model.Frame, ...] = ()
-    """The function that Python called, and what was inlined into it down to the break. Its
+    """The function that Python called, and the functions inlined into it down to the break. The
     innermost frame may be torch's.
     """
     resume_functions: tuple[str, ...] = ()
     """torch's names of the resume functions behind the break, each once."""
     cost: BreakCost = NO_COST
     eager_rests: tuple[EagerRest, ...] = ()
-    """What runs in eager mode because torch cannot resume from it, each once."""
+    """Parts of functions that run in eager mode because torch cannot resume after the break, each
+    once.
+    """
     elsewhere: BreakInTorch | BreakInLibrary | BreakInWrapper | None = None
-    """Set where the code that breaks is not the user's: torch's own, which the line calls, a
-    library's, or that of DistributedDataParallel around the model.
+    """The owner of the code that breaks if it is not the user's: torch, which the line calls, a
+    library, or DistributedDataParallel around the model.
     """
 
     @property
     def is_wrappers(self) -> bool:
-        """Return whether DistributedDataParallel makes it, so that the user has nothing to
-        change.
+        """Return whether DistributedDataParallel causes the break, so that the user cannot change
+        it.
         """
         return isinstance(self.elsewhere, BreakInWrapper)
 
     @property
     def loss(self) -> str:
-        """Return what runs in eager mode because torch cannot resume from it, as a sentence; empty
-        where nothing does.
+        """Return a sentence on the parts that run in eager mode because torch cannot resume after
+        the break; empty without any.
         """
         if not self.eager_rests:
             return ""
@@ -272,8 +276,8 @@ class DistinctBreak:
 
 
 def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
-    """Return the costliest breaks first, those in Python's own library and those around the model
-    last, and ties in the order of their first hits.
+    """Return the breaks, the costliest first, those in Python's own library and those around the
+    model last, and ties in the order of their first hits.
     """
     groups: dict[tuple[str, int, str], list[model.GraphBreak]] = {}
     for hit in reader.rows(model.GraphBreak):
@@ -289,7 +293,7 @@ def distinct_breaks(reader: SessionReader) -> list[DistinctBreak]:
 
 
 class _Known:
-    """Describes graph breaks of one session. Whatever all of them need is read once."""
+    """Describes the graph breaks of one session. Data that all of them need is read once."""
 
     def __init__(self, reader: SessionReader) -> None:
         self._reader = reader
@@ -301,8 +305,8 @@ class _Known:
         self._times = break_times(reader)
 
     def grouped(self, hits: list[model.GraphBreak]) -> DistinctBreak:
-        """Merge hits of one break into a DistinctBreak. Its cause and place are those of the first
-        hit; its cost is summed over all.
+        """Merge the hits of one break into a DistinctBreak. Its cause and place are those of the
+        first hit; its cost is the sum over all.
         """
         first = hits[0]
         place = place_of_path(self._reader, first.file, first.line)
@@ -344,8 +348,8 @@ class _Known:
         )
 
     def _eager_rest(self, hit: model.GraphBreak) -> EagerRest:
-        """Return what runs in eager mode because of a hit: the rest of the compiled function, or of
-        the one that broke where that is resumed (nested graph breaks).
+        """Return the part that runs in eager mode because of a hit: the rest of the compiled
+        function, or of the inlined function that broke if its callers resume (nested graph breaks).
         """
         (compilation,) = self._reader.by_ids(model.Compilation, [hit.compilation]) or (None,)
         chain = self._books.chain(hit)
@@ -417,12 +421,12 @@ ASKED_FOR = "GB0025"
 
 @dataclass(frozen=True, slots=True)
 class BreakInTorch:
-    """Where torch's code breaks, or the function of torch's that Dynamo is kept out of."""
+    """A break in torch's own code, or at a function of torch's that Dynamo does not trace."""
 
     what: str
     """Name and place of the function in torch: ``_use_grad (torch/optim/optimizer.py:79)``."""
     is_inside: bool
-    """Whether Dynamo had gone into torch's code and broke there."""
+    """Whether Dynamo was tracing torch's code when it broke."""
 
     def in_words(self, registry_id: str, plain: str) -> str:
         if not self.is_inside:
@@ -433,9 +437,7 @@ class BreakInTorch:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return hints for the user. torch's own are meant for the author of the code that
-        breaks.
-        """
+        """Return hints for the user. torch's own are meant for the author of the code that breaks."""
         return (
             (
                 "Call it outside of the compiled function, or leave it: the break is made by "
@@ -447,8 +449,8 @@ class BreakInTorch:
 def break_in_torch(
     reader: SessionReader, hit: model.GraphBreak, chain: Sequence[model.Frame]
 ) -> BreakInTorch | None:
-    """Tell whether torch's own code breaks. None for a break in the user's code, or in that of
-    another library.
+    """Return the break if it is in torch's own code. None for a break in the user's code, or in
+    another library's.
     """
     inner = chain[-1] if chain else None
     # torch reports the user's line, and its chain continues into the code that breaks.
@@ -465,8 +467,8 @@ def break_in_torch(
 
 
 def _part(reader: SessionReader, path: str) -> str:
-    """Return ``torch/optim/optimizer.py``; empty for a file that is not torch's, such as one of the
-    user's in a folder of that name.
+    """Return ``torch/optim/optimizer.py``; empty for a file that is not torch's, such as a user's
+    file in a folder of that name.
     """
     match = _IN_TORCH.search(path)
     known = reader.rows(model.SourceFile, path=path, limit=1)

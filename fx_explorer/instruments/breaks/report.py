@@ -1,5 +1,5 @@
-"""The JSON report gets graph breaks from this module: what cuts, what it costs, what is run in
-eager mode, and the calls around it.
+"""This module writes graph breaks for the JSON report: the cause, the cost, the parts that run in
+eager mode, and the calls around the break.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Json = dict[str, object]
 
 
 def graph_break(reader: SessionReader, distinct_break: DistinctBreak) -> Json:
-    """Return a graph break: what causes it, what it cuts, what its calls cost, and what is left to
-    Python.
+    """Return a graph break as JSON: its cause, the graphs and tensors around it, its cost, and the
+    parts that run in eager mode.
     """
     return {
         "id": distinct_break.registry_id or None,
@@ -119,9 +119,7 @@ def fallback(distinct_fallback: DistinctFallback) -> Json:
 
 
 DEEPEST = 100
-"""JSON that is nested deeper is refused by many who read it: what is called deeper stands in one
-list.
-"""
+"""Deepest nesting of the JSON. Many readers refuse more, so deeper calls are put in one list."""
 
 
 def called(call: FunctionCall, depth: int = 0) -> Json:

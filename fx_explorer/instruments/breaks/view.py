@@ -37,7 +37,7 @@ COLUMNS = (
 )
 
 TAKES = 3
-"""Position of the column that is shown only when breaks were measured."""
+"""Position of the column that is shown only if breaks were measured."""
 
 
 BreakSubject = DistinctBreak | DistinctFallback | ExplainedRecompile
@@ -67,7 +67,9 @@ def breaks_table(reader: SessionReader) -> ViewTable:
 def _within(
     reader: SessionReader, region: RegionKey, breaks: list[DistinctBreak]
 ) -> list[int] | None:
-    """Return the rows of the breaks in a module. What else the table has is of whole functions."""
+    """Return the rows of the breaks in a module; None for other regions. Other rows of the table
+    are about whole functions.
+    """
     if not is_module(region):
         return None
     paths, is_there = break_paths(reader), belongs(region)
@@ -80,7 +82,7 @@ def _within(
 
 
 def subjects(reader: SessionReader) -> list[BreakSubject]:
-    """Return what the rows stand for, in their order."""
+    """Return the subjects of the rows, in their order."""
     return [*distinct_breaks(reader), *_left(reader), *causes(reader)]
 
 
@@ -288,8 +290,8 @@ def kept_line(reader: SessionReader, kept_across: KeptAcross) -> str:
 
 
 def run_time_lines(reader: SessionReader, graph_break: DistinctBreak) -> list[str]:
-    """Return what the break costs at run time; if it was not measured, why not and what measures
-    it.
+    """Return the cost of the break at run time; if it was not measured, the reason and the command
+    that measures it.
     """
     if graph_break.cost.run:
         what = (
@@ -360,7 +362,7 @@ def marked_code(code: str, carets: str) -> list[str]:
 
 def _chain(graph_break: DistinctBreak) -> list[str]:
     """Return the chain of inlined calls; empty when nothing was inlined, because the code above
-    then says it all.
+    shows it then.
     """
     frames = graph_break.chain if len(graph_break.chain) > 1 else ()
     return [f"{in_file(f.file, f.line)} in {plain_function(f.function)}   {f.code}" for f in frames]

@@ -1,5 +1,5 @@
-"""``fx-explorer diff A B``: two sessions or targets compared; ``diff TARGET --gpu A --gpu B``: one
-target for two GPUs.
+"""This module is ``fx-explorer diff A B``, which compares two sessions or targets, and ``diff
+TARGET --gpu A --gpu B``, which compares one target for two GPUs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Kernels are paired by the operations they compute. Nothing is run on a virtual G
 
 
 DIFFERING = "\x1b[33m{}\x1b[0m"
-"""A row of figures that differ, on a terminal: yellow, beside its sign."""
+"""Colour of a row of figures that differ, on a terminal: yellow, in addition to its sign."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,8 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sides(arguments: argparse.Namespace) -> list[argparse.Namespace]:
-    """Return what either side is captured from. Raises UsageError when it takes more, or less, to
-    make two.
+    """Return the arguments for capturing each side. Raises UsageError unless there are exactly two
+    sides.
     """
     gpus: list[str] = arguments.gpu
     for gpu in gpus:
@@ -129,8 +129,8 @@ def _names(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _session(side: argparse.Namespace, path: Path) -> Path:
-    """Return the session that is given, or one captured now. Raises ProgramError or WorkerError
-    when it did not come to its end.
+    """Return the session that is given, or a new capture. Raises ProgramError or WorkerError if the
+    capture did not run to its end.
     """
     if is_session(side.target):
         return Path(side.target)
@@ -151,7 +151,7 @@ def _session(side: argparse.Namespace, path: Path) -> Path:
 def _built(
     reader: SessionReader, arguments: argparse.Namespace, opened: contextlib.ExitStack
 ) -> SessionReader:
-    """Return the session with the kernels of ``--kernels`` built; a copy of it where it cannot be
+    """Return the session with the kernels of ``--kernels`` built; a copy of it if it cannot be
     written to.
     """
     readers = [reader]
@@ -162,8 +162,8 @@ def _built(
 
 
 def _code(left: SessionReader, right: SessionReader, name: str) -> Iterator[str]:
-    """Yield the kernel's code with what differs marked. Raises UsageError for a name that neither
-    session has.
+    """Yield the kernel's code with the differences marked. Raises UsageError for a name that
+    neither session has.
     """
     pairs = [pair for pair in kernel_pairs(left, right) if name in pair.names]
     if not pairs:

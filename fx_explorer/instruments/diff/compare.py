@@ -1,5 +1,4 @@
-"""Two variants of a compilation, or two compilations, side by side: what each made of the same
-code.
+"""This module compares two variants of a compilation, or two compilations, side by side.
 
 Examples are whole-model Inductor beside regional Inductor, and either beside a variant that ran
 eagerly.
@@ -41,7 +40,9 @@ from fx_explorer.session.queries.compilations import compile_seconds
 
 @dataclass(frozen=True, slots=True)
 class DocumentPair:
-    """A document of the same stage and direction of each side; None where a side has none."""
+    """Two documents of the same stage and direction, one from each side; None where a side has
+    none.
+    """
 
     left: Document | None
     right: Document | None
@@ -57,9 +58,7 @@ class DocumentPair:
 
     @property
     def is_shared(self) -> bool:
-        """Return whether both sides have the very same document, made once before the two
-        parted.
-        """
+        """Return whether both sides share one document, made before the two variants parted."""
         return self.left is not None and self.left == self.right
 
 
@@ -90,8 +89,8 @@ def figures(
 def _compile_times(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
 ) -> list[Figure]:
-    """Return the time of compiling, whether each side was cold or warm, and the time by stage.
-    Where one was cold and the other was not, none is called better.
+    """Return the compile time, whether each side was cold or warm, and the time by stage. If only
+    one side was cold, none is called better.
     """
     sides = [warmth(reader, variant) for variant in (left, right)]
     if sides[0].is_warm != sides[1].is_warm:
@@ -109,7 +108,7 @@ def _compile_times(
 
 
 def _without_verdict(time: Figure, remark: str) -> Figure:
-    """Return a time of which no side is called better. The remark says why, where they differ."""
+    """Return a time for which no side is called better. The remark explains why, if they differ."""
     if time.difference:
         return text_figure(time.what, time.left, time.right, remark=remark)
     return text_figure(time.what, time.left, time.right)
@@ -134,7 +133,7 @@ LANGUAGES = {"extern": "library calls", "cpp": "C++", "triton": "Triton", "pytho
 
 
 class _Side:
-    """The figures that are counted for one side."""
+    """The figures of one side."""
 
     def __init__(self, reader: SessionReader, variant: model.Compilation) -> None:
         self.kernels = kernels_of_variant(reader, variant)
@@ -157,8 +156,8 @@ class _Side:
 
 
 def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
-    """Return the operations that regional compilation left out of its regions; everything Dynamo
-    traced if nothing was lowered at all.
+    """Return the number of operations that regional compilation left outside of its regions; all
+    that Dynamo traced if nothing was lowered.
     """
     stages = {
         document.stage: document
@@ -178,8 +177,8 @@ def _run_eagerly(reader: SessionReader, variant: model.Compilation) -> int:
 def _lowering_variant(
     reader: SessionReader, variant: model.Compilation, direction: model.Direction
 ) -> model.Compilation:
-    """Return the variant that cut this direction into regions: this one, or the one it shares the
-    direction with.
+    """Return the variant that split this direction into regions: this one, or the one with which it
+    shares the direction.
     """
     origin = origin_of(reader, variant)
     if (
@@ -240,7 +239,7 @@ def _took(variant: model.Compilation, stage: model.Stage | None, spent: float | 
 def document_pairs(
     reader: SessionReader, left: model.Compilation, right: model.Compilation
 ) -> list[DocumentPair]:
-    """Return the graphs and texts of both, by stage. The kernels' own code is in the output
+    """Return the graphs and texts of both, paired by stage. The kernels' own code is in the output
     code.
     """
     of_left, of_right = _documents_by_slot(reader, left), _documents_by_slot(reader, right)
@@ -258,7 +257,7 @@ def _documents_by_slot(reader: SessionReader, variant: model.Compilation) -> dic
 
 
 def _slot(document: Document) -> _Slot:
-    """Return what a document has in common with its counterpart on the other side."""
+    """Return the key that a document shares with its counterpart on the other side."""
     return document.kind, document.stage, document.direction, document.title
 
 
@@ -331,12 +330,13 @@ class Warmth:
 
     is_warm: bool
     words: str
-    """``cold: the first of its process``, ``warm: 2 graphs came from torch's caches``."""
+    """The reason: ``cold: the first of its process``, ``warm: 2 graphs came from torch's caches``.
+    """
 
 
 def warmth(reader: SessionReader, variant: model.Compilation) -> Warmth:
-    """Say whether a compilation was warm: a graph came from torch's caches, a variant shared
-    stages, or the process had compiled before, which loads Inductor and fills what torch keeps in
+    """Return whether a compilation was warm: a graph came from torch's caches, a variant shared
+    stages, or the process had compiled before, which loads Inductor and fills torch's caches in
     memory.
     """
     hits = cache_hits(reader, variant.id)

@@ -22,8 +22,8 @@ from fx_explorer.instruments.kernels.counts import KernelUse, kernel_uses
 from fx_explorer.session import SessionReader
 
 Difference = Literal["same", "device", "sizes", "code", "only left", "only right"]
-"""What differs. ``device``: only what the decorator says about the device. ``sizes``: only
-integers, such as sizes and strides. ``code``: what is computed, or how.
+"""How the kernels differ. ``device``: only in the decorator's data about the device. ``sizes``:
+only in integers, such as sizes and strides. ``code``: in the computation.
 """
 
 IN_WORDS: dict[Difference, str] = {
@@ -37,12 +37,12 @@ IN_WORDS: dict[Difference, str] = {
 
 
 ARROW = "  →  "
-"""Stands between the names of a kernel that has another one on either side."""
+"""Separates the two names of a pair of kernels whose names differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelPair:
-    """Two kernels that compute the same, or one that has no counterpart."""
+    """Two kernels that compute the same, or one without a counterpart."""
 
     compilation: str
     direction: model.Direction
@@ -52,7 +52,9 @@ class KernelPair:
     changed_lines: int = 0
     """Lines of code that differ; 0 for library calls."""
     is_cut: bool = False
-    """Whether the comparison of the code was cut off, so that there may be fewer changed lines."""
+    """Whether the comparison of the code was cut off, so that the number of changed lines may be
+    too small.
+    """
 
     @property
     def names(self) -> list[str]:
@@ -70,8 +72,8 @@ class KernelPair:
 
 
 def kernel_pairs(left: SessionReader, right: SessionReader) -> list[KernelPair]:
-    """Return every kernel of both, in the order in which the first session calls them; kernels of
-    the second alone come last.
+    """Return every kernel of both, in the order in which the first session calls them; kernels that
+    only the second has come last.
     """
     pairs: list[tuple[_Key, _Pair]] = []
     of_left, of_right = _by_compilation(left), _by_compilation(right)
@@ -88,7 +90,7 @@ _Pair = tuple[KernelUse | None, KernelUse | None]
 def _across_compilations(
     left: SessionReader, right: SessionReader, pairs: Sequence[tuple[_Key, _Pair]]
 ) -> list[tuple[_Key, _Pair]]:
-    """Pair kernels without a partner that are the same code in another compilation."""
+    """Pair kernels without a partner that have the same code in another compilation."""
     free: defaultdict[tuple[str, ...], deque[KernelUse]] = defaultdict(deque)
     if any(other is None for _, (_, other) in pairs):
         for key, (kernel_use, other) in pairs:
@@ -110,7 +112,7 @@ def _across_compilations(
 
 
 def _code_of(reader: SessionReader, direction: model.Direction, use: KernelUse) -> tuple[str, ...]:
-    """Return what makes two kernels the same: their code; for library calls their name."""
+    """Return the key by which two kernels are the same: their code; for library calls their name."""
     if use.kernel.artifact:
         code = _without_device(code_lines(reader, use.kernel))
     else:
@@ -139,7 +141,7 @@ def _kernel_pair(
 def _difference(
     left: SessionReader, right: SessionReader, kernel_use: KernelUse | None, other: KernelUse | None
 ) -> tuple[Difference, int, bool]:
-    """Return (what differs, in how many lines, whether the comparison was cut off)."""
+    """Return (kind of difference, number of lines, whether the comparison was cut off)."""
     if other is None:
         return "only left", 0, False
     if kernel_use is None:
@@ -162,14 +164,14 @@ def _difference(
 
 
 _WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+L?(?![\w.])")
-"""Matches integers, but not digits of a name or of a number with a point: a constant of the
-program's is part of what is computed.
+"""Matches integers, but not digits of a name or of a number with a decimal point, which is a
+constant of the program and part of the computation.
 """
 
 
 def code_diff(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[DiffRow[str]]:
-    """Return the difference line by line, without what names the device. Lines are empty for a
-    missing kernel or a library call.
+    """Return the difference line by line, without the text that names the device. Lines are empty
+    for a missing kernel or a library call.
     """
     return text_diff(_bare_code(left, pair.left), _bare_code(right, pair.right))
 
@@ -181,7 +183,7 @@ def _bare_code(reader: SessionReader, use: KernelUse | None) -> list[str]:
 
 
 def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
-    """Return a generated kernel's code without its own name, since the number in the name depends
+    """Return a generated kernel's code without its own name, because the number in the name depends
     on its position.
     """
     if not kernel.artifact:
@@ -193,8 +195,8 @@ def code_lines(reader: SessionReader, kernel: model.Kernel) -> list[str]:
 
 
 _ABOUT_DEVICE = re.compile(r"((?:triton|inductor)_meta)=.*")
-"""Matches lines of a kernel's decorator on the device, on what may be assumed of arguments there,
-and on limits of the autotuner (``torch/_inductor/codegen/triton.py``).
+"""Matches lines of a kernel's decorator on the device, on assumptions about arguments, and on
+limits of the autotuner (``torch/_inductor/codegen/triton.py``).
 """
 
 
@@ -215,14 +217,14 @@ def pair_counts(pairs: Sequence[KernelPair]) -> dict[Difference, int]:
 # Counterparts: kernels of both sessions that compute the same nodes.
 
 MOST_CANDIDATES = 64
-"""Most kernels with one node, or one name, that a kernel is compared with: a constant may be in all
-of them.
+"""Most kernels with the same node, or name, with which a kernel is compared: a constant may be in
+all of them.
 """
 
 
 def paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[_Pair]:
-    """Pair kernels with the same nodes, then those with half of them in common; kernels without
-    known nodes are paired by name. Kernels of ``right`` alone come last.
+    """Pair kernels with the same nodes, then those that share half of them; kernels without known
+    nodes are paired by name. Kernels that only ``right`` has come last.
 
     Kernels are looked up by their nodes and names, so that 100,000 on either side take a second or
     two.
@@ -246,7 +248,7 @@ def paired(left: Sequence[KernelUse], right: Sequence[KernelUse]) -> list[_Pair]
 
 
 class _FreeKernels:
-    """The kernels of the second session that have no partner yet, by their position."""
+    """The kernels of the second session without a partner, by their position."""
 
     def __init__(self, uses: Sequence[KernelUse]) -> None:
         self._uses = uses
@@ -273,8 +275,8 @@ class _FreeKernels:
         return next(iter(self._by_nodes.first(frozenset(use.nodes))), None)
 
     def sharing_half(self, use: KernelUse) -> int | None:
-        """Return the kernel with the most nodes in common, if these are half of the smaller
-        one's.
+        """Return the kernel with the most common nodes, if these are at least half of the smaller
+        kernel's.
         """
         common: Counter[int] = Counter()
         for node in {*use.nodes}:

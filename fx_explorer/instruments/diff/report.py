@@ -1,7 +1,7 @@
-"""The comparison of two sessions is written here as text and as JSON (``fx-explorer/diff/1``): what
-``fx-explorer diff`` prints, and the view of a job's ranks shows. Both state the same facts.
-Beside the figures it has the stages that backends published in both, paired by their names, and for
-each pair of kernels the estimated times and what every configuration uses of its GPU.
+"""This module writes the comparison of two sessions as text and as JSON (``fx-explorer/diff/1``),
+for ``fx-explorer diff`` and for the view of a job's ranks. Both have the same facts. Beside the
+figures it compares stages that backends published in both, paired by their names, and for each pair
+of kernels the estimated times and the resources of every configuration.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ MIN_FIGURE = 24
 def text_of_both(
     left: SessionReader, right: SessionReader, names: tuple[str, str], width: int | None = None
 ) -> Iterator[str]:
-    """Yield what differs, line by line. Tables and names have at most ``width`` columns, None where
-    a program reads; sentences may be longer.
+    """Yield the differences, line by line. Tables and names have at most ``width`` columns, None
+    sets no limit; sentences may be longer.
     """
     yield from _figures(left, right, names, width)
     yield from _breaks(left, right, names)
@@ -95,7 +95,7 @@ def _breaks(left: SessionReader, right: SessionReader, names: tuple[str, str]) -
 
 
 def _caches(sentences: list[str]) -> Iterator[str]:
-    """Yield why torch's caches answered one side and not the other."""
+    """Yield the reasons why torch's caches had a result for one side only."""
     if sentences:
         yield ""
         yield "torch's compile caches:"
@@ -103,7 +103,7 @@ def _caches(sentences: list[str]) -> Iterator[str]:
 
 
 def _published(pairs: list[StagePair]) -> Iterator[str]:
-    """Yield what differs in the stages that backends of the user's own published."""
+    """Yield the differences in stages that the user's own backends published."""
     if not pairs:
         return
     yield ""
@@ -134,8 +134,8 @@ def _kernels(pairs: list[KernelPair], width: int | None) -> Iterator[str]:
 
 
 def _name(pair: KernelPair, room: int | None) -> str:
-    """Return the name of the kernel, or the names on either side, cut in the middle where there is
-    no room.
+    """Return the name of the kernel, or the names on both sides, shortened in the middle if there
+    is no room.
     """
     if room is None or cell_len(pair.name) <= room:
         return pair.name
@@ -151,7 +151,9 @@ def _resources(
     names: tuple[str, str],
     width: int | None,
 ) -> Iterator[str]:
-    """Yield what the data sheets let expect, kernel by kernel, and what was built for either."""
+    """Yield, kernel by kernel, the estimates by the GPUs' data sheets and the resources of the
+    builds.
+    """
     rows = [(pair, estimated(left, pair.left), estimated(right, pair.right)) for pair in pairs]
     if not any(before or after for _, before, after in rows):
         return
@@ -177,8 +179,8 @@ Json = dict[str, object]
 
 
 def two_sessions_report(left: SessionReader, right: SessionReader, names: tuple[str, str]) -> Json:
-    """Compare two sessions; ``names`` says which is which. Figures are text, as they are shown; a
-    kernel pair has the lines that differ.
+    """Compare two sessions, called ``names``. Figures are text, as they are shown; a kernel pair
+    has the lines that differ.
     """
     return {
         "schema": SCHEMA,
@@ -264,8 +266,8 @@ def _kernel(reader: SessionReader, use: KernelUse | None) -> Json | None:
 
 
 def _resources_object(candidate: Candidate | None) -> Json | None:
-    """Return a candidate's resources as JSON; None when that side has not tried the configuration.
-    A negative number means unknown.
+    """Return a candidate's resources as JSON; None if that side has not tried the configuration. A
+    negative number means unknown.
     """
     if candidate is None:
         return None
@@ -291,7 +293,7 @@ def _lines(left: SessionReader, right: SessionReader, pair: KernelPair) -> list[
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationPair:
-    """One set of options. A side is None where the autotuner would not try them."""
+    """One set of options with its build on each side; None where the autotuner would not try it."""
 
     options: dict[str, object]
     left: Candidate | None
@@ -303,9 +305,7 @@ class ConfigurationPair:
 
 
 def estimated(reader: SessionReader, use: KernelUse | None) -> str:
-    """Return ``3.8 µs, bound by memory``; empty for a missing kernel, or one of which nothing is
-    known.
-    """
+    """Return ``3.8 µs, bound by memory``; empty for a missing kernel, or without an estimate."""
     gpu = session_gpu(reader)
     if use is None or gpu is None:
         return ""
@@ -318,8 +318,8 @@ def estimated(reader: SessionReader, use: KernelUse | None) -> str:
 def configuration_pairs(
     left: SessionReader, right: SessionReader, pair: KernelPair
 ) -> list[ConfigurationPair]:
-    """Pair the configurations that were built: those of both sides and those of one, in the order
-    of the first.
+    """Pair the configurations that were built, on both sides or on one, in the order of the first
+    side.
     """
     of_left, of_right = _by_options(left, pair.left), _by_options(right, pair.right)
     every = dict.fromkeys([*of_left, *of_right])
@@ -329,7 +329,7 @@ def configuration_pairs(
 def _by_options(
     reader: SessionReader, use: KernelUse | None
 ) -> dict[tuple[tuple[str, object], ...], Candidate]:
-    """Return options → the configuration, of those that were built; none for a missing kernel."""
+    """Return options → the configuration, for all that were built; empty for a missing kernel."""
     gpu = session_gpu(reader)
     if use is None or gpu is None:
         return {}
@@ -342,9 +342,7 @@ def _by_options(
 
 
 def describe_resources(candidate: Candidate | None) -> str:
-    """Return ``27 registers, 100 % occupied``, with spills and shared memory where there are
-    any.
-    """
+    """Return ``27 registers, 100 % occupied``, with spills and shared memory if there are any."""
     if candidate is None:
         return "not tried"
     build = candidate.build
@@ -372,8 +370,8 @@ _Key = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class StagePair:
-    """A stage of the same name, compilation and direction of each side; None where a side has
-    none.
+    """Two stages of the same name, compilation and direction, one from each side; None where a side
+    has none.
     """
 
     compilation: str

@@ -1,6 +1,6 @@
-"""Two variants of a compilation stand side by side on this screen: how their figures differ, and
-the difference of any graph or text of both. A side is called by what makes it differ from the other
-(``headings``), which is what one wants to know of each column.
+"""This screen compares two variants of a compilation: the figures that differ, and the difference
+between any graph or text of both. A side's heading names what distinguishes it from the other
+(``headings``).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from fx_explorer.tui.widgets.one_line import OneLine
 from fx_explorer.tui.widgets.row_list import ListColumn, Row, RowList, Rows
 
 SHOW_DELAY_S = 0.08
-"""Seconds the cursor must rest on a pair before it is compared, so that moving fast over the list
-compares none.
+"""Seconds for which the cursor must rest on a pair before it is compared, so that moving fast over
+the list compares nothing.
 """
 
 _HINTED = ("compare.next", "compare.previous", "compare.other", "dialog.close")
 
 
 class DifferenceScreen(TellsUnreadable, Dialog[None]):
-    """Shows pairs and a difference. Keys go from one difference to the next, and to the other
+    """Shows pairs and a difference. Keys move from one difference to the next, and to the other
     list.
     """
 
@@ -131,7 +131,9 @@ class DifferenceScreen(TellsUnreadable, Dialog[None]):
 
 
 def figure_columns(titles: Sequence[str]) -> tuple[ListColumn, ...]:
-    """Return the columns. ``titles`` say what the sides differ in, and before it what that is."""
+    """Return the columns. ``titles`` are the name of the property in which the sides differ, then
+    its value on each side.
+    """
     first, *others = titles
     sides = (ListColumn(title, "text", min_width=10, max_width=48) for title in others)
     difference = ListColumn("difference", "muted", min_width=10, max_width=40)
@@ -154,7 +156,7 @@ _KINDS: dict[Verdict, str] = {"": "muted", "other": "warning", "better": "good",
 
 
 def figure_row(figure: Figure) -> Row:
-    """Return the row of a figure. The difference says in words what its colour says."""
+    """Return the row of a figure. The difference is stated in words as well as by colour."""
     if not figure.differs:
         return (
             figure.what,
@@ -167,9 +169,7 @@ def figure_row(figure: Figure) -> Row:
 
 
 def pair_row(pair: DocumentPair) -> Row:
-    """Return a row of documents. One that was made before the variants parted is the same in
-    both.
-    """
+    """Return a row of documents. A document from before the variants parted is shared by both."""
     if pair.is_shared:
         return (f"→ {pair.title}", ("shared", "muted"), ("shared", "muted"))
     if pair.left is None or pair.right is None:
@@ -223,7 +223,7 @@ class CompareScreen(DifferenceScreen):
         *,
         left_had: Mapping[str, object] | None = None,
     ) -> None:
-        """``left_had`` are options that were set by hand while the left one was compiled."""
+        """``left_had`` are options that were set by hand while the left side was compiled."""
         heading = f"[{left.name}] beside [{right.name}] · {plain_function(left.function)}"
         pairs = RowList(figure_columns(headings(reader, left, right, left_had)), id="figures")
         super().__init__(heading, pairs, "Choose a line with → above.", keymap)
@@ -292,8 +292,8 @@ class CompareScreen(DifferenceScreen):
 
 
 def first_to_compare(pairs: Sequence[DocumentPair]) -> int:
-    """Return the index of the first document that each variant made for itself, if possible of
-    another length; else of the first that only one of them has.
+    """Return the index of the first document that each variant made for itself, preferably of
+    different length; else of the first that only one of them has.
     """
     made_apart = [i for i, pair in enumerate(pairs) if not pair.is_shared]
     of_both = [i for i in made_apart if pairs[i].left and pairs[i].right]
@@ -387,7 +387,7 @@ def _heading(side: model.Compilation, other: model.Compilation, parts: Sequence[
 
 
 def _who(side: model.Compilation, other: model.Compilation) -> str:
-    """Return ``variant 1``; for another compilation its function, or which version it is."""
+    """Return ``variant 1``; for another compilation its function, or its version."""
     if _are_variants(side, other):
         return variant_name(side)
     if side.function != other.function:
@@ -408,7 +408,7 @@ def _short(name: str) -> str:
 def _given(
     reader: SessionReader, side: model.Compilation, changes: model.Changes, name: str
 ) -> str:
-    """Return the value that an option had on one side: set for this variant, else in force in the
+    """Return the value of an option on one side: set for this variant, else in force in the
     capture; ``as it was`` where the session does not have it.
     """
     if name in changes.settings:

@@ -1,7 +1,6 @@
-"""This module compares a capture of a program with the one before: what the user changed in source
-files and options, and what became of it. ``since`` makes the card "since the last capture",
-``differences`` the rows that its lines lead to, and ``rows_behind`` the list or text behind each
-row.
+"""This module compares a capture of a program with the previous one: what the user changed in
+source files and options, and the effects. ``since`` makes the card "since the last capture",
+``differences`` the rows that its lines lead to, and ``rows_behind`` the list or text for each row.
 
 Its figures are those that ``fx-explorer diff`` prints of the two sessions, as far as both of them
 know them.
@@ -46,16 +45,16 @@ from fx_explorer.session.file_names import distinct_names, file_name, in_file
 from fx_explorer.session.queries.compilations import sources_to_read
 
 Aspect = Literal["source", "graphs", "breaks", "recompiles", "kernels", "memory", "time", "others"]
-"""What a line of the card is about; each has its rows among the differences (differences.py)."""
+"""The subject of a line on the card. Each subject has its rows among the differences."""
 
 Extent = Literal["nothing", "graphs", "all"]
-"""How far the figures of a session can be compared: not at all, what Dynamo found, everything."""
+"""How much of a session's figures can be compared: nothing, Dynamo's part, everything."""
 
 OF_DYNAMO = ("backend", "compilations", "graphs", "graph breaks", "recompiles")
-"""Figures that are final once Dynamo is through, whatever is compiled later."""
+"""Figures that are final once Dynamo has finished, whatever is compiled later."""
 
 HAVE_A_LINE = ("graphs", "graph breaks", "recompiles", "kernels", KEPT, COMPILE_TIME)
-"""Figures that the card has a line for. The others are named in one line."""
+"""Figures with a line of their own on the card. The others are named together in one line."""
 
 STILL_AHEAD = "Kernels, memory and time are compared once everything is compiled."
 NOT_COMPILED_THEN = (
@@ -70,8 +69,9 @@ def since(
     was_through: bool = False,
     is_through: bool = False,
 ) -> list[Fact]:
-    """Return the card. ``was_through`` and ``is_through`` say of the session before and of this one
-    that Dynamo has seen the whole program, which a session without an outcome does not tell.
+    """Return the lines of the card. ``was_through`` and ``is_through`` say of the previous and of
+    this session that Dynamo has seen the whole program, which a session without an outcome does not
+    record.
     """
     then, now = extent_of(before, is_through=was_through), extent_of(after, is_through=is_through)
     extent = extent_of_both(then, now)
@@ -100,8 +100,8 @@ def since(
 
 
 def extent_of(reader: SessionReader, *, is_through: bool) -> Extent:
-    """Return how far the figures of a session can be compared. A program that raised an error came
-    to an end of its own, too.
+    """Return how much of a session's figures can be compared. A program that raised an error has
+    ended by itself, too.
     """
     if _ended(reader) in ("finished", "exited", "raised"):
         return "all"
@@ -134,7 +134,7 @@ _NO_END = {
     "not_started": "could not be started",
     "incomplete": "is incomplete",
 }
-"""Kind of an outcome → what a sentence says of the capture."""
+"""Kind of an outcome → how a sentence describes the capture."""
 
 
 # the first line
@@ -192,7 +192,7 @@ _SEVERITIES: dict[Verdict, Severity] = {
 
 
 def _figures(before: SessionReader, after: SessionReader) -> dict[str, Figure]:
-    """Return the figures of ``diff``, by their name without what is added to it."""
+    """Return the figures of ``diff``, by their name without its suffix."""
     return {figure.what.partition(",")[0]: figure for figure in figures_of_both(before, after)}
 
 
@@ -293,7 +293,7 @@ def _only(causes: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
 
 
 def _causes(reader: SessionReader) -> dict[str, str]:
-    """Return what tells the causes of recompiles apart → the cause."""
+    """Return key → cause for all causes of recompiles. The key is the same in both captures."""
     sentences = [first_line(recompile.in_words) for recompile in causes(reader)]
     return {cause_alone(sentence): sentence for sentence in sentences}
 
@@ -304,8 +304,8 @@ _OF_ONE_RUN = re.compile(r"\bline \d+|-?(?<!\d)\d+\.\d+(?:e[+-]?\d+)?")
 
 
 def cause_alone(words: str) -> str:
-    """Return what tells one cause from another: the words without the number of a line, which moves
-    when something is written above it, and without a computed value, which is another in each run.
+    """Return the key of a cause: its text without line numbers, which move when lines are added
+    above, and without computed values, which vary from run to run.
     """
     return _OF_ONE_RUN.sub("…", words)
 
@@ -315,7 +315,7 @@ def cause_alone(words: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSource:
-    """A source file that has another text now."""
+    """A source file whose text has changed."""
 
     path: str
     before: str
@@ -323,8 +323,8 @@ class ChangedSource:
 
 
 def changed_sources(before: SessionReader, after: SessionReader) -> list[ChangedSource]:
-    """Return the files with other text. A file that only one of the sessions read is none of
-    them.
+    """Return the files whose text has changed. A file that only one of the sessions read is left
+    out.
     """
     old, new = (_texts(reader) for reader in (before, after))
     return [
@@ -340,13 +340,13 @@ def _texts(reader: SessionReader) -> dict[str, str]:
 
 
 NO_OPTIONS = ("session", "pause", "stay", "trusts_target", "raised_inspecting")
-"""Fields of a request that change nothing of what is compiled: where the session is written, where
-the compiler pauses.
+"""Fields of a request that do not affect what is compiled: the path of the session, where the
+compiler pauses.
 """
 
 
 def changed_options(before: SessionReader, after: SessionReader) -> list[str]:
-    """Return the names of what was asked for otherwise, ``no_weights``."""
+    """Return the names of the options of the request that differ: ``no_weights``."""
     old, new = before.request(), after.request()
     if old is None or new is None:
         return []
@@ -365,7 +365,7 @@ ASPECTS: dict[str, Aspect] = {
 """Figure of ``diff`` → the line of the card that shows it."""
 
 ALIKE: tuple[Difference, ...] = ("same", "device")
-"""Pairs of kernels that are no row of their own."""
+"""Differences between kernels that get no row of their own."""
 
 _OF_CAPTURES: dict[Difference, str] = {
     **IN_WORDS,
@@ -393,7 +393,7 @@ class Differences:
     """The kernels of both captures in pairs, including pairs without a difference."""
 
     def first_of(self, aspect: str) -> int:
-        """Return the first row that is about something; else the first row."""
+        """Return the first row about this subject; else the first row."""
         return next((i for i, row in enumerate(self.rows) if row.aspect == aspect), 0)
 
 
@@ -423,7 +423,7 @@ def _option_row(name: str, before: SessionReader, after: SessionReader) -> Row:
 
 
 def source_row(source: ChangedSource) -> Row:
-    """Return the row of a file that has another text."""
+    """Return the row of a source file whose text has changed."""
     length = counted(len(source.before.splitlines()), "line")
     figure = Figure(f"→ {file_name(source.path)}", length, _lines(source), "", "other")
     return Row("source", figure, source)
@@ -557,8 +557,8 @@ _LISTS: dict[Aspect, Lists] = {"graphs": _graphs, "recompiles": _recompiles, "me
 def _by_text(
     before: Iterable[str], after: Iterable[str], key: Callable[[str], str]
 ) -> list[DiffRow[str]]:
-    """Return what only one side has, then what both have, however often and wherever it stands.
-    ``key`` returns that of a text by which it is the same.
+    """Return the texts that only one side has, then those of both, however often and wherever they
+    occur. Texts with the same ``key`` are the same.
     """
     old, new = _by_key(before, key), _by_key(after, key)
     only_old: list[DiffRow[str]] = []

@@ -1,5 +1,5 @@
-"""Two sessions side by side: the figures of both, and the graph breaks that only one has. Kernels
-are in kernel_pairs.py.
+"""This module compares two sessions: the figures of both, and the graph breaks that only one has.
+Kernels are in kernel_pairs.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPILE_TIME = "compiling took"
 
 def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
     """Return backends, graphs, breaks, recompiles, guards, kernels by language, memory and time,
-    both sides as text. Where one side alone had graphs from torch's caches, its compile time is not
+    both sides as text. If only one side had graphs from torch's caches, its compile time is not
     called better.
     """
     is_summed = any(totals(reader).recompiles for reader in (left, right))
@@ -53,8 +53,8 @@ def figures_of_both(left: SessionReader, right: SessionReader) -> list[Figure]:
 
 
 def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
-    """Return the figure ``what`` of one side. For the kernels of a language of which this side has
-    none, return a count of 0 where its kernels were not seen, else None.
+    """Return the figure ``what`` of one side. For kernels of a language that this side lacks,
+    return a count of 0 if its kernels were recorded, else None.
     """
     if what in side or not what.startswith(OF_KERNELS):
         return side.get(what)
@@ -65,12 +65,12 @@ def _of_side(side: dict[str, _Value], what: str) -> _Value | None:
 
 
 OF_KERNELS = "  "
-"""How the lines below that of the kernels begin, and of the versions."""
+"""Beginning of the lines below those of the kernels and of the versions."""
 
 
 def _figure(what: str, left: _Value | None, right: _Value | None) -> Figure:
-    """Compare two values of a kind. A side has no value for a language that none of its kernels is
-    in. What a side did not do, or nobody saw it do, is no difference.
+    """Compare two values of a kind. A side has no value for a language that none of its kernels
+    has. A value that a side did not produce, or that was not recorded, is no difference.
     """
     known = left or right
     unseen = next((value.unseen for value in (left, right) if value and value.unseen), "")
@@ -108,8 +108,8 @@ def _compile_time(left: SessionReader, right: SessionReader) -> Figure:
 
 
 def _benches(left: SessionReader, right: SessionReader) -> list[Figure]:
-    """Return the time of a call of each cell that both sessions have measured. It says where the
-    intervals overlap: then no difference is shown.
+    """Return the time of a call for each cell that both sessions have measured. If the intervals
+    overlap, no difference is stated.
     """
     intervals, other_intervals = _intervals(left), _intervals(right)
     figures = []
@@ -161,8 +161,8 @@ def _text(value: _Value | None) -> str:
 
 
 FROM_A_CACHE = "taken from torch's cache"
-"""Beginning of the reason that is stored for missing stages of a compilation whose graph came from
-a cache (capture/recording/stages.py).
+"""Beginning of the stored reason for missing stages of a compilation whose graph came from a cache
+(capture/recording/stages.py).
 """
 
 
@@ -170,7 +170,7 @@ CACHED = "a graph came from torch's cache"
 
 
 def _unseen(reader: SessionReader, stage: model.Stage) -> str:
-    """Return why something of a stage is missing in a session; empty where nothing is."""
+    """Return why a stage's data is missing in a session; empty where it is not."""
     outcome = reader.meta("outcome")
     if outcome is not None and model.Outcome.from_json(outcome).kind not in ("finished", "exited"):
         return "one of the programs did not run to its end"
@@ -184,9 +184,8 @@ def _unseen(reader: SessionReader, stage: model.Stage) -> str:
 
 
 def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[str, _Value]:
-    """Return the values of one session. ``is_summed`` adds up what belongs to each version of a
-    function, because one of the sessions has several. ``tells_kept``: with what is kept for the
-    backward.
+    """Return the values of one session. ``is_summed`` adds up the versions of a function, because
+    one of the sessions has several. ``tells_kept``: include the memory saved for the backward.
     """
     of_all = ", all versions" if is_summed else ""
     counted = session_figures(reader)
@@ -214,8 +213,8 @@ def _values(reader: SessionReader, is_summed: bool, tells_kept: bool) -> dict[st
 
 
 def _backends(reader: SessionReader) -> str:
-    """Return what the graphs were compiled with: without it, kernels that one side lacks would pass
-    for a change of the program.
+    """Return the backends that compiled the graphs: without them, kernels missing on one side would
+    look like a change of the program.
     """
     rows = reader.rows(model.Compilation)
     backends = dict.fromkeys(row.backend for row in rows if row.backend)
@@ -223,7 +222,7 @@ def _backends(reader: SessionReader) -> str:
 
 
 def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
-    """Return the kernels and saved values of each version: a call runs one of them."""
+    """Return the kernels and saved values of each version. A call runs one of them."""
     versions = [
         row
         for row in reader.rows(model.Compilation, variant_of="")
@@ -244,7 +243,7 @@ def _by_version(reader: SessionReader, tells_kept: bool) -> dict[str, _Value]:
 
 
 MOST_VERSIONS = 8
-"""Most versions that are listed one by one; all are in the sums."""
+"""Most versions that are listed one by one; the sums include all."""
 
 
 def breaks_of_reader_alone(reader: SessionReader, other: SessionReader) -> list[DistinctBreak]:

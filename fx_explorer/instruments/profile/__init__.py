@@ -1,1 +1,1 @@
-"""A profile of torch.profiler beside a session: what its times belong to."""
+"""This package joins a profile of torch.profiler to a session, to find where its times belong."""

@@ -1,5 +1,5 @@
-"""``fx-explorer profile X TRACE``: where the time of a profile of torch.profiler went, beside the
-session of its program.
+"""This module is ``fx-explorer profile X TRACE``: it shows where the time of a profile of
+torch.profiler went, beside the session of its program.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell the profile. Returns 1 where nothing of it could be joined. Raises UsageError for X that
-    is no session, or has no profile where none is given.
+    """Print the profile. Returns 1 where no part of it could be joined. Raises UsageError if X is
+    not a session, or if neither a trace is given nor X has a profile.
     """
     from fx_explorer.instruments.profile.figures import profile_figures
     from fx_explorer.instruments.profile.report import FORMATS, profile_text

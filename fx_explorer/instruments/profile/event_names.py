@@ -1,5 +1,5 @@
-"""The names of events in a trace tell what an event is: a call of compiled code, a kernel of the
-generated code, or something that ran outside of compiled graphs, launched by which kind of code.
+"""This module classifies events of a trace by their names: a call of compiled code, a kernel of the
+generated code, or work outside of compiled graphs, by the kind of code that launched it.
 
 Every mark of compiled code that torch has used since 2.0 is known.
 ``## Call CompiledFxGraph … ##`` (``torch/_inductor/output_code.py``, before 2.6 ``codecache.py``)
@@ -34,12 +34,12 @@ def is_region(name: str) -> bool:
 
 
 def compilation_of(region: str) -> str:
-    """Return ``0/1`` for ``Torch-Compiled Region: 0/1``; empty where the mark names none."""
+    """Return ``0/1`` for ``Torch-Compiled Region: 0/1``; empty for a mark without a name."""
     return region.removeprefix(REGION).removeprefix(":").strip()
 
 
 def is_generated(kernel: str) -> bool:
-    """Return whether a kernel's name is one that Inductor gives."""
+    """Return whether a kernel's name was given by Inductor."""
     return _GENERATED.match(kernel) is not None
 
 
@@ -53,10 +53,11 @@ class GraphMarks:
         returns it.
         """
         self.graph = array("q", bytes(8 * len(thread.starts)))
-        """Event → the mark around it, or itself; -1 for none."""
+        """Event → the mark that encloses it, or that it is; -1 for none."""
         self.top = array("q", bytes(8 * len(thread.starts)))
-        """Event → the outermost operator around it, or itself, that lies within the mark; -1 for
-        none. What is noted around operators is none: Inductor's own wrapper call is around all.
+        """Event → the outermost operator within the mark that encloses it, or that it is; -1 for
+        none. Records around operators do not count: Inductor's own wrapper call encloses all of
+        them.
         """
         marked = _marked(trace, thread, kind)
         for event, parent in enumerate(thread.parents):  # a parent comes before what lies in it
@@ -70,9 +71,7 @@ class GraphMarks:
 
 
 def kind_of_marks(names: Sequence[str]) -> str:
-    """Return the mark that says most exactly what is a call of a graph; empty where there is
-    none.
-    """
+    """Return the most specific of these marks for a call of a graph; empty where there is none."""
     if any(GRAPH in name for name in names):
         return GRAPH
     if any(WRAPPER in name for name in names):
@@ -95,7 +94,7 @@ def _marked(trace: Trace, thread: CpuThread, kind: str) -> set[int]:
 
 
 def _regions_without_calls(trace: Trace, thread: CpuThread, calls: set[int]) -> set[int]:
-    """Return the regions in which no marked call and no other region lies: one graph for
+    """Return the regions that enclose neither a marked call nor another region: one graph for
     inference.
     """
     numbers = {at for at, name in enumerate(trace.names.all) if is_region(name)}
@@ -117,15 +116,15 @@ _NUMBERED = re.compile(r"_\d+$")
 _OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(?P<library>\w+)\.(?P<name>\w+)(?:\.\w+)?$")
 
 SAME_OPERATOR = {"bias_addmm": "addmm", "_mm_plus_mm": "mm"}
-"""Functions of Inductor's that call another operator (``torch/_inductor/select_algorithm.py``,
-``kernel/mm.py``).
+"""Functions of Inductor's that call an operator of another name
+(``torch/_inductor/select_algorithm.py``, ``kernel/mm.py``).
 """
 
 
 def key_of_call(name: str) -> str:
     """Return ``mm`` of ``extern_kernels.mm``, ``convolution_backward`` of
     ``torch.ops.aten.convolution_backward.default``, and ``mylib::scaled`` of
-    ``torch.ops.mylib.scaled.default``. The name of a generated kernel stays as it is.
+    ``torch.ops.mylib.scaled.default``. The name of a generated kernel is returned unchanged.
     """
     match = _OVERLOAD.match(name)
     if not match:
@@ -137,15 +136,15 @@ def key_of_call(name: str) -> str:
 
 
 def key_of_event(name: str) -> str:
-    """Return ``mm`` of ``aten::mm``; the operator of another library, or a kernel, stays as it
-    is.
+    """Return ``mm`` of ``aten::mm``. Operators of other libraries, and kernels, are returned
+    unchanged.
     """
     return name.removeprefix("aten::")
 
 
 def without_number(key: str) -> str:
-    """Return ``triton_poi_fused_add`` of ``triton_poi_fused_add_3``: what the number depends on is
-    which other kernels there are.
+    """Return ``triton_poi_fused_add`` of ``triton_poi_fused_add_3``, because the number depends on
+    the other kernels.
     """
     return _NUMBERED.sub("", key)
 
@@ -197,7 +196,7 @@ def kind_of(names: Sequence[str]) -> OutsideKind:
 
 
 def region_of(names: Sequence[str]) -> str:
-    """Return the name of the compiled function around; empty for none."""
+    """Return the name of the enclosing compiled function; empty for none."""
     return next((compilation_of(name) for name in names if is_region(name)), "")
 
 
@@ -216,8 +215,8 @@ def operator_of(names: Sequence[str]) -> str:
 
 
 def line_of(stacks: Sequence[str]) -> tuple[str, int]:
-    """Return the innermost line outside of torch that all of these stacks, which torch wrote, have;
-    ('', 0) for none, and where they differ.
+    """Return the innermost line outside of torch in all of these stacks; ('', 0) without one, or if
+    they differ.
     """
     found = {line for line in map(_innermost, stacks) if line[1]}
     return found.pop() if len(found) == 1 else ("", 0)

@@ -1,5 +1,5 @@
-"""A profile becomes figures here: by kernel, by user line, by module, by place in the panes, what
-ran elsewhere, and when the GPU was idle. All sums are those of the profile.
+"""This module computes the figures of a profile: by kernel, by user line, by module, by place in
+the panes, for work elsewhere, and when the GPU was idle. All sums are those of the profile.
 
 Whatever shares a time out begins with the calls of kernels (``timed_calls``), each with the
 operations that it computes, which share its time in equal parts. In an earlier graph each of these
@@ -36,8 +36,8 @@ class TimedCall:
     call: int
     seconds: float
     nodes: array[int]
-    """The operations that it computes, each once, ascending; none where that is not known. An
-    array, since of a large session all are kept.
+    """The operations that it computes, each once, in ascending order; empty where they are not
+    known. It is an array, because a large session has many.
     """
 
 
@@ -70,8 +70,8 @@ class KernelShare:
 
 @dataclass(frozen=True, slots=True)
 class LineShare:
-    """A line of the user's with the time of what computes it, by direction. A kernel of several
-    lines counts for each by the number of its operations that are the line's.
+    """A line of the user's with the time of the kernels that compute it, by direction. A kernel of
+    several lines counts for each in proportion to the number of its operations on that line.
     """
 
     line: Line
@@ -85,8 +85,8 @@ class LineShare:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """An operation with the time of the calls that compute it. Of a call of several operations each
-    has an equal part: one kernel's time cannot be measured apart.
+    """An operation with the time of the calls that compute it. A call of several operations counts
+    for each in equal parts, because one kernel's time cannot be measured separately.
     """
 
     node: model.Node
@@ -99,19 +99,19 @@ class NodeShare:
 class ProfileFigures:
     profile: model.Profile
     profiles: int
-    """How many profiles the session has."""
+    """Number of profiles in the session."""
     kernels: tuple[KernelShare, ...]
     """The most expensive first, as in every list."""
     nodes: tuple[NodeShare, ...]
     lines: tuple[LineShare, ...]
     modules: tuple[ModuleRow, ...]
-    """Those with a time of their own or in what is in them, in the order of the calls."""
+    """Modules that have a time, themselves or in their submodules, in the order of the calls."""
     others: tuple[model.ProfileOther, ...]
     gaps: tuple[model.ProfileGap, ...]
     at_node_s: float
     """Seconds of kernel calls for which an operation of the graph is known."""
     at_line_s: float
-    """Seconds that are joined to a call of which a user's line is known."""
+    """Seconds that are joined to a call with a known line of the user's."""
 
     @property
     def by_kind(self) -> dict[model.OutsideKind, float]:
@@ -159,7 +159,9 @@ def profile_figures(reader: SessionReader) -> ProfileFigures | None:
 
 
 def module_name(row: ModuleRow) -> str:
-    """Return the whole name of a module, of alike ones together: ``layers: 0 … 11 ×12, alike``."""
+    """Return the whole name of a module; for several alike modules together: ``layers: 0 … 11 ×12,
+    alike``.
+    """
     if row.is_fold:
         return f"{in_words(row.path[:-1])}: {row.title}"
     return in_words(row.path) or row.name
@@ -233,7 +235,7 @@ WHOLE = 1 - 1e-9
 
 @dataclass(slots=True)
 class PlaceTime:
-    """The time at one place. ``signs`` says where it is not surely all that this place took."""
+    """The time at one place. ``sign`` marks a time that may not be exactly this place's."""
 
     seconds: float = 0.0
     signs: int = 0
@@ -251,7 +253,7 @@ class PlaceTime:
 
     @property
     def meaning(self) -> str:
-        """Say in words what the signs say; empty without any."""
+        """Explain the sign; empty without one."""
         return ", ".join(words for sign, words in MEANINGS.items() if sign in self.sign)
 
     def add(self, seconds: float, signs: int) -> None:
@@ -279,7 +281,9 @@ class ProfiledPlaces:
 
 
 def profiled_places(reader: SessionReader) -> ProfiledPlaces | None:
-    """Return the times of the last profile; None where none was read, which costs one look-up."""
+    """Return the times of the last profile; None where none was read, which is checked by one
+    look-up.
+    """
     if last_profile(reader) is None:
         return None
     with reader.snapshot():
@@ -322,10 +326,10 @@ class GraphTimes:
     signs: bytearray
     """Indices in SIGNS."""
     whole: PlaceTime
-    """What all of them took."""
+    """The time of all nodes together."""
 
     def at(self, position: int) -> PlaceTime | None:
-        """Return the time of the node at a position; None where it has none."""
+        """Return the time of the node at a position; None if it has no time."""
         if 0 <= position < len(self.seconds):
             seconds = self.seconds[position]
         else:
@@ -339,8 +343,8 @@ class GraphTimes:
 
 
 def graph_times(reader: SessionReader, graph: model.Graph, places: ProfiledPlaces) -> GraphTimes:
-    """Return the times of a graph's nodes: of nodes that kernels compute, and of earlier nodes from
-    which those come.
+    """Return the times of a graph's nodes: of nodes that kernels compute, and of the earlier nodes
+    from which those come.
     """
     first, count = graph.first_node, graph.node_count
     found = GraphTimes(first, array("d", bytes(8 * count)), bytearray(count), PlaceTime())

@@ -1,5 +1,5 @@
-"""This module finds the calls of compiled graphs in a trace, with what each ran in its order; what
-ran outside of them; and which graph of the session each call is of, by the calls that its generated
+"""This module finds the calls of compiled graphs in a trace, with the work of each in its order;
+the work outside of them; and the session's graph for each call, by the calls that its generated
 code makes.
 
 torch marks calls of graphs with events of its own (``event_names.py``). The forward and backward of
@@ -45,16 +45,16 @@ class Named:
 
     key: str
     is_library: bool
-    """Whether it is a call of a library."""
+    """Whether it is a library call."""
     is_nameless: bool = False
-    """Whether it ran under the name of a library's own kernel, as in a replayed CUDA graph: which
-    operator that belongs to is told by its place alone.
+    """Whether it ran under the name of a library's own kernel, as in a replayed CUDA graph. Then
+    only its position tells the operator.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The calls that a piece of work may be, by position: one call, or several that share
+    """The calls that may have done a piece of work, by position: one call, or several that share
     its time.
     """
 
@@ -63,7 +63,9 @@ class Matched:
 
 
 def align(ran: Sequence[Named], calls: Sequence[Named]) -> dict[int, Matched]:
-    """Return position in ``ran`` → the calls it may be. What is no call is left out."""
+    """Return position in ``ran`` → the calls that match it. Work without a matching call is left
+    out.
+    """
     if [named.key for named in ran] == [named.key for named in calls]:
         return {at: Matched((at,), "order") for at in range(len(ran))}
     found: dict[int, Matched] = {}
@@ -77,7 +79,7 @@ def align(ran: Sequence[Named], calls: Sequence[Named]) -> dict[int, Matched]:
 
 
 def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:
-    """Say of a match to one generated kernel whether its whole name is the same."""
+    """Return the match, which says for one generated kernel whether its whole name is the same."""
     call = calls[matched.calls[0]]
     is_same = ran.key == call.key or ran.is_nameless
     if matched.how == "shared" or is_same:
@@ -87,8 +89,8 @@ def _as_known(ran: Named, calls: Sequence[Named], matched: Matched) -> Matched:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Positions in the list of what ran and in the list of calls, between which matches are sought.
-    Both ascend.
+    """Positions in the list of work and in the list of calls between which matches are sought. Both
+    ascend.
     """
 
     ran: Sequence[int]
@@ -122,7 +124,7 @@ def _by_keys(
 def _trimmed(
     ran: Sequence[str], calls: Sequence[str], part: _Part, found: dict[int, Matched]
 ) -> _Part:
-    """Match what is alike at both ends."""
+    """Match equal entries at both ends of a part, and return the rest."""
     first, last_ran, last_call = 0, len(part.ran), len(part.calls)
     while first < min(last_ran, last_call) and ran[part.ran[first]] == calls[part.calls[first]]:
         found[part.ran[first]] = Matched((part.calls[first],), "order")
@@ -214,7 +216,7 @@ US = 1e-6
 
 @dataclass(slots=True)
 class Ran:
-    """What one statement of generated code ran: mostly one kernel of the GPU, several for some
+    """The work of one statement of generated code: usually one kernel of the GPU, several for some
     library calls.
     """
 
@@ -223,7 +225,7 @@ class Ran:
     """Indices of the trace's GPU work."""
     seconds: float = 0.0
     operator: tuple[int, int] = (NONE, NONE)
-    """(thread, event) of the operator; an event of -1 where none was around the launch."""
+    """(thread, event) of the operator; an event of -1 where no operator enclosed the launch."""
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class ProfiledGraphCall:
     is_backward: bool
     ran: list[Ran] = field(default_factory=list)
     by_operator: dict[tuple[int, int], Ran] = field(default_factory=dict)
-    """(thread, event) → what that operator ran."""
+    """(thread, event) of an operator → its work."""
 
     @property
     def seconds(self) -> float:
@@ -247,10 +249,10 @@ class Calls:
     """The calls of compiled graphs in a trace, and the work outside of them."""
 
     graphs: list[ProfiledGraphCall]
-    """Calls of graphs that the trace marks, and one for generated kernels outside any mark."""
+    """Calls of graphs that the trace marks, and one call for generated kernels outside any mark."""
     outside: list[tuple[int, int, int]]
-    """(GPU work, thread, event): what ran elsewhere, and the operator that launched it; -1 and -1
-    where the trace does not say.
+    """(GPU work, thread, event) of other work, with the operator that launched it; -1 and -1 where
+    the trace does not say.
     """
     has_marks: bool = True
     """Whether the trace marks calls of compiled graphs at all."""
@@ -268,8 +270,8 @@ class LaunchFinder:
         self._by_external: dict[int, tuple[int, int]] | None = None
 
     def of(self, work: int) -> tuple[int, int]:
-        """Return (thread, innermost event); (-1, -1) where nothing is known, and an event of -1
-        outside of all.
+        """Return (thread, innermost event) of the launch; (-1, -1) where it is not known, and an
+        event of -1 outside of all events.
         """
         correlation = self._trace.gpu.correlation[work]
         if correlation in self._trace.unclear:
@@ -284,7 +286,7 @@ class LaunchFinder:
         return (NONE, NONE)
 
     def time_of(self, work: int) -> float:
-        """Return when it was launched; when it ran where that is not known."""
+        """Return the time of the launch; the start of the work where it is not known."""
         correlation = self._trace.gpu.correlation[work]
         if correlation in self._trace.unclear:
             launch = None
@@ -295,10 +297,9 @@ class LaunchFinder:
         return self._trace.gpu.starts[work]
 
     def in_order(self) -> list[int]:
-        """Return all works of GPUs in the order in which they were launched. Those of one launch,
-        the replay of a CUDA graph, come in the order in which they were captured, else in that in
-        which they ran: on several streams neither the file's order nor that of running is that of
-        the code.
+        """Return all work of GPUs in the order of the launches. Work of one launch, the replay of a
+        CUDA graph, is in the order of its capture, else in the order in which it ran: on several
+        streams neither that nor the file's order is the order of the code.
         """
         gpu = self._trace.gpu
         return sorted(
@@ -335,8 +336,8 @@ class LaunchFinder:
 
 
 def graph_calls(trace: Trace) -> Calls:
-    """Find the calls of compiled graphs, and share what ran out to them. Of a trace without a GPU,
-    the operators themselves are what ran.
+    """Find the calls of compiled graphs, and assign the work to them. In a trace without a GPU, the
+    operators themselves are the work.
     """
     finding = _Finding(trace)
     if not len(trace.gpu):
@@ -370,8 +371,8 @@ class _Finding:
         return regions
 
     def _regions_of(self, thread: CpuThread) -> Iterable[tuple[int, str]]:
-        """Return the sequence numbers of the calls of compiled functions on a thread. Where one has
-        no backward, the next may have its number: the last one counts.
+        """Return the sequence numbers of the calls of compiled functions on a thread. If a call has
+        no backward, the next may have the same number: the last one counts.
         """
         found: dict[int, str] = {}
         for event, number in enumerate(thread.names):
@@ -408,7 +409,7 @@ class _Finding:
         return Calls([*graphs, unmarked], outside, bool(self._kind), unmarked)
 
     def of_operators(self) -> Calls:
-        """Take the outermost operators within each graph for what ran."""
+        """Use the outermost operators within each graph as its work."""
         for thread, events in enumerate(self._trace.threads):
             for event in range(len(events.starts)):
                 top, graph = self._graph_around(thread, event)
@@ -446,8 +447,8 @@ class _Finding:
         return "", False
 
     def _ran(self, call: ProfiledGraphCall, thread: int, top: int, kernel: str) -> Ran:
-        """Return what this belongs to: work that one operator launched is one, work without an
-        operator by itself.
+        """Return the Ran for a piece of work: all work that one operator launched is one, work
+        without an operator is one each.
         """
         operator = (thread, top)
         if top != NONE and (known := call.by_operator.get(operator)):
@@ -474,12 +475,12 @@ def around(trace: Trace, thread: int, event: int) -> Iterator[str]:
 
 
 BY_NAME = 0.6
-"""Share of the generated kernels that must be alike where the trace names the compiled function:
+"""Least share of equal generated kernels for a match when the trace names the compiled function:
 every program has a ``0/0``, and the code of another process may differ in some kernels.
 """
 
 BY_CODE = 0.9
-"""The same where only the code tells which graph it is."""
+"""Least share of equal generated kernels for a match when only the code identifies the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,9 +488,9 @@ class CompiledGraph:
     """The generated code of one graph."""
 
     compilation: str
-    """Name of the compiled function as torch says it, ``0/1``. After ``torch._dynamo.reset()``
-    torch gives its names again, and DistributedDataParallel has several graphs under one: these are
-    told apart by their code.
+    """Name of the compiled function as torch writes it, ``0/1``. After ``torch._dynamo.reset()``
+    torch reuses names, and DistributedDataParallel has several graphs under one name: these are
+    distinguished by their code.
     """
     is_backward: bool
     calls: tuple[Named, ...]
@@ -515,8 +516,8 @@ def compiled_graphs(reader: SessionReader) -> list[CompiledGraph]:
 
 
 def graphs_of(call: ProfiledGraphCall, graphs: Sequence[CompiledGraph]) -> list[CompiledGraph]:
-    """Return the graph that a call in a trace is of; several whose code is the same where nothing
-    tells them apart; none where it is of another program.
+    """Return the graph of a call in a trace; several with the same code if nothing distinguishes
+    them; none for a call of another program.
     """
     there = [graph for graph in graphs if graph.is_backward == call.is_backward]
     named, fit = _most_alike(
@@ -543,7 +544,7 @@ def _most_alike(
 
 def alike(call: ProfiledGraphCall, graph: CompiledGraph) -> float:
     """Return the share of generated kernels, by name without its number, that both have, from 0 to
-    1. Where neither has one, 1 for the same library calls in the same order, else 0.
+    1. If neither has any, 1 for the same library calls in the same order, else 0.
     """
     ran = Counter(without_number(ran.named.key) for ran in call.ran if not ran.named.is_library)
     calls = Counter(without_number(named.key) for named in graph.calls if not named.is_library)

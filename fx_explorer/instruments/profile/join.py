@@ -1,5 +1,5 @@
-"""This module adds a profile of torch.profiler to a session: the trace is read, joined, and its
-rows are written. The same file is kept once.
+"""This module adds a profile of torch.profiler to a session: the trace is read and joined, and its
+rows are written. The same file is stored once.
 
 To join a trace is to give each time to the call of a kernel that it is of, or to report it as what
 it is otherwise: also the gaps, in which the GPU does nothing, with what the thread does meanwhile
@@ -46,14 +46,14 @@ from fx_explorer.readers.kineto_trace import NONE, CpuThread, Trace
 from fx_explorer.session import SessionReader, SessionWriter
 
 SHORTEST_US = 1.0
-"""Microseconds. Less lies between any two kernels that follow each other."""
+"""Microseconds of the shortest gap. Any two kernels that follow each other are less apart."""
 
 MOST_GAPS = 100
-"""Most gaps that are listed one by one; further ones are summed up."""
+"""Most gaps that are listed one by one; the others are added up."""
 
 MOST_DOINGS = 6
 MOST_STEPS = 20_000
-"""Events that are gone through for one gap; a gap with more of them says so."""
+"""Most events that are read for one gap; a gap with more is marked."""
 
 PYTHON = "Python, or what the profile does not record"
 LATENCY = "it was launched already: the GPU had not begun it"
@@ -62,7 +62,7 @@ CUT = "more, which was not gone through"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Time between two works of one GPU. Seconds, of which ``start_s`` counts from its first
+    """Time between two pieces of work of one GPU, in seconds. ``start_s`` counts from its first
     work.
     """
 
@@ -76,7 +76,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTime:
-    """When one GPU computed."""
+    """The times at which one GPU computed, and its gaps."""
 
     device: int
     span_s: float
@@ -120,9 +120,7 @@ def device_time(trace: Trace) -> DeviceTime | None:
 def _doing(
     trace: Trace, launches: LaunchFinder, after: int, start: float, end: float
 ) -> tuple[tuple[str, float], ...]:
-    """Return what was done from ``start`` to ``end``, with the seconds of each, the longest
-    first.
-    """
+    """Return the activities from ``start`` to ``end`` with the seconds of each, the longest first."""
     thread, _ = launches.of(after)
     if thread == NONE:
         return ()
@@ -163,7 +161,7 @@ def _own_times(
 
 
 def _in_words(names: Sequence[str]) -> str:
-    """Return what the program is doing, by the events that are running, the innermost first."""
+    """Describe what the program is doing, by the events that are running, innermost first."""
     region = region_of(names)
     if any(name in COMPILING for name in names):
         if region:
@@ -244,7 +242,7 @@ def join(trace: Trace, graphs: list[CompiledGraph], file: str) -> Joined:
 
 
 JoinedId = tuple[tuple[int, int], model.ProfileJoin]
-"""A call that something that ran may be: its kernel and number, and how it was found."""
+"""A call that a piece of work may belong to: its kernel and number, and how it was found."""
 
 
 class _Joining:
@@ -344,8 +342,8 @@ class _Joining:
         return stacks
 
     def _stack_around(self, thread: int, event: int) -> str:
-        """Return the stack of an operator, or of the nearest around it that has one; empty for
-        none.
+        """Return the stack of an operator, or of the nearest enclosing one that has a stack; empty
+        for none.
         """
         if thread == NONE:
             return ""
@@ -482,7 +480,7 @@ class _Joining:
 def joined_profile(
     session: Path, trace: Path, tell: Callable[[int], None] = lambda read: None
 ) -> Joined:
-    """Read a trace, and join it to the session. Raises ProfileError for a file that is no trace,
+    """Read a trace, and join it to the session. Raises ProfileError for a file that is not a trace,
     SessionError for a session that cannot be read.
     """
     found = read_trace(trace, tell)
@@ -491,7 +489,9 @@ def joined_profile(
 
 
 def add_profile(session: Path, joined: Joined) -> None:
-    """Write a profile into the session, in place of the same one. Raises SessionWriteError."""
+    """Write a profile into the session, replacing an earlier copy of the same one. Raises
+    SessionWriteError.
+    """
     with SessionWriter(session) as writer, writer.transaction():
         writer.remove_profiles(joined.profile.digest)
         number = writer.add(joined.profile)

@@ -1,6 +1,6 @@
-"""A profile beside a session is written here as text, markdown, CSV and JSON: the verdict first,
-then lines, modules, kernels, operations, what ran elsewhere, and when the GPU was idle. Text,
-markdown and the screen show the same rows of words.
+"""This module writes a profile beside a session as text, markdown, CSV and JSON: the verdict first,
+then lines, modules, kernels, operations, other work, and when the GPU was idle. Text, markdown and
+the screen show the same rows.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _module_cells(figures: ProfileFigures, row: ModuleRow) -> Cells:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> list[ModuleRow]:
-    """Yield the rows with alike layers folded: one row stands for them."""
+    """Return the rows with alike layers folded into one row."""
     shown: list[ModuleRow] = []
     hidden_below: int | None = None
     for row in rows:
@@ -184,7 +184,7 @@ def _gaps(figures: ProfileFigures) -> ProfileTable:
 
 
 def mark(is_shared: bool, is_similar: bool) -> str:
-    """Return the sign before a time that is not surely that of this kernel."""
+    """Return the sign before a time that may not be exactly this kernel's."""
     if is_shared:
         return "~ "
     if is_similar:
@@ -211,8 +211,8 @@ Format = Callable[[ProfileFigures, bool], str]
 
 
 def profile_text(figures: ProfileFigures, every: bool, width: int | None = None) -> str:
-    """Return the verdict and the tables in columns; ``every`` row of them, or the most expensive.
-    Lines have at most ``width`` cells, None where a program reads.
+    """Return the verdict and the tables in columns, with ``every`` row or only the most expensive.
+    Lines have at most ``width`` cells; None sets no limit.
     """
     blocks: list[Block] = [*verdict(figures)]
     for table in tables(figures):
@@ -335,7 +335,7 @@ def _without_ids(row: dict[str, object]) -> dict[str, object]:
 
 
 def _shown(table: ProfileTable, every: bool) -> Table:
-    """Return the rows that are shown: ``every`` one, or the most expensive."""
+    """Return the rows to show: ``every`` one, or the most expensive."""
     rows = table.rows if every else table.rows[:MOST_ROWS]
     more = len(table.rows) - len(rows)
     note = f"and {more:,} more (--all shows them)" if more else ""

@@ -1,5 +1,5 @@
-"""A profile in sentences: where the time of the GPU is, what is most expensive, and what it waits
-for.
+"""This module states a profile in sentences: where the GPU's time goes, what is most expensive, and
+what the GPU waits for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_PROFILE = (
 MOST_KINDS = 4
 
 MOSTLY = 0.9
-"""Share of the time in compiled graphs. Where less is joined, the overview says why."""
+"""Least share of joined time in compiled graphs. If it is less, the overview says why."""
 
 
 def verdict(figures: ProfileFigures) -> list[str]:
@@ -31,8 +31,8 @@ def verdict(figures: ProfileFigures) -> list[str]:
 
 
 def in_short(figures: ProfileFigures) -> list[str]:
-    """Return what the overview says: where the time is, what is most expensive, and for how long
-    the GPU is idle. Where little was joined, why.
+    """Return the sentences for the overview: where the time goes, what is most expensive, and for
+    how long the GPU is idle; if little was joined, why.
     """
     is_joined = figures.profile.joined_s >= MOSTLY * figures.profile.compiled_s > 0
     doubts = [] if is_joined else figures.profile.notes
@@ -128,7 +128,7 @@ def _doubts(figures: ProfileFigures) -> Iterator[str]:
 
 
 def between(gap: model.ProfileGap) -> str:
-    """Say between what a gap is."""
+    """Return the names of the work on both sides of a gap, as a phrase."""
     return f"between {kernel_name(gap.before)} and {kernel_name(gap.after)}"
 
 
@@ -138,7 +138,7 @@ def kernel_name(name: str) -> str:
 
 
 def describe_doing(gap: model.ProfileGap, limit: int = 3) -> str:
-    """Say what the program did in a gap, the longest first."""
+    """Describe the activities of the program in a gap, the longest first."""
     return listed(
         [f"{what} {run_time(took)}" for what, took in zip(gap.doing, gap.doing_s, strict=False)],
         limit=limit,
@@ -150,7 +150,7 @@ def _part(part: float, whole: float) -> str:
 
 
 def _exact(part: float, whole: float) -> str:
-    """Return a percentage that is 100 only where nothing is missing."""
+    """Return a percentage that is 100 only if nothing is missing."""
     percent = 100 * part / whole if whole else 0.0
     if part >= whole * (1 - 1e-9):
         return "100 %"

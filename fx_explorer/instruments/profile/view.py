@@ -1,5 +1,6 @@
-"""A view of a profile of torch.profiler beside the session: where the GPU's time went, in which
-gaps it was idle and what the program did meanwhile, and what each line of the user's took.
+"""This module is the view of a profile of torch.profiler beside the session: where the GPU's time
+went, in which gaps it was idle and what the program did in them, and the time of each line of the
+user's.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def profile_table(reader: SessionReader) -> ViewTable:
 
 
 class _Rows:
-    """Makes the rows: what there is in all, then the gaps, then the user's lines, then what is
-    joined to no kernel.
+    """Makes the rows: the sums, then the gaps, then the user's lines, then the work that is joined
+    to no kernel.
     """
 
     def __init__(self, reader: SessionReader, figures: ProfileFigures) -> None:
@@ -157,7 +158,7 @@ class _Rows:
 
 
 def _about_gap(gap: model.ProfileGap) -> str:
-    """Say of a gap what was before and after it, and all that the program did meanwhile."""
+    """Describe a gap: the work before and after it, and all that the program did in it."""
     parts = [
         (
             f"The GPU is idle for {run_time(gap.seconds)}, {run_time(gap.start_s)} after its "

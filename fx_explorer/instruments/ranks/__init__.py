@@ -1,3 +1,3 @@
-"""Several ranks of one job: found in a folder, read in parallel, where they first diverge, and who
-waits for whom.
+"""This package compares the ranks of one job: it finds their files in a folder, reads them in
+parallel, and shows where they first diverge, and which rank waits for which.
 """

@@ -1,5 +1,5 @@
-"""A directory of logs becomes an answer: which ranks are alike, and where the others first went
-another way.
+"""This module compares a directory of logs: which ranks are alike, and where the others first
+diverge.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from fx_explorer.session import SessionReader
 from fx_explorer.session.file_names import FileNames, begin_showing
 
 Progress = Callable[[int, int], None]
-"""Called with how many files are read, and how many there are."""
+"""A function that is called with the number of files read and the number of all files."""
 
 TOLD_EVERY_S = 1.0
-"""How often it is told how many files are read, also where none of them ends."""
+"""Seconds between two reports of progress, also while no file is finished."""
 
 MOST_EXPLAINED = 24
-"""Findings that are explained from the sessions of two ranks; of the others there is what the
-summaries say.
+"""Number of findings that are explained from the sessions of two ranks; further ones have only what
+the summaries contain.
 """
 
 
@@ -66,13 +66,13 @@ class ComparedRanks:
     left_out: tuple[OtherFile, ...]
     notes: tuple[str, ...]
     file_names: FileNames = field(default_factory=FileNames, repr=False, compare=False)
-    """How files of one name are told apart, as long as this is there: the sessions they are of are
-    closed.
+    """Distinguishes files of the same name in texts. It is kept here because the sessions of the
+    files are closed.
     """
 
     @property
     def first(self) -> RankFinding | None:
-        """Return where ranks first diverged; None where they did not."""
+        """Return the first divergence of ranks; None where there is none."""
         return first_divergence(self.findings)
 
     @property
@@ -83,7 +83,7 @@ class ComparedRanks:
 def compare(
     given: Sequence[Path], address: str = "", progress: Progress = lambda done, of: None
 ) -> ComparedRanks:
-    """Read what is given and compare it. ``address`` is that of an engine.
+    """Read the given files and compare them. ``address`` is the address of an engine.
 
     Raises SessionError where no log or session is among the files, or none can be read.
     """
@@ -111,9 +111,8 @@ def compare(
 
 
 def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]:
-    """Put the logs of the ranks in the place of a file that several of them wrote into, and say so.
-    They are in a temporary directory until this process ends, since the session of each may be
-    opened.
+    """Replace a file that several ranks wrote into with one log per rank, and add a note. These
+    logs are in a temporary directory until this process ends, because their sessions may be opened.
     """
     read_files: list[ReadFile] = []
     notes = []
@@ -145,16 +144,16 @@ def _without_mixed(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[str]]
 
 
 def _kept_to_the_end() -> Path:
-    """Make a folder that is gone when this process ends; where it is killed, at the next start."""
+    """Make a folder that is removed when this process ends; if it is killed, at the next start."""
     until = contextlib.ExitStack()
     atexit.register(until.close)
     return until.enter_context(temporary_folder())
 
 
 def _of_same_kind(read: Sequence[ReadFile]) -> tuple[list[ReadFile], list[OtherFile]]:
-    """Return the sessions or the logs, whichever there are more of, and why the others are left
+    """Return the sessions or the logs, whichever are more, and the reason why the others are left
     out: a capture names a function as its program does (``Net.forward``), and a log as torch does
-    (``forward``), so that ranks of either kind would differ in every function.
+    (``forward``), so that they would differ in every function.
     """
     usable = [rank_file for rank_file in read if rank_file.summary]
     logs = [rank_file for rank_file in usable if rank_file.is_log]
@@ -208,8 +207,8 @@ def _read_with(executor: Executor, paths: Sequence[str], progress: Progress) -> 
 def _explained(
     groups: Sequence[RankGroup], summaries: Sequence[RankSummary]
 ) -> tuple[RankFinding, ...]:
-    """Return the findings, the first of them with what the sessions of one rank of either side
-    tell.
+    """Return the findings, the first of them with explanations from the sessions of one rank of
+    each side.
     """
     all_findings = findings(groups)
     paths = {rank.rank: rank.path for rank in summaries}
@@ -270,10 +269,10 @@ P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 
 FEW_BYTES = 4_000_000
-"""Bytes of files that are read sooner than other processes have started."""
+"""Bytes of files that are read sooner than other processes could be started."""
 
 PARENT_LOOKED_FOR_S = 1.0
-"""A process that waits for work does not see that nobody is left to give it any."""
+"""Seconds between two checks of a pool process whether its parent still exists."""
 
 _DASK = "dask://"
 
@@ -294,8 +293,8 @@ class SameProcess(Executor):
 
 @contextlib.contextmanager
 def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
-    """Give an executor: for ``dask://HOST:PORT`` that of a Dask scheduler, for an empty address one
-    of this machine.
+    """Yield an executor: of a Dask scheduler for ``dask://HOST:PORT``, or of this machine for an
+    empty address.
 
     Raises UsageError for an address that is none, and where Dask is not installed or does not
     answer.
@@ -322,8 +321,8 @@ def engine(address: str, total_bytes: int, files: int) -> Iterator[Executor]:
 
 
 def _begin_process(folder: str, parent: int) -> None:
-    """Begin a process of the pool: it ends when its parent ends, however that is, and leaves
-    nothing outside of ``folder``, which the parent removes.
+    """Initialise a process of the pool: it ends when its parent ends, in any way, and writes only
+    in ``folder``, which the parent removes.
     """
     tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this one
@@ -340,8 +339,8 @@ def _end_with(parent: int) -> None:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return how processes are started: forked where nothing else runs in this one, which takes a
-    few ms.
+    """Return how processes are started: by fork, which takes a few ms, if this process has no other
+    threads.
     """
     is_alone = threading.active_count() == 1 and sys.platform == "linux"
     method = "fork" if is_alone else "spawn"

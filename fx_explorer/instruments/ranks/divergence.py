@@ -1,5 +1,5 @@
-"""Where a group of ranks first did something else than the others, and all that followed, from
-their summaries alone.
+"""This module finds where a group of ranks first diverges from the others, and all further
+differences, from their summaries alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ORDER = {aspect: at for at, aspect in enumerate(ASPECTS)}
 
 
 def findings(groups: Sequence[RankGroup]) -> list[RankFinding]:
-    """Return in what each group differs from the first one of its role, the earliest first.
+    """Return the differences of each group from the first one of its role, the earliest first.
     ``groups`` are as ``alike`` returns them.
     """
     among = sum(len(group.members) for group in groups)
@@ -68,8 +68,8 @@ def differing_ranks(rank_findings: Sequence[RankFinding]) -> tuple[int, ...]:
 
 
 def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
-    """Yield in what ranks that are alike differ by design: each aspect once, at the first
-    compilation in which they do.
+    """Yield the differences by design between ranks that are otherwise alike: each aspect once, at
+    its first compilation.
     """
     for aspect, parts in noted_parts(group).items():
         one, two = (RankGroup(part) for part in parts[:2])
@@ -79,7 +79,7 @@ def _noted_within(group: RankGroup, among: int) -> Iterator[RankFinding]:
 
 
 class _Comparison:
-    """Finds where one group of ranks diverges from the first group."""
+    """Finds the differences between one group of ranks and the first group."""
 
     def __init__(self, reference: RankGroup, group: RankGroup, among: int) -> None:
         self._reference = reference
@@ -188,7 +188,7 @@ class _Comparison:
     def _of_parts(
         self, one: CompilationSummary, two: CompilationSummary
     ) -> Iterator[tuple[Aspect, str]]:
-        """Yield what differs where the graphs are of different parts of the model, and differ by
+        """Yield the differences of graphs that are different parts of the model, and so differ by
         design.
         """
         part = (
@@ -388,7 +388,7 @@ def _is_recompile(compilation: CompilationSummary) -> bool:
 
 
 def _known_end(rank: RankSummary, pairs: Sequence[Pair]) -> int:
-    """Return how many pairs a rank says something of."""
+    """Return the number of pairs for which the rank's data is complete."""
     return _last_of_both(pairs) if rank.unknown_end else len(pairs)
 
 
@@ -403,8 +403,8 @@ def _name(compilation: CompilationSummary | None) -> str:
 
 
 def _last_of_both(pairs: Sequence[Pair]) -> int:
-    """Return how many pairs there are up to the last that both sides have: a log that was cut off
-    says nothing of later ones.
+    """Return the number of pairs up to the last that both sides have: a log that was cut off says
+    nothing about later ones.
     """
     return max(
         (at + 1 for at, pair in enumerate(pairs) if pair.reference and pair.other), default=0

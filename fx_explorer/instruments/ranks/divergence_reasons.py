@@ -1,5 +1,5 @@
-"""A difference between ranks with the user's line and the reason, from the sessions of one rank of
-either group.
+"""This module adds the user's line and the reason to a difference between ranks, from the sessions
+of one rank of each group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fx_explorer.session.file_names import in_file
 
 
 class Sides(NamedTuple):
-    """The two sessions, the compilations (row ids, 0 for none), and what the ranks are called."""
+    """The two sessions, their compilations (row ids, 0 for none), and the names of the ranks."""
 
     reader: SessionReader
     compilation: int
@@ -52,8 +52,7 @@ class Sides(NamedTuple):
 def explained(
     finding: RankFinding, reader: SessionReader, reference: SessionReader, among: int
 ) -> RankFinding:
-    """Return the finding with its reason and the line of the user's that it comes from, where the
-    sessions tell them.
+    """Return the finding with its reason and the user's line, where the sessions have them.
 
     ``reader`` is the session of one of its ranks, ``reference`` that of one of the others;
     ``among`` how many ranks there are.
@@ -86,8 +85,8 @@ def _graph(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 def _parts(finding: RankFinding, sides: Sides) -> RankFinding | None:
-    """Look for what differs though the graphs are of different parts of a model: that is a
-    divergence.
+    """Return a divergence that is not explained by the graphs being different parts of a model;
+    None without one.
     """
     if not sides.compilation or not sides.other:
         return None
@@ -237,7 +236,7 @@ def _guards(finding: RankFinding, sides: Sides) -> RankFinding | None:
 
 
 Checks = Counter[tuple[str, str, str, str]]
-"""How often each is made: what is checked, the guard's kind, source and code."""
+"""Number of checks, by (checked property, kind, source and code of the guard)."""
 
 
 def _checks_of(reader: SessionReader, compilation: int) -> Checks:
@@ -246,7 +245,7 @@ def _checks_of(reader: SessionReader, compilation: int) -> Checks:
 
 
 def _only(checks: Checks, others: Checks, compilation: model.Compilation) -> list[str]:
-    """Return the code of the checks of what the others do not check."""
+    """Return the code of the checks that the others do not make."""
     known = {what for what, *_ in others}
     codes = [code for what, _, _, code in checks if what not in known]
     return [plain_code(without_identities(code), compilation) for code in codes]
@@ -300,7 +299,7 @@ def _collectives_of(reader: SessionReader, compilation: int) -> list[str]:
 
 
 def _first_difference(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the first position at which the two differ, or one of them has ended."""
+    """Return the first position at which the two differ, or at which one of them ends."""
     pairs = zip(ours, theirs, strict=False)
     differing = (at for at, (one, two) in enumerate(pairs) if one != two)
     return next(differing, min(len(ours), len(theirs)))

@@ -1,5 +1,5 @@
-"""This module holds what the comparison of ranks finds: in what they differ (``RankFinding``), and
-who waits for whom (``Wait``). It also writes ranks in words: ``ranks 0 and 2``.
+"""This module has the results of comparing ranks: their differences (``RankFinding``), and which
+rank waits for which (``Wait``). It also writes ranks in words: ``ranks 0 and 2``.
 
 A collective continues when the last rank has come to it, and compiling its graph is what ranks are
 late for. Nothing of what runs between is known, so a wait is what compiling alone explains.
@@ -57,17 +57,17 @@ ASPECTS: dict[Aspect, str] = {
     "numbers": "numbers among the arguments",
     "guard_values": "numbers that are checked",
 }
-"""Aspect → in words, in the order in which one leads to the next."""
+"""Aspect → its name in texts. The order is that of cause and effect."""
 
 NOTED: tuple[Aspect, ...] = ("parts", "numbers", "guard_values")
-"""Aspects that are told and no divergence: a rank's own number, its part of the data and its part
-of the model differ by design.
+"""Aspects that are mentioned but are not a divergence: a rank's own number, its part of the data
+and its part of the model differ by design.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RankFinding:
-    """One difference between a group of ranks and those it is compared with."""
+    """One difference between a group of ranks and the ranks it is compared with."""
 
     aspect: Aspect
     ranks: tuple[int, ...]
@@ -80,7 +80,7 @@ class RankFinding:
     other_compilation: str = ""
     function: str = ""
     file: str = ""
-    """The user's line if it is known, else the line at which the function begins."""
+    """The user's line if it is known, else the first line of the function."""
     line: int = 0
 
     @property
@@ -89,7 +89,7 @@ class RankFinding:
 
 
 MOST_RANGES = 6
-"""Ranges that are written out; there are more where ranks alternate."""
+"""Most ranges of ranks that are written out; alternating ranks have more."""
 
 
 def rank_words(ranks: Iterable[int]) -> str:
@@ -128,7 +128,7 @@ def _ranges(ranks: list[int]) -> Iterator[str]:
 
 
 NOTABLE_S = 0.5
-"""Least seconds of a wait that is mentioned: ranks never arrive at the same time."""
+"""Least seconds of a wait that is mentioned. Ranks never arrive at exactly the same time."""
 
 AT_ONCE_S = 0.1
 """Ranks that are so near to the last count as last, too."""
@@ -136,7 +136,7 @@ AT_ONCE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long ranks wait for others at the collectives of one graph."""
+    """The time for which ranks wait for others at the collectives of one graph."""
 
     compilation: str
     function: str
@@ -145,10 +145,10 @@ class Wait:
     last: tuple[int, ...]
     """Ranks that reach the collective last."""
     first: int
-    """The rank that comes first, and waits longest."""
+    """The rank that arrives first, and so waits longest."""
     longest_s: float
     never: tuple[int, ...] = ()
-    """Ranks that failed to compile the graph, and may never come."""
+    """Ranks that failed to compile the graph, and may never arrive."""
     waiting: tuple[int, ...] = ()
     """Ranks that compiled the graph and wait."""
 
@@ -175,7 +175,7 @@ class Wait:
 
 
 def waits(summaries: Sequence[RankSummary]) -> list[Wait]:
-    """Return where ranks wait, the longest first; what never comes before all."""
+    """Return the waits of ranks, the longest first; waits that may never end come before all."""
     by_name: dict[str, list[tuple[int, CompilationSummary]]] = {}
     for rank in summaries:
         for compilation in rank.compilations:

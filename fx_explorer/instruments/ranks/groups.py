@@ -15,14 +15,12 @@ from fx_explorer.model.bounded_matching import BoundedMatcher
 
 
 class Pair(NamedTuple):
-    """A compilation as two ranks have it; None on the rank that lacks it."""
+    """A compilation on two ranks; None for the rank that lacks it."""
 
     reference: CompilationSummary | None
     other: CompilationSummary | None
     is_moved: bool = False
-    """Whether the ranks have the compilation in different places: one before another compilation,
-    one after it.
-    """
+    """Whether the ranks have the compilation at different positions among the others."""
 
 
 def aligned(
@@ -57,8 +55,8 @@ def _in_order(
 def _by_function(
     reference: Sequence[CompilationSummary], other: list[CompilationSummary]
 ) -> Iterator[Pair]:
-    """Pair compilations of one function whose graphs differ. Those without a partner are paired
-    with None: only one of the ranks has them.
+    """Pair compilations of one function whose graphs differ. Compilations that only one rank has
+    are paired with None.
     """
     for one in reference:
         compilation = next((two for two in other if _function(two) == _function(one)), None)
@@ -92,8 +90,8 @@ def _function(compilation: CompilationSummary) -> tuple[str, str]:
 
 
 def is_other_part(one: CompilationSummary, two: CompilationSummary) -> bool:
-    """Return whether two compilations of one function are of different parts of a model: what they
-    compute with are other modules, or, under a pipeline's schedule, other collectives.
+    """Return whether two compilations of one function belong to different parts of a model: they
+    compute with other modules, or, in a pipeline schedule, have other collectives.
 
     Ranks that share one model (DDP, FSDP, DTensor, collectives in the graph) have no parts of their
     own: there another module is a divergence.
@@ -136,11 +134,11 @@ class RankGroup:
     """Ranks without any divergence among themselves."""
 
     members: tuple[RankSummary, ...]
-    """In the order of their numbers."""
+    """Ranks of the group, in the order of their numbers."""
 
     @property
     def first(self) -> RankSummary:
-        """Return the member that stands for all."""
+        """Return the first member, which represents all."""
         return self.members[0]
 
     @property
@@ -150,7 +148,7 @@ class RankGroup:
 
 def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
     """Return the groups of ranks that are alike. The first is the reference for the others: the
-    largest of those whose end is known and in which nothing failed; of equally large ones, that
+    largest group whose end is known and in which nothing failed; of equally large ones, the group
     with the lowest rank.
     """
     groups = [RankGroup(tuple(members)) for members in _grouped(summaries, _all_that_counts)]
@@ -168,9 +166,8 @@ def alike(summaries: Iterable[RankSummary]) -> list[RankGroup]:
 def without_differing_records(
     groups: Sequence[RankGroup], differing: Sequence[int]
 ) -> list[RankGroup]:
-    """Add to the first group those ranks whose logs only lack records that the others have, so that
-    they do not diverge from it. Ranks whose end is unknown, and ranks of another part of the model,
-    stay apart.
+    """Add those ranks to the first group whose logs only lack records, so that they do not diverge
+    from it. Ranks whose end is unknown, and ranks of another part of the model, stay separate.
     """
     first = groups[0]
     members = list(first.members)
@@ -187,7 +184,7 @@ def without_differing_records(
 
 
 def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, ...]]]:
-    """Return for each aspect the groups of ranks that are alike in it. One group means that all
+    """Return for each aspect the groups of ranks that agree in it. A single group means that all
     agree.
     """
     agreed: dict[Aspect, list[tuple[int, ...]]] = {}
@@ -198,8 +195,8 @@ def agreement(summaries: Sequence[RankSummary]) -> dict[Aspect, list[tuple[int, 
 
 
 def known_aspects(summaries: Sequence[RankSummary]) -> set[Aspect]:
-    """Return the aspects that anything is known of. A text of torch's logging has only what was
-    asked for: that nothing of it stands there says nothing.
+    """Return the aspects for which the files have any data. A text of torch's logging contains only
+    the requested logs, so that a missing entry means nothing.
     """
     if not any(rank.is_text for rank in summaries):
         return set(_READS)

@@ -1,5 +1,5 @@
-"""Where two ranks went different ways through the user's code: the first operation that only one of
-them has, its line, and the check that tells why.
+"""This module finds where two ranks took different paths through the user's code: the first
+operation that only one of them has, its line, and the check that explains it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class OtherPath:
     code: str
     """The line, where it is known."""
     decided_by: str
-    """What only the others could say there: ``r == 0``; empty where no check tells it."""
+    """The check at that line that only the other ranks passed: ``r == 0``; empty where no check
+    explains it.
+    """
     decided_at: int
     """Line of the condition that decided it."""
 
@@ -70,8 +72,8 @@ def other_path(
 def path_of_another_part(
     reader: SessionReader, compilation: int, reference: SessionReader, other: int, those: str
 ) -> OtherPath | None:
-    """Return where the graph of one part of a model has operations that do not come of its being
-    another part; None where all do.
+    """Return the first difference that is not explained by the graphs being different parts of a
+    model; None where all are.
 
     Operations that only one of the graphs has come in runs. A run is there by design where one of
     it computes with an input that the other graph lacks (its own modules, the batch, the targets),
@@ -112,7 +114,7 @@ def _computing(nodes: Sequence[model.Node]) -> list[model.Node]:
 
 
 def _missing_inputs(nodes: Sequence[model.Node], others: Sequence[model.Node]) -> set[str]:
-    """Return the names of the inputs that another graph lacks."""
+    """Return the names of the inputs that the other graph lacks."""
     known = {node.target for node in others if node.op == "placeholder"}
     return {node.name for node in nodes if node.op == "placeholder" and node.target not in known}
 
@@ -144,7 +146,7 @@ def _path(
 
 
 def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
-    """Return the nodes of the graph that stands for a compilation; empty without one."""
+    """Return the nodes of the graph that represents a compilation; empty without one."""
     for stage in ("dynamo", "pre_grad", "joint", "forward", "backward"):
         graphs = reader.rows(model.Graph, compilation=compilation, stage=stage, parent=0, limit=1)
         if graphs:
@@ -155,8 +157,8 @@ def nodes_of(reader: SessionReader, compilation: int) -> list[model.Node]:
 def _first_difference(
     before: Sequence[model.Node], after: Sequence[model.Node]
 ) -> tuple[model.Node | None, model.Node | None] | None:
-    """Return the first operation that only one of the graphs has. Where both have the same
-    operations, return the first that is applied to other values.
+    """Return the first operation that only one of the graphs has. If both have the same operations,
+    return the first with other arguments.
 
     Operations behind an inserted one are applied to other values, too.
     """
@@ -186,7 +188,7 @@ def _call(node: model.Node) -> str:
 
 
 def _frame(reader: SessionReader, node: model.Node) -> model.Frame:
-    """Return the line that an operation stands on; an empty one where it is not known."""
+    """Return the user's line of an operation; an empty frame where it is not known."""
     if node.stack:
         frames = reader.get(model.Stack, node.stack).frames
     else:
@@ -201,8 +203,8 @@ def _deciding_check(
     compilation: int,
     frame: model.Frame,
 ) -> tuple[str, int]:
-    """Return what the reference checks at the last condition before a line of a function, and the
-    condition's line, if the other rank does not check the same.
+    """Return the reference's check at the last condition before a line of a function, and the
+    condition's line, unless the other rank makes the same check.
 
     A rank that failed has no checks: then only a condition on the very line says anything.
     """

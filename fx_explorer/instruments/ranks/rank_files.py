@@ -1,5 +1,5 @@
-"""This module finds the logs and sessions of ranks among the files that are given, by their
-content, and says which rank each is of: by its name and by its records, which may disagree.
+"""This module finds the logs and sessions of ranks among the given files, by their content, and
+assigns each to its rank: by the file's name and by its records, which may disagree.
 
 A file that several ranks wrote into becomes a log for each of them. A line is of the rank that
 torchrun put in front of it, or that the record names. A record that names none, like those before
@@ -43,18 +43,18 @@ class FoundFile:
 
     path: Path
     named_rank: int | None
-    """Rank in the file's name; None when it has none."""
+    """The rank in the file's name; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherFile:
-    """A file that is not compared, and why."""
+    """A file that is not compared, and the reason."""
 
     path: Path
     why: str
     """Words that follow the file's name: ``is an empty file``."""
     is_unread: bool = False
-    """Whether it may be the log of a rank that nothing is known of."""
+    """Whether the file may be the log of a rank that is otherwise missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FoundFiles:
 
 
 def find_files(given: Sequence[Path]) -> FoundFiles:
-    """Return the logs and sessions among the given files, and right in the given directories,
+    """Return the logs and sessions among the given files, and directly in the given directories,
     together with the other files there.
 
     Raises UsageError for what is not there, and SessionError for a directory that cannot be read.
@@ -144,10 +144,10 @@ def _natural(name: str) -> list[tuple[int, str]]:
 @dataclass(frozen=True, slots=True)
 class Assigned:
     summaries: tuple[RankSummary, ...]
-    """One for each rank, in the order of their numbers."""
+    """Summaries of the ranks, in the order of their numbers."""
     left_out: tuple[OtherFile, ...]
     notes: tuple[str, ...]
-    """What is to be known of how files and ranks were matched, in sentences."""
+    """Sentences on problems in matching files and ranks."""
 
 
 def assigned(files: Sequence[ReadFile]) -> Assigned:
@@ -190,7 +190,7 @@ def assigned(files: Sequence[ReadFile]) -> Assigned:
 
 
 def _rank(read_file: ReadFile) -> int | None:
-    """Return the rank that the name says, else the records; None where neither does."""
+    """Return the rank in the file's name, else in its records; None where neither has one."""
     named = rank_in_name(Path(read_file.path).name)
     recorded = [rank for rank, _ in read_file.told_ranks if rank < MOST_RANKS]
     if named is not None:
@@ -257,7 +257,7 @@ def _missing(ranks: Sequence[int], are_of_a_text: bool) -> list[str]:
 
 
 MOST_APART = 256
-"""Ranks of one file, each of which has an open file meanwhile."""
+"""Most ranks of one mixed file, each of which needs an open file during the split."""
 
 _HEAD = re.compile(
     rb"(?:\[rank(?P<rank>\d{1,7})\]:\s?)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<process>\d+) [^\]]{1,1000}\] \{"
@@ -295,8 +295,8 @@ def split_by_rank(log: Path, folder: Path) -> SplitLogs:
     nobodys = 0
     latest: int | None = None
     latest_of: dict[bytes, int] = {process: known[0] for process, known in ranks.items()}
-    """The rank of the last record of a process that named one: processes of several machines may
-    have one number.
+    """Process id → the rank in the last record that named one. Processes of several machines may
+    have the same id.
     """
     paths: dict[int, Path] = {}
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
-"""The comparison of ranks is written here as text for people, as markdown for an issue, and as JSON
-(``fx-explorer/ranks/1``, to which fields are only added). The text has a chart of when each rank
-compiled, on one axis.
+"""This module writes the comparison of ranks as text for people, as markdown for an issue, and as
+JSON (``fx-explorer/ranks/1``, to which fields are only added). The text has a chart of when each
+rank compiled, on one axis.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _list(title: str, lines: list[str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that markdown shows as it is."""
+    """Return a text escaped so that markdown shows it unchanged."""
     for sign in "\\`*_<[":
         text = text.replace(sign, f"\\{sign}")
     return text
@@ -290,7 +290,7 @@ LEGEND = (
 )
 
 MOST_ROWS = 32
-"""Ranks that have a row of their own; where there are more, a few of each group."""
+"""Most ranks with a row of their own; if there are more, a few of each group have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +308,8 @@ class TimeLine:
 
 
 def time_line(groups: Sequence[RankGroup], width: int) -> TimeLine | None:
-    """Return the chart, ``width`` cells wide; None where nothing was compiled, or the ranks have no
-    common clock.
+    """Return the chart, ``width`` cells wide; None where nothing was compiled, or where the ranks
+    have no common clock.
     """
     ranks = _shown(groups)
     every = [compilation for rank in ranks for compilation in rank.compilations]

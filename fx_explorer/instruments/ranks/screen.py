@@ -1,5 +1,5 @@
-"""The view of ranks: the answer above, ranks that are alike as rows, and below what is known of the
-row under the cursor.
+"""This module is the view of ranks: the answer at the top, ranks that are alike as rows, and below
+a description of the row under the cursor.
 
 It ends with the rank whose session is to be opened, and is shown again when that is closed.
 """
@@ -54,7 +54,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """A row: a group, or one rank of a group that is open."""
+    """A row of the list: a group, or one rank of an opened group."""
 
     group: RankGroup
     rank: RankSummary
@@ -126,7 +126,7 @@ _HINTED = ("ranks.compare", "ranks.mark", "ranks.other", "ranks.quit")
 
 
 class RanksApp(App[int | None]):
-    """Returns the rank to be opened; None when the user leaves."""
+    """The app of the view of ranks. It returns the rank to be opened; None when the user leaves."""
 
     TITLE = "fx-explorer"
     ENABLE_COMMAND_PALETTE = False
@@ -142,7 +142,7 @@ class RanksApp(App[int | None]):
     def __init__(
         self, state: RanksState, where: str, compare_two: CompareTwo, config: Config | None = None
     ) -> None:
-        """``where`` is what the user named."""
+        """``where`` is the path that the user named."""
         self.config = config or Config()
         theme = f"fx-{self.config.theme}" if self.config.theme else default_theme()
         self.set_reactive(App.theme, theme)
@@ -153,8 +153,8 @@ class RanksApp(App[int | None]):
         self._where = where
         self._compare_two = compare_two
         self._compared = ""
-        """Name of the comparison that is shown below; empty while the row under the cursor is
-        described there.
+        """Name of the comparison shown below; empty while the row under the cursor is described
+        there.
         """
         self._list = RowList(COLUMNS, id="ranks")
         self._list.is_tree = True
@@ -240,7 +240,7 @@ class RanksApp(App[int | None]):
         self._list.load(Rows(self.state.cells()), line=self.state.line)
 
     def _show_row(self) -> None:
-        """Show what is known of the row under the cursor, unless two are compared."""
+        """Describe the row under the cursor, unless a comparison of two ranks is shown."""
         if self._compared:
             return
         row = self.row

@@ -27,7 +27,7 @@ MOST_OF_A_KIND = 3
 
 
 MOST_PARTIES = 8
-"""Most sets of ranks that are written out for one aspect; ranks in a set agree in it."""
+"""Most sets of ranks that are written out for one aspect. The ranks of a set agree in it."""
 
 
 def headline(ranks: ComparedRanks) -> str:
@@ -80,8 +80,8 @@ def headline(ranks: ComparedRanks) -> str:
 
 
 def first_failure(ranks: ComparedRanks) -> RankFinding | None:
-    """Return a finding on ranks that failed to compile what others compiled, the first one; None
-    without one.
+    """Return the first finding on ranks that failed to compile what others compiled; None without
+    one.
     """
     failed = {rank.rank for rank in ranks.summaries if rank.has_failed}
     statuses = (finding for finding in ranks.findings if finding.aspect == "status")
@@ -113,8 +113,8 @@ def place(finding: RankFinding) -> str:
 
 
 def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Iterator[str]:
-    """Yield what else differs. Of one kind about the same ranks, only the first few are told, and
-    how many there are.
+    """Yield sentences on the other differences. Of one kind about the same ranks, only the first
+    few are written out, with their number.
     """
     rest = sorted(
         (finding for finding in findings if finding is not first),
@@ -137,8 +137,8 @@ def further(findings: Sequence[RankFinding], first: RankFinding | None) -> Itera
 
 
 def first_of_group(findings: Sequence[RankFinding], group: RankGroup) -> RankFinding | None:
-    """Return where a group first diverged; None for the first group, and for one that only has an
-    unknown end.
+    """Return where a group first diverged; None for the first group, and for a group that only has
+    an unknown end.
     """
     return next(
         (finding for finding in findings if finding.ranks == group.ranks and finding.is_divergence),
@@ -147,7 +147,7 @@ def first_of_group(findings: Sequence[RankFinding], group: RankGroup) -> RankFin
 
 
 def group_words(ranks: ComparedRanks, group: RankGroup) -> str:
-    """Return what a group is to the first one, in a few words."""
+    """Return a phrase on how a group relates to the first one."""
     if group is ranks.groups[0]:
         if len(ranks.groups) > 1:
             return "the baseline of the others"
@@ -212,9 +212,7 @@ def agreed(ranks: ComparedRanks) -> tuple[list[str], list[str]]:
 
 
 def gaps(ranks: ComparedRanks) -> list[str]:
-    """Return why it cannot be said of each rank what it did, in sentences; empty where all is
-    known.
-    """
+    """Return sentences on ranks whose data is incomplete; empty where it is complete."""
     sentences = []
     for rank in ranks.summaries:
         if rank.unknown_end:

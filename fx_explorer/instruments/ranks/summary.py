@@ -1,5 +1,5 @@
-"""This module holds what is compared of a rank: figures and fingerprints, a few hundred bytes a
-compilation, so that a thousand ranks are compared without holding their sessions.
+"""This module has the summary of a rank that is compared: figures and fingerprints, a few hundred
+bytes a compilation, so that a thousand ranks are compared without holding their sessions.
 
 Fingerprints of graphs, checks and texts are equal on two ranks that did the same, in whatever
 process, on whatever device. What differs between any two processes is left out: the number of the
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fx_explorer import model
 
 Fingerprint = str
-"""Equal for two ranks where they have the same; empty where there is nothing of the kind."""
+"""A text that is equal for two ranks with equal content; empty without such content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class CompilationSummary:
     """One compilation of one rank."""
 
     name: str
-    """As torch writes it: ``0/1``."""
+    """Name as torch writes it: ``0/1``."""
     function: str
     file: str
-    """Where it begins; where torch put a function of its own around the user's, where that is
-    called.
+    """File of the function's first line; for a wrapper function of torch's, of the line that calls
+    it.
     """
     line: int
     status: str
@@ -41,12 +41,12 @@ class CompilationSummary:
     failed.
     """
     failed_at: tuple[str, int]
-    """The user's line in its traceback; no file and 0 where there is none."""
+    """The user's line in the traceback; no file and 0 without one."""
     start_s: float
-    """Seconds since the epoch where the session says so, else since the session began."""
+    """Seconds since the epoch if the session has them, else since the session began."""
     duration_s: float
     graph: Fingerprint
-    """Fingerprint of the graph's operations and of which values they are applied to, without names,
+    """Fingerprint of the graph's operations and of the values they are applied to, without names,
     sizes and numbers.
     """
     inputs: Fingerprint
@@ -58,28 +58,28 @@ class CompilationSummary:
     guards: Fingerprint
     """Fingerprint of the guards, without the numbers in them."""
     guard_values: Fingerprint
-    """The numbers that checks compare with: a rank's own number is one."""
+    """Fingerprint of the numbers that checks compare with, such as the rank's own number."""
     breaks: Fingerprint
     reasons: Fingerprint
     """Fingerprint of the reasons for recompiling."""
     cache: tuple[str, ...]
-    """What torch's caches said, in order: ``fx_graph_cache_miss``."""
+    """Results of torch's caches, in order: ``fx_graph_cache_miss``."""
     traced_collectives: Fingerprint
     """Collectives of the graph, in order."""
     scheduled_collectives: Fingerprint
-    """The same as Inductor orders them; empty where it was not reached, or its record is missing.
+    """Fingerprint of the collectives in Inductor's order; empty where Inductor was not reached, or
+    the record is missing.
     """
     has_collectives: bool
     modules: Fingerprint
     """Names of the parameters and buffers that the graph takes."""
     is_of_pipeline: bool
-    """Whether a schedule of a pipeline called it."""
+    """Whether a pipeline schedule called it."""
     is_of_shared_model: bool
-    """Whether the ranks hold one model together: DDP, FSDP, DTensor, or collectives in the graph.
-    """
+    """Whether the ranks share one model: by DDP, FSDP, DTensor, or collectives in the graph."""
     results: Fingerprint
-    """Sizes and types of what the kernels and calls of the generated code return; torch writes them
-    for some jobs only.
+    """Fingerprint of the sizes and types of the results of kernels and calls in the generated code.
+    torch writes them for some jobs only.
     """
 
     @property
@@ -97,34 +97,33 @@ class CompilationSummary:
 
 @dataclass(frozen=True, slots=True)
 class RankSummary:
-    """A RankSummary holds what is compared of one rank: its compilations, versions and files."""
+    """The data of one rank that is compared: its compilations, versions and files."""
 
     rank: int
     path: str
-    """Its log or session."""
+    """Path of its log or session."""
     compilations: tuple[CompilationSummary, ...]
-    """In the order in which they began."""
+    """Its compilations, in the order in which they began."""
     torch: str
     python: str
     executed: Fingerprint
     """The compiled graphs in the order in which they ran; torch writes it for some jobs only."""
     has_clock: bool
-    """Whether its times count from the epoch, and so can be compared with those of another rank."""
+    """Whether its times count from the epoch, so that they can be compared with another rank's."""
     unknown_end: str = ""
-    """Why it is not known what the rank did in the end; empty where the session is whole."""
+    """Why the last actions of the rank are not known; empty where the session is complete."""
     is_text: bool = False
-    """Whether its file is what torch prints: what does not stand there may have been all the same.
-    """
+    """Whether its file is a text that torch printed, in which entries may be missing."""
     notes: tuple[str, ...] = ()
-    """Other remarks on its file: what could not be read, and another rank that the file names."""
+    """Other remarks on its file: parts that could not be read, or another rank that it names."""
     files_of_one_name: tuple[str, ...] = ()
-    """Paths of source files that share their name with another file; they are shown with their
+    """Paths of source files that share their name with another file; texts show them with their
     folder.
     """
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a compilation of it failed."""
+        """Return whether one of its compilations failed."""
         return any(compilation.has_failed for compilation in self.compilations)
 
     @property
@@ -133,13 +132,14 @@ class RankSummary:
 
 
 MOST_APART_S = 600.0
-"""Ranks of one job begin to compile within this time: NCCL gives up a collective that takes longer.
+"""Seconds within which ranks of one job begin to compile: NCCL gives up a collective that takes
+longer.
 """
 
 
 def began_together(ranks: Iterable[RankSummary]) -> bool:
-    """Return whether the clocks of ranks can be compared with each other: there are clocks, and the
-    ranks began at one time.
+    """Return whether the clocks of ranks can be compared: all have one, and the ranks began at
+    about the same time.
     """
     compiling = [rank for rank in ranks if rank.compilations]
     starts = [rank.compilations[0].start_s for rank in compiling]
@@ -160,8 +160,8 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:0x[0-9a-f]+|\d[\w.]*)")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mps|cpu):\d+|device\(type='\w+', index=\d+\)|\bdevice=\d+")
 
 _CALL_OF_AN_ID = re.compile(r"(?P<call>\b\w*(?:_id|data_ptr)\([^()]{0,400}?[, ])\d+(?=[,)])")
-"""``___check_obj_id(L['f'], 9804352)``: the last argument is ``id()`` of an object, as small as it
-may be.
+"""Matches ``___check_obj_id(L['f'], 9804352)``, whose last argument is the ``id()`` of an object,
+however small.
 """
 
 _LONG_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]{5,}")
@@ -173,10 +173,10 @@ _UNIQUE = re.compile(
 """
 
 LOWEST_ADDRESS = 1 << 16
-"""Below it nothing is mapped (``vm.mmap_min_addr``)."""
+"""Lowest address that can be mapped (``vm.mmap_min_addr``)."""
 
 LOWEST_HEAP_ADDRESS = 1 << 32
-"""Where objects lie that are not part of the interpreter itself."""
+"""Lowest address of objects that are not part of the interpreter itself."""
 
 _OF_MODULE = re.compile(r"_(?:modules|parameters|buffers)_")
 """``L_self_modules_up_parameters_weight_``: how Dynamo names the inputs that modules hold."""
@@ -199,7 +199,7 @@ NO_GRAPH = GraphPrints("", "", "", "", "", "")
 
 
 def fingerprint(parts: Iterable[str]) -> Fingerprint:
-    """Return the same text for the same parts in the same order; empty for none."""
+    """Return a hash of the parts in their order; empty for none."""
     digest, is_empty = hashlib.blake2b(digest_size=8), True
     for part in parts:
         is_empty = False
@@ -261,7 +261,7 @@ def short_target(target: str) -> str:
 
 
 def checked(check: model.GuardCheck) -> str:
-    """Return what is checked, without the numbers."""
+    """Return the checked property of a guard, without numbers."""
     return f"{check.kind} {unnumbered(check.source)} {unnumbered(str(check.code))}"
 
 
@@ -270,13 +270,13 @@ def unnumbered(text: str) -> str:
 
 
 LONGEST_KEPT, MOST_KEPT = 300, 20_000
-"""Characters of a text, and texts, whose answers are kept: the ranks of a job check and compute the
-same.
+"""Longest text, and most texts, whose results are cached: the ranks of a job have the same checks
+and operations.
 """
 
 
 def without_identities(text: str) -> str:
-    """See ``_without_identities``, whose answers for short texts are kept."""
+    """Return what ``_without_identities`` does, from a cache for short texts."""
     if len(text) <= LONGEST_KEPT:
         return _kept(text)
     return _without_identities(text)
@@ -288,8 +288,8 @@ def _kept(text: str) -> str:
 
 
 def _without_identities(text: str) -> str:
-    """Return a text without what differs between any two processes: devices, and addresses and ids
-    of objects.
+    """Return a text without the parts that differ between any two processes: devices, and addresses
+    and ids of objects.
 
     torch makes names of ids (``__dtensor_spec_139998860332224``, ``torch_obj_139…``,
     ``G['__optimizer_139…_c0']``), and so may a program. A number in a name is an identity where it

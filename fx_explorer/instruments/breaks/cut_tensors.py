@@ -271,8 +271,8 @@ class CutTensors:
 
     def _in_rest(self, local: Local, cut: FunctionCall, hit: model.GraphBreak) -> set[Local]:
         """Return the locals of the resume functions that hold a value after a break, if it is
-        needed there. A function that only returns has no resume function; then those of its callers
-        are used.
+        needed there. A function that only returns has no resume function; those of the functions it
+        called then move up one depth.
         """
         made = self._made_at(hit, {row.id for row in cut.compilations})
         depths = sorted({row.depth for row in made})

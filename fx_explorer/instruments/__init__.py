@@ -1,4 +1,4 @@
-"""One folder for each instrument: what it measures, its figures, its sentences, its view and its
+"""This package has one folder for each instrument: its measurements, figures, sentences, view and
 command.
 
 ``measure/`` runs in the worker, beside the user's program, and needs the standard library and torch

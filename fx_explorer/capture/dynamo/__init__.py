@@ -1,3 +1,3 @@
-"""Dynamo's work is recorded here: its graphs, the calls of torch.compile, and what it leaves to
-eager mode.
+"""This package records Dynamo's work: its graphs, the calls of torch.compile, and the code that it
+leaves to eager mode.
 """

@@ -1,5 +1,5 @@
-"""``Precompile`` and torch's own AOT compile capture a function as one graph before any call of it:
-this module records those captures.
+"""This module records captures ahead of time: ``Precompile`` and torch's own AOT compile capture a
+function as one graph before any call of it.
 
 Nothing runs under Dynamo then, so torch says neither which function it is nor that it went well.
 Hook: ``_fullgraph_capture_frame`` (torch/_dynamo/convert_frame.py); what comes after Dynamo is told
@@ -43,7 +43,7 @@ from fx_explorer.model.rows.observation import GUARDS_IN_FILE
 
 _NOT_LOWERED = "only Dynamo has been asked for so far"
 _LOWERED = {"joint", "forward"}
-"""Stages of which a graph has at least one when AOTAutograd is through with it."""
+"""Stages of which at least one has a graph when AOTAutograd has finished."""
 
 
 def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -71,15 +71,15 @@ def capture_hook(recording: Recording) -> contextlib.AbstractContextManager[None
 
 
 def _ask(recording: Recording, backend: str, compiler: Any) -> None:
-    """Note who compiles the graph, and can be asked what it supports."""
+    """Record the compiler of the graph, which can be asked what it supports."""
     recording.of(recording.compilation_name()).backend = backend
     recording.segment().answerer = answerer(backend, compiler)
 
 
 @contextlib.contextmanager
 def file_hook(recording: Recording) -> Iterator[None]:
-    """Build what torch compiles to be saved, also while inspecting, and cache it: torch takes the
-    file's content from the cache.
+    """Build the code that torch compiles for saving, even while inspecting, and cache it: torch
+    takes the file's content from the cache.
 
     What it loads is built too: it has no graph that could run in the place of its kernels. Hooks:
     ``aot_compile_fullgraph``, behind ``torch.compile(…).aot_compile(…)``, and
@@ -138,8 +138,8 @@ def _for_a_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _whole(recording: Recording, backend: str) -> Iterator[None]:
-    """Record the outcome of torch's own AOT compile. The hook in Dynamo records how the part in
-    Dynamo ended.
+    """Record the outcome of torch's own AOT compile. The hook in Dynamo records the outcome of
+    Dynamo's part.
     """
     began_s = time.perf_counter()
     try:
@@ -163,7 +163,7 @@ def _whole(recording: Recording, backend: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def phase(backend: str = "", lowering: LoweringRequest | None = None) -> Iterator[None]:
-    """Tell every recording that a part of ``Precompile`` after Dynamo runs inside the block.
+    """Mark in every recording that a part of ``Precompile`` after Dynamo runs inside the block.
     ``backend`` is empty where nothing is lowered yet.
     """
     with contextlib.ExitStack() as stack:
@@ -175,8 +175,8 @@ def phase(backend: str = "", lowering: LoweringRequest | None = None) -> Iterato
 
 
 def record_guards_again() -> None:
-    """Record the guards again, in place of what was recorded. Lowering has added to them, so all of
-    them are built again.
+    """Record the guards again, replacing the earlier rows: lowering has added guards, so that torch
+    builds all of them again.
     """
     for recording in recordings():
         with recording.noting("guards that are built again", "dynamo"):
@@ -229,7 +229,7 @@ def lowered_by_program(
 
 
 def guards_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record guards that a program builds from what it captured earlier, in the compilation of that
+    """Record guards that a program builds from an earlier capture, in the compilation of that
     capture. Hook: ``GraphCaptureOutput.build_guards`` (torch/_dynamo/convert_frame.py).
     """
 

@@ -1,4 +1,4 @@
-"""This module finds what a function calls the arguments that a decorator around it takes with
+"""This module finds a function's own names for arguments that a decorator around it receives as
 ``*args``.
 
 Dynamo compiles the decorator's function, and names its first argument ``L['args'][0]``. Which name
@@ -59,8 +59,8 @@ def argument_hook(recording: Recording) -> contextlib.AbstractContextManager[Non
 
 
 def _users_function(root: Any) -> str:
-    """Return the qualified name of the function that the one which Dynamo compiles is put around;
-    empty where it is put around none.
+    """Return the qualified name of the user's function inside the wrapper that Dynamo compiles;
+    empty where it is not a wrapper.
     """
     forward = forward_of_call(root.f_code, root.f_locals)
     if forward is not None:
@@ -75,8 +75,8 @@ _OF_TORCH = wrap_inline(len).__code__
 
 
 def _handed_on(code: types.CodeType) -> tuple[str, ...]:
-    """Return the beginnings of the sources of all arguments that a function passes on: those in its
-    ``*args``, and for torch's own function those inside the callable, such as a ``partial``.
+    """Return the beginnings of the sources of all arguments that a wrapper passes on: those in its
+    ``*args``, and for torch's own wrapper those inside the callable, such as a ``partial``.
     """
     variable = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
     if code is _OF_TORCH:
@@ -98,8 +98,8 @@ def _keep(recording: Recording, handed_on: tuple[str, ...], bound: dict[str, Any
 
 
 def _parameters(bound: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (name in the function, source) for each argument: ``x`` or ``rest[0]``; the source is
-    empty where there is none.
+    """Yield (name in the function, source) for each argument, ``x`` or ``rest[0]``; the source is
+    empty if it has none.
     """
     for parameter, value in bound.items():
         yield parameter, _source(value)

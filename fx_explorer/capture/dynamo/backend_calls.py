@@ -22,13 +22,13 @@ Before = Callable[[Any, torch.fx.GraphModule], Any]
 """Is given Dynamo's output graph and the graph module, ahead of the call."""
 
 After = Callable[[Any, Any], Any]
-"""Is given what the backend made, and what ``Before`` returned. What it returns runs as the
-graph.
+"""A function that is called after the backend, with the backend's result and the result of
+``Before``. Its own result runs as the graph.
 """
 
 
 def _nothing(output_graph: Any, module: torch.fx.GraphModule) -> None:
-    """Do nothing ahead of the call."""
+    """Do nothing before the call."""
 
 
 def _as_made(compiled: Any, _: object) -> Any:
@@ -39,7 +39,9 @@ def _as_made(compiled: Any, _: object) -> Any:
 def seen_backend_calls(
     *, before: Before = _nothing, after: After = _as_made
 ) -> contextlib.AbstractContextManager[None]:
-    """Call these functions around each call of the backend, inside the block. Neither may raise."""
+    """Call these functions before and after each call of the backend, inside the block. Neither may
+    raise.
+    """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -57,7 +59,7 @@ def seen_backend_calls(
 def changed_backend_calls(
     make: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> contextlib.AbstractContextManager[None]:
-    """Put ``make(call)`` in the place of the call, inside the block. It is called with Dynamo's
-    output graph, the graph module and the inputs.
+    """Replace Dynamo's call of the backend with ``make(call)`` inside the block. It is called with
+    Dynamo's output graph, the graph module and the inputs.
     """
     return patched(OutputGraph, "call_user_compiler", make)

@@ -33,8 +33,8 @@ from fx_explorer.model import Frame, LocalTensor
 
 
 def extent_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Note where a graph break is, and through which calls it was reached, while Dynamo writes the
-    record of it.
+    """Record where a graph break is, and through which calls it was reached, while Dynamo writes
+    its record.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def _context(recording: Recording, translator: Any, error: BaseException | None)
 
 def _module(translator: Any, made: ResumeCode) -> str:
     """Return the path of the innermost module whose call is being traced; empty for none. Dynamo
-    keeps it for the nodes that it makes (``nn_module_stack``).
+    keeps it for the nodes it creates (``nn_module_stack``).
     """
     called = list(getattr(translator, "nn_module_stack", {}).values())
     if not called:
@@ -129,8 +129,8 @@ def _characters(file: str, line: int, offset: int) -> int:
 
 
 def skipped_rest_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Note from which line a function runs in eager mode whose break torch cannot resume from.
-    Dynamo compiles what is before it, and jumps back into the function's own bytecode.
+    """Record the line from which a function runs in eager mode because torch cannot resume after
+    its break. Dynamo compiles the part before it, and jumps back into the function's own bytecode.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,8 +242,8 @@ def _locals_of(translator: Any) -> Iterator[tuple[str, str]]:
 
 
 def _frames(output_graph: Any) -> list[Any]:
-    """Return the translators of the compiled function and of what was inlined into it down to the
-    break. Without nested graph breaks Dynamo ends the compiled function alone.
+    """Return the translators of the compiled function and of the functions inlined into it down to
+    the break. Without nested graph breaks Dynamo ends the compiled function alone.
     """
     translator = _compile_subgraph_locals().get("tx", output_graph.root_tx)
     frames = []
@@ -269,8 +269,8 @@ def _kept(translator: Any) -> list[Any]:
 
 
 def _compile_subgraph_locals() -> dict[str, Any]:
-    """Return the locals of ``OutputGraph.compile_subgraph``, which calls what we stand in. It has
-    the innermost frame (``tx``), and the number of operands of the instruction that broke.
+    """Return the locals of ``OutputGraph.compile_subgraph``, which is on the stack below this hook.
+    It has the innermost frame (``tx``), and the number of operands of the instruction that broke.
     """
     frame: types.FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != "compile_subgraph":

@@ -29,7 +29,7 @@ class BytecodeDebugger(_DebugContext):
         self._tracked_codes = CodeSet()  # torch's set ends the process at code that has no hash
 
     def _get_or_create_code_info(self, code: types.CodeType) -> None:
-        """Do nothing: torch's own method prepares for its prompt, and needs a hash too."""
+        """Do nothing. torch's own method prepares for its prompt, and needs a hash."""
 
     def _handle_instruction(
         self, code: types.CodeType, offset: int, frame: types.FrameType | None = None
@@ -55,7 +55,7 @@ class BytecodeDebugger(_DebugContext):
             self._recorder.left(frame)
 
     def _let_go(self) -> None:
-        """Let the rest of the program run at its own speed."""
+        """Stop tracing, so that the rest of the program runs at full speed."""
         if hasattr(sys, "monitoring"):
             for code in self._tracked_codes:
                 sys.monitoring.set_local_events(self._tool_id, code, 0)
@@ -64,8 +64,8 @@ class BytecodeDebugger(_DebugContext):
             sys.settrace(None)
 
     def _settrace_callback(self, frame: types.FrameType, event: str, arg: object) -> Any:
-        """Follow only the code that Dynamo made: torch's own method would follow every line of
-        every function.
+        """Trace only the code that Dynamo made. torch's own method would trace every line of every
+        function.
         """
         if frame.f_code in self._tracked_codes:
             return super()._settrace_callback(frame, event, arg)
@@ -73,8 +73,8 @@ class BytecodeDebugger(_DebugContext):
         return None
 
     def _monitoring_instruction_callback(self, code: types.CodeType, offset: int) -> object:
-        """Hear of each instruction every time: torch's own method hears of it once, until its
-        prompt asks for more.
+        """Receive each instruction every time it runs. torch's own method receives it once, until
+        its prompt asks for more.
         """
         self._handle_instruction(code, offset)
         return None

@@ -1,5 +1,5 @@
-"""This module lists the bytecode before and after Dynamo: jumps are drawn, source lines stand
-between, and what Dynamo made up is named.
+"""This module lists the bytecode before and after Dynamo, with jumps drawn as arrows, source lines
+between the instructions, and explanations of Dynamo's generated names.
 
 Hooks: ``convert_frame.register_bytecode_hook``, and ``OutputGraph.install_global_unsafe``
 (torch/_dynamo/output_graph.py), through which a resume function gets the name that the bytecode
@@ -51,7 +51,9 @@ _MADE_UP = re.compile(
     r"\b(?:__compiled_fn_\w+|__resume_at_\w+|__import_\w+|__builtins_dict__\w*|graph_out_\d+)\b"
 )
 WIDEST_OPNAME = 15
-"""A longer one pushes its argument to the right: there are three panes on a screen."""
+"""Width of the column of opcode names. A longer name pushes its argument to the right: there are
+three panes on a screen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class ListingRow:
 
     text: str
     line: int
-    """The source line it belongs to; 0 for none."""
+    """The source line of the row; 0 for none."""
     offset: int = -1
-    """Offset of the instruction; -1 where there is none."""
+    """Offset of the instruction; -1 for a row without one."""
 
 
 def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -83,7 +85,7 @@ def resume_name_hook(recording: Recording) -> contextlib.AbstractContextManager[
 
 def _resumed_code(value: object) -> types.CodeType | None:
     """Return the code of a resume function, or of the function that makes one when it is called
-    with the variables it shares.
+    with the variables they share.
     """
     if not isinstance(value, types.FunctionType):
         return None
@@ -147,7 +149,7 @@ def _add_bytecode(
 
 
 def _line_sources(artifact: int, file: int, rows: Sequence[ListingRow]) -> Iterator[LineSource]:
-    """Yield one row for each run of instructions that belong to the same line."""
+    """Yield one row for each run of instructions of the same source line."""
     first = 1
     for line, group in itertools.groupby(row.line for row in rows):
         count = len(list(group))
@@ -162,7 +164,7 @@ def listing(
     resume_names: dict[str, str] | None = None,
     graph_lines: str = "",
 ) -> list[ListingRow]:
-    """Return the rows to show: one for each instruction, and one for the source line where another
+    """Return the rows to show: one for each instruction, and one for the source line wherever a new
     line begins.
 
     ``resume_names``: global of Dynamo's → name of the resume function in it. ``graph_lines``: what
@@ -207,9 +209,7 @@ class _Widths:
 def _with_lines(
     bytecode: Iterator[BytecodeInstruction],
 ) -> Iterator[BytecodeInstruction | int]:
-    """Yield the instructions, and before each that begins another source line the number of that
-    line.
-    """
+    """Yield the instructions, and the number of a new source line before its first instruction."""
     line = 0
     for instruction in bytecode:
         if instruction.line != line:
@@ -239,7 +239,7 @@ def without_uuid(text: str) -> str:
 
 
 class _Explained:
-    """Explains each name that Dynamo made up at its first use in the listing."""
+    """Explains each generated name of Dynamo's at its first use in the listing."""
 
     def __init__(self, compilation: str, resume_names: dict[str, str], graph_lines: str) -> None:
         self._compilation = compilation
@@ -248,7 +248,7 @@ class _Explained:
         self._written = {""}
 
     def once(self, argument: str) -> str:
-        """Return what a name stands for; empty when that was returned before."""
+        """Return the explanation of a name at its first use; empty afterwards."""
         explanation = remark(argument, self._compilation, self._resume_names, self._graph_lines)
         if explanation in self._written:
             return ""
@@ -265,7 +265,7 @@ def _handles(stretches: list[tuple[int, int]]) -> str:
 def remark(
     argument: str, compilation: str, resume_names: dict[str, str], graph_lines: str = ""
 ) -> str:
-    """Say what a name that Dynamo made up stands for; empty for other names."""
+    """Return the explanation of a name that Dynamo generated; empty for other names."""
     match = _MADE_UP.search(argument)
     name = match[0] if match and argument[:1] not in "'\"" else ""
     if name.startswith("__compiled_fn_"):
@@ -282,8 +282,8 @@ def remark(
 
 
 def plain_resume(name: str) -> str:
-    """Say in words what a resume function is: ``torch_dynamo_resume_in_f_at_12`` →
-    ``the rest of f after line 12``.
+    """Describe a resume function: ``torch_dynamo_resume_in_f_at_12`` → ``the rest of f after line
+    12``.
     """
     function, _, line = name.removeprefix("torch_dynamo_resume_in_").rpartition("_at_")
     return f"the rest of {function} after line {line}"
@@ -295,8 +295,8 @@ COMPILED_GRAPH = "__compiled_fn_"
 
 
 def graph_of(recording: Recording, code: types.CodeType) -> RecordedGraph | None:
-    """Return the graph of Dynamo's that the new ``code`` calls. None when it calls none or several:
-    then it is not known which is which.
+    """Return Dynamo's graph that the new ``code`` calls. None when it calls none or several, which
+    could not be told apart.
     """
     names = {
         instruction.argument for instruction in instructions(code) if _loads_graph(instruction)
@@ -341,8 +341,8 @@ def _loads_graph(instruction: BytecodeInstruction) -> bool:
 def _calls_after(
     bytecode: Sequence[BytecodeInstruction], loaded: int, depths: dict[int, int]
 ) -> Iterator[int]:
-    """Yield the offsets of the calls that may use the loaded value. By the stack's depths the first
-    one takes it off the stack.
+    """Yield the offsets of the calls that may use the loaded value. According to the stack's
+    depths, the first one consumes it.
     """
     lowest = depths.get(bytecode[loaded].offset)
     if lowest is None:
@@ -355,8 +355,8 @@ def _calls_after(
 
 
 def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeType) -> list[int]:
-    """Return the lines of the function of ``code`` that nodes of the graph come from, among them
-    those that call what was inlined.
+    """Return the lines of the function of ``code`` from which nodes of the graph come, including
+    lines that call inlined functions.
     """
     of_function = {line for _, _, line in code.co_lines() if line}
     traces = {str(node.meta["stack_trace"]) for node in graph.ids if node.meta.get("stack_trace")}
@@ -369,7 +369,7 @@ def source_lines(recording: Recording, graph: RecordedGraph, code: types.CodeTyp
 
 
 def in_words(lines: Sequence[int]) -> str:
-    """Return lines in words, as ``lines 12-15, 18``; empty for none."""
+    """Return the lines as text, ``lines 12-15, 18``; empty for none."""
     stretches: list[list[int]] = []
     for line in lines:
         if stretches and stretches[-1][-1] == line - 1:
@@ -398,8 +398,8 @@ _CALLS_IN_TWO_PARTS = sys.version_info[:2] == (3, 11)
 
 
 def stack_depths(code: types.CodeType) -> dict[int, int]:
-    """Return offset of each instruction that can be reached → depth. It is empty when an
-    instruction is reached with two depths: then none is sure.
+    """Return offset of each reachable instruction → stack depth. It is empty when an instruction is
+    reached with two depths, so that none is certain.
     """
     in_order = list(dis.get_instructions(code))
     by_offset = {instruction.offset: instruction for instruction in in_order}
@@ -416,8 +416,8 @@ def stack_depths(code: types.CodeType) -> dict[int, int]:
 
 
 def _handlers(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    """Yield where errors lead, with the error on the stack. There are none up to Python 3.10, where
-    an instruction jumps to its handler.
+    """Yield the targets of exception handlers, with the depth including the error on the stack. Up
+    to Python 3.10 there are none: there an instruction jumps to its handler.
     """
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
         yield entry.target, entry.depth + 1 + bool(entry.lasti)
@@ -426,7 +426,7 @@ def _handlers(code: types.CodeType) -> Iterator[tuple[int, int]]:
 def _reached(
     instruction: dis.Instruction, depth: int, following: dict[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the instructions that may come next, each with the depth there."""
+    """Yield the instructions that may come next, each with the stack depth there."""
     if instruction.opname not in _NEVER_GO_ON and instruction.offset in following:
         yield following[instruction.offset], depth + effect(instruction, jumps=False)
     if instruction.opcode in JUMPS:
@@ -449,18 +449,16 @@ JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 @dataclass(frozen=True, slots=True)
 class BytecodeInstruction:
-    """One instruction; inline caches are no instructions."""
+    """One bytecode instruction. Inline caches do not count as instructions."""
 
     offset: int
     opname: str
     argument: str
-    """What it works on, as ``dis`` words it; the bare number where ``dis`` has no words, empty
-    without an argument.
+    """The operand, as ``dis`` shows it; the bare number if ``dis`` has no text, empty without an
+    argument.
     """
     line: int
-    """Source line of the instruction, from 1. One without a line has that of the instruction
-    before; 0 where there is none.
-    """
+    """Source line of the instruction, from 1, or that of the instruction before; 0 for none."""
     target: int | None
     """The offset it jumps to, when it does."""
 
@@ -523,8 +521,8 @@ def _argument(instruction: dis.Instruction, target: int | None) -> str:
 
 
 MAX_COLUMNS = 6
-"""More would leave no room for the instructions. What finds no column is not drawn: its target
-still has its arrow head.
+"""Most columns of arrows, to leave room for the instructions. An arrow without a column is not
+drawn, but its target still has an arrow head.
 """
 
 _CROSSED = {" ": "─", "│": "┼", "├": "┼", "╭": "┬", "╰": "┴"}
@@ -533,7 +531,7 @@ _CROSSED = {" ": "─", "│": "┼", "├": "┼", "╭": "┬", "╰": "┴"}
 
 @dataclass(frozen=True, slots=True)
 class _Arrow:
-    """All jumps to one row."""
+    """All jumps to one row, drawn as one arrow."""
 
     target: int
     sources: frozenset[int]
@@ -555,8 +553,8 @@ class _Arrow:
 
 
 def gutter(row_count: int, jumps: Iterable[tuple[int, int]]) -> list[str]:
-    """Draw what is shown left of each row, with the same width for all. ``jumps`` are (from row, to
-    row); without any, the texts are empty.
+    """Draw the arrows to the left of each row, with the same width for all. ``jumps`` are (from
+    row, to row); without any, the texts are empty.
     """
     arrows = _arrows(jumps)
     if not arrows:
@@ -586,8 +584,8 @@ def _arrows(jumps: Iterable[tuple[int, int]]) -> list[_Arrow]:
 
 
 def _columns(arrows: Sequence[_Arrow]) -> list[list[_Arrow]]:
-    """Put the arrows into columns, from left to right. An arrow takes the column furthest right
-    that is free and not right of one it encloses.
+    """Assign the arrows to columns, from left to right. An arrow takes the rightmost free column
+    that is not right of an arrow it encloses.
     """
     columns: list[list[_Arrow]] = []  # from right to left
     for arrow in arrows:

@@ -1,5 +1,5 @@
-"""This module records what Dynamo's bytecode does, instruction by instruction: the program is
-called once more under torch's bytecode debugger.
+"""This module records the execution of Dynamo's bytecode, instruction by instruction: the program
+is called once more under torch's bytecode debugger.
 
 Nothing is compiled meanwhile: what would be is run as Python. What hears of instructions is
 bytecode_debugger.py, what writes them down step_recorder.py.
@@ -33,8 +33,7 @@ NOTHING_COMPILED = "No function was compiled, so there is none: the list of grap
 
 
 def record_steps(recording: Recording, limit: int = MAX_STEPS) -> str:
-    """Call the program once more, write down what its bytecode does, and return in words how that
-    went.
+    """Call the program once more, record the execution of its bytecode, and describe how that went.
 
     Raises UsageError when there is nothing to call, or this torch cannot tell. What the program
     raises is recorded; what stops it from outside is raised on, with the steps so far in the

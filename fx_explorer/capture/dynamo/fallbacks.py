@@ -1,5 +1,5 @@
-"""This module records what torch leaves to Python: the rest of a function at a graph break, and
-functions without a graph break record, with where they were called from.
+"""This module records the code that torch runs in eager mode: the rest of a function at a graph
+break, and functions without a graph break record, with the place of their call.
 
 A graph break is made into a row out of three sources: torch's report, its list of breaks, and
 Dynamo's state while it broke. Dynamo knows while it writes a report what the report does not say:
@@ -91,7 +91,7 @@ def _compilation(recording: Recording, error: Exception) -> int:
 
 
 def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record what torch skips; nothing in a release that gives no reasons for it (2.11)."""
+    """Record the functions that torch skips; nothing in a release that gives no reasons (2.11)."""
     if not hasattr(convert_frame.CatchErrorsWrapper, "_handle_skip"):
         return contextlib.nullcontext()
 
@@ -115,9 +115,9 @@ def skip_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
 
 
 def _is_called_by_autograd() -> bool:
-    """Return whether compiled autograd calls the function while it collects the backward. Dynamo
-    looks at all that it calls, down to torch's own dependencies, and gives most of it up; that says
-    nothing about the program.
+    """Return whether compiled autograd calls the function while it captures the backward. Dynamo
+    traces everything called there, down to torch's own dependencies, and skips most of it, which
+    says nothing about the program.
     """
     frame: types.FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename != compiled_autograd.__file__:
@@ -145,8 +145,8 @@ def _add(
 
 
 def callers(sources: Sources) -> tuple[Frame, ...]:
-    """Return where Python called the function that torch looks at now, outermost first, without
-    torch's own frames.
+    """Return the stack of Python's call of the function that torch compiles now, outermost first,
+    without torch's own frames.
 
     The frames are read off the stack itself: the stack in torch's ``dynamo_start`` records lacks
     the two innermost callers (2.13; it counts frames of its own that are no longer there).
@@ -180,10 +180,10 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BreakContext:
-    """What Dynamo knows while it writes a graph break record."""
+    """Dynamo's state while it writes a graph break record."""
 
     chain: tuple[Frame, ...] = ()
-    """The function that Python called, and what was inlined into it down to the break."""
+    """The function that Python called, and the functions inlined into it down to the break."""
     extents: dict[tuple[str, int], Extent] = field(default_factory=dict)
     """The extents, by file and line."""
     module: str = ""
@@ -201,8 +201,8 @@ breaking: ContextVar[BreakContext] = ContextVar(
 
 
 def breaking_now() -> BreakContext:
-    """Return what Dynamo knows of the graph break that it is recording now. Empty at any other
-    time, and in a release of torch that does not provide it.
+    """Return Dynamo's state at the graph break that it is recording. Empty at any other time, and
+    in a release of torch that does not provide it.
     """
     return breaking.get()
 
@@ -220,9 +220,7 @@ class RegistryEntry(NamedTuple):
 
 
 def completed(report: BreakReport) -> BreakReport:
-    """Return ``report`` with id, explanation and hints from the registry where it has none of its
-    own.
-    """
+    """Return ``report`` with id, explanation and hints from the registry where they are missing."""
     if report.registry_id and report.explanation and report.hints:
         return report
     entry = entry_of(report.registry_id, report.reason)
@@ -235,9 +233,7 @@ def completed(report: BreakReport) -> BreakReport:
 
 
 def entry_of(registry_id: str, reason: str = "") -> RegistryEntry:
-    """Return what the registry says about an id, or else about a reason in its own words; empty
-    when it knows neither.
-    """
+    """Return the registry's entry for an id, or else for a reason; empty when it has neither."""
     registry = _registry()
     known = registry_id or _id_of_reason(registry, reason)
     forms = registry.get(known)
@@ -274,8 +270,8 @@ _NOT_RESUMED = "; torch cannot resume there: the rest of the function runs in ea
 
 
 def add_break(recording: Recording, name: str, payload: str) -> None:
-    """Add a row for a graph break; ``payload`` is torch's report. What makes Dynamo give up a frame
-    may have been reported before: then both are one break.
+    """Add a row for a graph break; ``payload`` is torch's report. The cause for which Dynamo gives
+    up a frame may have been reported before: then both are one break.
     """
     report = completed(parse_break(payload))
     causes = recording.of(name).break_causes

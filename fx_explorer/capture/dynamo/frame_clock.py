@@ -49,8 +49,8 @@ from fx_explorer.capture.torch_compat.patching import patched
 IN_BYTECODE: tuple[TickKind, ...] = ("enter", "resume", "leave", "raise")
 
 HAS_EXCEPTION_TABLES = sys.version_info >= (3, 11)
-"""Whether bytecode says in a table where an exception continues. Before, it took instructions that
-run in every call: there a frame that an exception ends leaves no tick.
+"""Whether bytecode has a table of exception handlers. Before, handlers took instructions that run
+in every call: there a frame that an exception ends leaves no tick.
 """
 
 RawTick = tuple[float, str, int]
@@ -58,16 +58,16 @@ RawTick = tuple[float, str, int]
 
 @dataclass(frozen=True, slots=True)
 class EnteredFrame:
-    """A compiled frame as it is entered."""
+    """A compiled frame at the moment it is entered."""
 
     code: types.CodeType
-    """The program's own, which torch keeps the compiled code with."""
+    """The program's own code, to which torch attaches the compiled code."""
     f_locals: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class FrameCut:
-    """Where a graph break ends a frame."""
+    """The place at which a graph break ends a frame."""
 
     file: str
     line: int
@@ -75,17 +75,17 @@ class FrameCut:
 
 @dataclass
 class _CompilationSoFar:
-    """What is known of one compilation until its bytecode is made."""
+    """A compilation before its bytecode is complete."""
 
     cut: FrameCut | None
     has_graph: bool = False
     frame: int = -1
-    """Position among the frames; -1: it has no bytecode, or none that could be changed."""
+    """Position among the frames; -1 if it has no bytecode, or none that could be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockCosts:
-    """Seconds that one tick takes, while the clock runs and while it stands still."""
+    """Seconds that one tick takes, while the clock is on and while it is off."""
 
     in_bytecode_s: float
     around_graph_s: float
@@ -109,9 +109,9 @@ class FrameClock:
         self.is_running = True
         """Whether the clock records. A tick of a stopped clock costs well below 0.1 µs."""
         self.is_looking = False
-        """Whether the locals of a frame are kept when it is entered."""
+        """Whether the locals of a frame are stored when it is entered."""
         self._keywords: dict[int, str] = {}
-        """Frame → the name of its ``**kwargs``; empty where it has none."""
+        """Frame → the name of its ``**kwargs``; empty if it has none."""
         self.entered: dict[int, EnteredFrame] = {}
         """Frame → how it was entered the first time while the clock was looking."""
         self._codes: dict[int, types.CodeType] = {}
@@ -134,7 +134,7 @@ class FrameClock:
 
     @property
     def add(self) -> Callable[[RawTick], None]:
-        """What adds a tick of somebody else's to the ticks, in order."""
+        """A function that appends an external tick to the ticks, in order."""
         return self._ticks.append
 
     def costs(self, runs: int = 2000) -> ClockCosts:
@@ -210,8 +210,8 @@ class FrameClock:
     def _with_ticks(
         self, original: types.CodeType, modified: types.CodeType
     ) -> types.CodeType | None:
-        """Return the bytecode with ticks; None when that cannot be made: then the bytecode runs as
-        it is.
+        """Return the bytecode with ticks; None if that is impossible: then the bytecode runs
+        unchanged.
         """
         name = self._recording.compilation_name()
         owner = self._compiled.get(name)
@@ -235,8 +235,8 @@ class FrameClock:
         return None
 
     def _ticker(self, kind: TickKind, frame: int) -> Callable[[], None]:
-        """Return what ticks: a function whose frame Dynamo, which looks at every frame that
-        compiled code calls, leaves alone.
+        """Return a function that ticks. Dynamo, which traces every frame that compiled code calls,
+        skips its frame.
         """
         add, wait, clock = self._ticks.append, self._wait, time.perf_counter
 
@@ -302,8 +302,8 @@ def _least_s(run: Callable[[], object], runs: int) -> float:
 
 
 def _insert(instructions: list[Any], position: int, added: list[Any]) -> None:
-    """Insert instructions before the one at ``position``. What jumps to that one now runs them
-    first, because the first of them becomes the target.
+    """Insert instructions before the one at ``position``. A jump to that one now reaches the
+    inserted ones first.
     """
     target, first = instructions[position], added[0]
     moved = create_instruction(target.opname, arg=target.arg, argval=target.argval)
@@ -345,7 +345,7 @@ def _call(function: Callable[[], None]) -> list[Any]:
 
 
 def _keywords_of(code: types.CodeType) -> str:
-    """Return the name of a function's ``**kwargs``; empty where it has none."""
+    """Return the name of a function's ``**kwargs``; empty if it has none."""
     if not code.co_flags & inspect.CO_VARKEYWORDS:
         return ""
     has_rest = bool(code.co_flags & inspect.CO_VARARGS)
@@ -369,7 +369,7 @@ class TimedFrame:
     is_resume: bool
     """Whether it is a resume function."""
     is_cut: bool
-    """Whether a graph break ends it."""
+    """Whether it ends at a graph break."""
     has_graph: bool
 
 
@@ -387,7 +387,7 @@ class CallSeconds:
 
     graphs_s: float = 0.0
     at_cuts_s: dict[int, float] = field(default_factory=dict)
-    """Seconds at each cut, by the frame that is cut."""
+    """Seconds at each graph break, by the frame that ends there."""
 
 
 @dataclass
@@ -395,7 +395,9 @@ class _Running:
     frame: int
     is_open: bool = False
     is_resuming: bool = False
-    """Whether its rest is being called; open again when that turns out to be compiled."""
+    """Whether its resume function is being called. If that turns out to be compiled, the frame is
+    open again.
+    """
 
 
 def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
@@ -416,7 +418,7 @@ def spent(ticks: Iterable[Tick], frames: Sequence[TimedFrame]) -> CallSeconds:
 
 def _owner(running: Sequence[_Running]) -> _Running | None:
     """Return the innermost running frame that waits at a graph break; None also while the code
-    behind the break runs uncompiled.
+    after the break runs in eager mode.
     """
     frames = reversed(running)
     last = next((frame for frame in frames if frame.is_open or frame.is_resuming), None)
@@ -424,8 +426,8 @@ def _owner(running: Sequence[_Running]) -> _Running | None:
 
 
 def _hear_of_rest(tick: Tick, frame: TimedFrame, running: Sequence[_Running]) -> None:
-    """Note that the resume function a frame has called is compiled: its own frame is entered right
-    after the call.
+    """Record that the resume function which a frame has called is compiled: its own frame is
+    entered right after the call.
     """
     if running and running[-1].is_resuming and tick.kind == "enter" and frame.is_resume:
         running[-1].is_resuming, running[-1].is_open = False, True

@@ -40,9 +40,9 @@ from fx_explorer.model import bucket_label
 
 @contextlib.contextmanager
 def graph_hook(recording: Recording) -> Iterator[None]:
-    """Record each graph that Dynamo hands to the backend, and hand it on through the recording's
-    boundary. A graph that is analysed again is set aside first, and an error of the backend is
-    noted.
+    """Record each graph that Dynamo gives to the backend, and pass it on through the recording's
+    boundary. A graph that is traced again is set aside first, and an error of the backend is
+    recorded.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,8 +98,8 @@ def graph_hook(recording: Recording) -> Iterator[None]:
 
 
 def _noting_its_backend(recording: Recording, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Note which backend a frame is compiled for when an attempt at it begins: it may end without a
-    graph, and torch says nothing of it.
+    """Record the backend of a frame when an attempt to compile it begins. The attempt may end
+    without a graph, and torch's records do not name the backend.
     """
 
     @functools.wraps(original)
@@ -135,8 +135,8 @@ def _with_inputs(
 
 @contextlib.contextmanager
 def bucket_hook(recording: Recording) -> Iterator[None]:
-    """Record what is compiled of a bucket under a segment of its own, which is made from the nodes
-    of Dynamo's graph that it holds.
+    """Record the compilation of a bucket under a segment of its own, made from the bucket's nodes
+    of Dynamo's graph.
     """
     with contextlib.ExitStack() as later:
         in_place = False
@@ -176,8 +176,8 @@ def _submodules_hook(recording: Recording) -> contextlib.AbstractContextManager[
 def _segment(
     whole: Segment, split: torch.fx.GraphModule, bucket: torch.fx.GraphModule
 ) -> Segment | None:
-    """Return the segment of a bucket of the graph that was ``split``; None where Dynamo's was not
-    recorded.
+    """Return the segment of a bucket of the graph that was ``split``; None where Dynamo's graph was
+    not recorded.
     """
     if whole.dynamo is None:
         return None
@@ -193,7 +193,7 @@ def _segment(
 
 def _part(whole: RecordedGraph, bucket: torch.fx.GraphModule) -> RecordedGraph:
     """Return the bucket with the rows of the nodes that it was copied from. torch's splitting keeps
-    their names, and an input that another bucket computes is called as the node that does.
+    their names, and an input that another bucket computes has the name of its node.
     """
     ids = {
         node: whole.by_name[node.name]

@@ -1,5 +1,5 @@
 """This module walks the guard tree of torch, whose leaves are the checks that run at every call,
-and measures what one of them costs.
+and measures the cost of one of them.
 
 The tree is ``GuardManagerWrapper.root`` (torch/_dynamo/guards.py); its classes are C++
 (torch/csrc/dynamo/guards.cpp).
@@ -34,14 +34,14 @@ class Leaf:
     """Source of the node that it hangs on; ``L`` for the root."""
     value_type: str
     parts: tuple[str, ...]
-    """What it checks, with torch's remarks; several for one that checks all relations between
-    sizes.
+    """The checked conditions, with torch's remarks; several for a leaf that checks all relations
+    between sizes.
     """
     check: Any
 
 
 def leaves(root: Any) -> Iterator[Leaf]:
-    """List the leaves in the order in which torch checks them. One that concerns several values
+    """Yield the leaves in the order in which torch checks them. A leaf that concerns several values
     (``NO_TENSOR_ALIASING``) is listed once, at the first.
     """
     seen: list[Any] = []
@@ -103,8 +103,8 @@ class ExampleValues:
         }
 
     def of(self, source: str) -> Any:
-        """Return the example value of a source. It runs what torch runs at each check: attributes
-        and items of the program's objects.
+        """Return the example value of a source. It runs the same code as torch does at each check:
+        attributes and items of the program's objects.
         """
         try:
             return eval(source, self._globals)
@@ -113,8 +113,8 @@ class ExampleValues:
 
 
 def cost_ns(check: Any, value: Any) -> float:
-    """Measure one check. The answer is NOT_MEASURED for what Python cannot call (relations between
-    several values).
+    """Measure one check. The result is NOT_MEASURED for a check that Python cannot call (relations
+    between several values).
     """
     if not callable(check) or isinstance(value, Unreachable):
         return NOT_MEASURED
@@ -122,8 +122,8 @@ def cost_ns(check: Any, value: Any) -> float:
 
 
 def less_the_call(costs: list[float]) -> list[float]:
-    """Return the costs without that of calling from Python. What was not measured, or is counted
-    elsewhere (0), stays as it is.
+    """Return the costs without that of calling from Python. Costs that were not measured, or that
+    are counted elsewhere (0), are unchanged.
     """
     call = min((cost for cost in costs if cost > 0), default=0.0)
     return [round(cost - call, 1) if cost > 0 else cost for cost in costs]

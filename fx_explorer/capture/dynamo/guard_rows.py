@@ -1,5 +1,5 @@
-"""This module makes the rows of guards: what Dynamo asked for while it traced, the checks that
-torch runs for it at every call, and what filters of guards drop.
+"""This module makes the rows of guards: the guards that Dynamo requested during tracing, the checks
+that torch runs for them at every call, and the guards that filters drop.
 
 Hook: ``CheckFunctionManager.__init__`` (torch/_dynamo/guards.py), which turns
 ``output_graph.guards`` into a tree of checks and tries it on the frame's locals: so both, and the
@@ -67,7 +67,7 @@ _STATE_GUARDS = {
     "TORCH_FUNCTION_MODE_STACK": "TORCH_FUNCTION_STATE",
     "SYMBOLIC_SHAPE_GUARD": SHAPES,
 }
-"""Leaves that are called otherwise than the guard they are for."""
+"""Name of a leaf → name of its guard, where they differ."""
 
 
 def guard_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
@@ -104,9 +104,9 @@ def add_guards(
     manager: Any,
     watched: WatchedFilter | None = None,
 ) -> None:
-    """Add the guards that Dynamo asked for, the checks of torch's tree with the guard each is for,
-    and what they cost. The tree is kept, so that other inputs can be asked about. ``watched`` is
-    the filter that the tree was made with.
+    """Add the guards that Dynamo requested, the checks of torch's tree with their guards, and the
+    costs. The tree is kept, so that other inputs can be checked. ``watched`` is the filter with
+    which the tree was made.
     """
     # By a key: comparing two guards asks for the keys of both each time.
     asked = sorted(output_graph.guards, key=lambda guard: guard.sort_key())
@@ -189,7 +189,7 @@ class _Part:
 
 
 def _parts(leaf: Leaf) -> Iterator[_Part]:
-    """Split a leaf into its rows: one for each relation between sizes, one for all conditions of
+    """Split a leaf into its rows: one for each relation between sizes, or one for all conditions of
     any other leaf, which hold or fail together.
     """
     split = [_without_note(part) for part in leaf.parts]
@@ -208,8 +208,8 @@ def _without_note(text: str) -> tuple[str, str]:
 
 
 class _Owners:
-    """Which guard a check is for: the one whose code it is, else one of its kind, else any on the
-    same value.
+    """Finds the guard of a check: the one with its code, else one of its kind, else any on the same
+    value.
     """
 
     def __init__(self, asked: list[Any], dropped: Collection[int] = ()) -> None:
@@ -227,7 +227,7 @@ class _Owners:
                 self._by_source.setdefault(name_of(guard), i)
 
     def of(self, part: _Part) -> int:
-        """Return the number of the guard that a part is for; -1 when there is none."""
+        """Return the number of the guard of a part; -1 when there is none."""
         leaf = part.leaf
         if leaf.source == "L":
             source = ""
@@ -322,8 +322,8 @@ class _Checks:
     def rows(
         self, parts: list[_Part], numbers: list[int], asked: list[Any], ids: Sequence[int]
     ) -> list[GuardCheck]:
-        """Make the rows of all checks. ``numbers`` says which of the guards each part is for, -1
-        for none, and ``ids`` are those of the guards' rows.
+        """Make the rows of all checks. ``numbers`` has the guard of each part, -1 for none, and
+        ``ids`` are the ids of the guards' rows.
         """
         values = [self._values.of(part.leaf.source or "L") for part in parts]
         # The parts of a leaf are checked together, and its cost counts once.
@@ -344,9 +344,7 @@ class _Checks:
     def _row(
         self, position: int, part: _Part, value: Any, cost: float, guard: Any, guard_id: int
     ) -> GuardCheck:
-        """Make the row of one check: the value it looks at, where that comes from, and what the
-        check costs.
-        """
+        """Return the row of one check: the checked value, its origin, and the cost."""
         leaf = part.leaf
         source = "" if leaf.source == "L" else leaf.source
         is_shape = guard is not None and guard.create_fn_name() == SHAPES
@@ -383,8 +381,8 @@ class _Checks:
         return "argument"
 
     def _place(self, part: _Part, guard: Any) -> _Place:
-        """Return the user's line that a check comes from: by the guard's user stack, else by the
-        line that torch's remark names (for a relation between sizes).
+        """Return the user's line of a check, from the guard's user stack, else from torch's remark
+        (for a relation between sizes).
         """
         sources = self._recording.sources
         stack = guard.user_stack or () if guard is not None else ()
@@ -403,8 +401,8 @@ class _Checks:
 
 
 def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> None:
-    """Add the checks on sizes that lowering asked for after Dynamo had made its tree. They are in
-    no tree here.
+    """Add the checks on sizes that lowering requested after Dynamo had made its tree. The tree does
+    not contain them.
     """
     note = "asked for by lowering, when Dynamo was through; a compile without a pause checks it too"
     checks = (
@@ -431,7 +429,7 @@ def add_late_checks(recording: Recording, guard: Guard, codes: list[str]) -> Non
 
 
 class WatchedFilter:
-    """A filter that is listened to. It answers what the filter answers."""
+    """A wrapper of a guard filter that records its answers and returns them unchanged."""
 
     def __init__(self, original: GuardFilter) -> None:
         self._original = original
@@ -454,8 +452,8 @@ class WatchedFilter:
 
 
 def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> list[FilterAnswer]:
-    """Ask each of torch's own filters about these guards, and return the answers of those that
-    would drop any. ``guards`` are in the order of their rows.
+    """Call each of torch's own filters on these guards, and return the answers of those that would
+    drop any. ``guards`` are in the order of their rows.
     """
     entries = [_entry(guard, values) for guard in guards]
     filter_answers = []
@@ -467,8 +465,8 @@ def answers(compilation: str, guards: Sequence[Any], values: ExampleValues) -> l
 
 
 def _entry(guard: Any, values: ExampleValues) -> Any:
-    """Return what torch gives to a filter for a guard (``make_guard_filter_entry``, whose builder
-    is gone when the guards are made).
+    """Return torch's argument to a filter for a guard (``make_guard_filter_entry``, whose builder
+    no longer exists when the guards are made).
     """
     name = strip_local_scope(name_of(guard))
     value = values.of(guard.name) if name else Unreachable()

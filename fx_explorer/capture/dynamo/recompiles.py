@@ -1,5 +1,5 @@
-"""When a guard fails before a recompile, this module notes the value that it looked at, while the
-program runs.
+"""This module records the value that a failed guard checked, while the program runs, before torch
+recompiles.
 
 Hook: ``get_guard_fail_reason`` (torch/_dynamo/guards.py), which torch calls for each compiled code
 of a function that did not fit, while the locals of the call are at hand. torch's own text has the
@@ -81,12 +81,12 @@ kept.
 """
 
 OTHERS = ": other things, of which only the number is kept"
-"""The text that takes the place of torch's words for all that is beyond that limit."""
+"""The text that replaces torch's for all guards beyond that limit."""
 
 
 def guarded_value(manager: Any, f_locals: dict[str, Any]) -> GuardedValue:
-    """Evaluate what torch's own check evaluates. Everything is empty when no guard of this code
-    fails.
+    """Evaluate the expression that torch's own check evaluates. Everything is empty when no guard
+    of this code fails.
     """
     if isinstance(manager, guards.DeletedGuardManagerWrapper):
         return GuardedValue()
@@ -143,8 +143,7 @@ class _GuardedNow:
 _UNKNOWN = _GuardedNow(is_known=False)
 
 _GONE = (AttributeError, LookupError, TypeError, ValueError, NameError, SyntaxError, RuntimeError)
-"""What evaluating a guard raises when what it looks at is no longer there, which may be why it
-fails.
+"""Errors of evaluating a guard when the checked object no longer exists, which may be why it fails.
 """
 
 
@@ -164,8 +163,8 @@ class GuardScope:
             return _UNKNOWN
 
     def fails(self, part: str) -> bool:
-        """Return whether the guard fails. Of conditions on sizes, which torch checks and reports
-        together, one failing is enough.
+        """Return whether the guard fails. torch checks and reports conditions on sizes together;
+        one that fails is enough.
         """
         guarded = self.value(part)
         return not guarded.is_known or guarded.value is not True
@@ -238,8 +237,8 @@ def _reads_the_program(node: ast.expr) -> bool:
 
 
 def _is_one_value(node: ast.expr) -> bool:
-    """Return whether the expression is a source, or a function of one (``len(L['xs'])``), and not
-    arithmetic with several sizes.
+    """Return whether the expression is a source, or a function of one source (``len(L['xs'])``),
+    and not arithmetic with several sizes.
     """
     return isinstance(node, ast.Attribute | ast.Subscript) or (
         isinstance(node, ast.Call) and len(list(_sources(node))) == 1
@@ -267,7 +266,7 @@ _LOCAL = re.compile(r"^L\['(\w+)'\]$")
 
 
 def _matched_object(manager: Any, source: str, part: str) -> str:
-    """Return the object that a local name stood for when the code was compiled. torch keeps weak
+    """Return the object of a local name at the time the code was compiled. torch keeps weak
     references to such objects.
     """
     local = _LOCAL.match(source)
@@ -280,8 +279,8 @@ def _matched_object(manager: Any, source: str, part: str) -> str:
 
 
 def _global_state(part: str) -> GuardedValue:
-    """Return what grad mode was and is, since it is the one that programs change; empty for other
-    state, which torch's text names.
+    """Return the old and new grad mode, which is the global state that programs change; empty for
+    other state, which torch's text names.
     """
     if "grad_mode" not in part.split():
         return GuardedValue()
@@ -306,7 +305,7 @@ _WRITTEN_KEY = r"'[^']*'|\"[^\"]*\"|-?\d+"
 
 
 def dict_of(part: str) -> str:
-    """Return ``L['d']`` for a guard about its keys; empty for another guard."""
+    """Return ``L['d']`` for a guard on its keys; empty for another guard."""
     match = _OF_A_DICT.match(bounded(part))
     if not match:
         return ""
@@ -316,9 +315,9 @@ def dict_of(part: str) -> str:
 def keys_change(
     source: str, value: object, guards: Iterable[str], describe: Callable[[object], str]
 ) -> GuardedValue:
-    """Return which keys changed; ``guards`` are all that the compiled code asked for. Old and new
-    are the keys that only one side has, or all of them in their order where both have the same;
-    empty for what is no dict, and where it is not known which keys there were.
+    """Return which keys changed; ``guards`` are all guards of the compiled code. Old and new are
+    the keys that only one side has, or all of them in their order where both have the same; empty
+    if it is not a dict, or if the earlier keys are not known.
     """
     new, asked = _keys(value), list(guards)
     old = _keys_then(source, asked) or _keys_looked_at(source, asked)
@@ -335,8 +334,8 @@ def keys_change(
 
 
 def _keys(value: object) -> list[Any] | None:
-    """Return the keys without running code of the program's, as a class of its own may have; None
-    for what is no plain dict.
+    """Return the keys without running code of the program's own classes; None for an object that is
+    not a plain dict.
     """
     if isinstance(value, types.MappingProxyType):
         return list(value)
@@ -346,8 +345,8 @@ def _keys(value: object) -> list[Any] | None:
 
 
 def _keys_then(source: str, guards: Iterable[str]) -> list[object] | None:
-    """Return the keys that the guards asked for; None where torch guarded none by its value: the
-    keys may be objects.
+    """Return the keys that the guards require; None where torch guarded none by its value: the keys
+    may be objects.
     """
     keys: dict[int, object] = {}
     for code in guards:

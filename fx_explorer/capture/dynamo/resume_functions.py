@@ -1,5 +1,5 @@
-"""Dynamo makes resume functions behind a graph break: this module records them, with the user's
-names of what they take.
+"""This module records the resume functions that Dynamo makes after a graph break, with the user's
+names of their arguments.
 
 Hooks: ``ContinueExecutionCache.lookup`` (torch/_dynamo/resume_execution.py), which the translator
 of each frame calls, and a bytecode hook, which is called for each resume function that was
@@ -90,7 +90,7 @@ def _row(recording: Recording, translator: Any, made: ResumeCode) -> ResumeFunct
 def _taken_from(
     recording: Recording, translator: Any, root: Any, names: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (local, source) for each local that the compiled function took by another name."""
+    """Yield (local, source) for each local that the compiled function received under another name."""
     root_code = recording.resume_code(root.f_code)
     for name, source in _sources(translator, names):
         taken = root_code.local_name(source)
@@ -110,8 +110,8 @@ def _sources(translator: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str
 def _resume_code(
     recording: Recording, code: types.CodeType, arguments: tuple[object, ...], translator: Any
 ) -> ResumeCode:
-    """Return what a resume function was made with, by the names of ``generate``'s parameters, which
-    ``lookup`` hands its arguments on to.
+    """Return the arguments with which a resume function was made, by the names of ``generate``'s
+    parameters, to which ``lookup`` passes its arguments.
     """
     named = _parameters().bind_partial(*arguments).arguments
     names = tuple(named["argnames"])

@@ -1,5 +1,5 @@
-"""This module records the calls of graphs in a forward, and for how long the program holds what
-they return, while they run uncompiled (inspecting.py).
+"""This module records the calls of graphs in a forward, and for how long the program holds their
+results, while they run uncompiled (inspecting.py).
 
 Hooks: Dynamo's call of the backend (backend_calls.py), which returns what the bytecode calls as the
 graph, and ``torch.autograd._engine_run_backward``, which every backward goes through. Before each
@@ -59,9 +59,7 @@ forward.
 
 @contextlib.contextmanager
 def returned_storage_hook(recording: Recording) -> Iterator[None]:
-    """Record the calls of graphs that run uncompiled. Graphs that are built run as torch made
-    them.
-    """
+    """Record the calls of graphs that run uncompiled. Graphs that are built run unchanged."""
     if recording.request.build:
         yield
         return
@@ -111,7 +109,7 @@ class StorageNumbers:
         self._by_address: dict[int, tuple[int, StorageWeakRef]] = {}
 
     def of(self, tensor: torch.Tensor) -> int:
-        """Return the number of a tensor's storage; 0 for one that has none of its own."""
+        """Return the number of a tensor's storage; 0 for a tensor without a storage of its own."""
         address = storage_of(tensor)
         if not address:
             return 0
@@ -122,22 +120,20 @@ class StorageNumbers:
 
 
 class _Forward:
-    """What was recorded of one forward so far: the calls of graphs, and the storages they
-    returned.
-    """
+    """The record of one forward so far: the calls of graphs, and the storages they returned."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, list[int], list[int]]] = []
         """Each call's compilation, its inputs (Nodes), and their storages."""
         self.returned: list[_Returned] = []
         self.there: list[_Returned] = []
-        """Those of ``returned`` that the last ``look`` still found alive."""
+        """Those of ``returned`` that were still alive at the last ``look``."""
         self.numbers = StorageNumbers()
         self.eager = SavedByEager()
         self.has_new_graph = False
 
     def look(self) -> list[_Returned]:
-        """Return the storages that are still alive. A storage that has another owner in C++ since
+        """Return the storages that are still alive. A storage that has gained an owner in C++ since
         it was returned was saved by an eager operator in between, or has a view.
         """
         self.there = [returned for returned in self.there if returned.is_there]
@@ -159,24 +155,24 @@ class WatchedCalls:
         self._forward = _Forward()
         self._is_watching = True
         self._is_compiled_since = False
-        """Whether a graph was compiled in a forward whose first calls were let through."""
+        """Whether a graph was compiled during a forward whose first calls were not watched."""
         self._written = 0
         self._known: set[int] = set()
-        """Compilations whose graphs are in a forward that is written."""
+        """Compilations whose graphs are in a forward that was written."""
         # What a forked child's parent has returned is in the parent's session.
         os.register_at_fork(after_in_child=self._begin)
 
     def watched(self, compiled: Callable[..., Any], _: object) -> Callable[..., Any]:
-        """Return the function that Dynamo's bytecode calls as the graph: one whose calls are
-        watched, or ``compiled`` itself.
+        """Return the function that Dynamo's bytecode calls as the graph: a watched one, or
+        ``compiled`` itself.
         """
         with self._recording.noting(WHAT, "dynamo"):
             return self._watched(compiled)
         return compiled
 
     def _watched(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a graph whose calls are watched. Only one that runs uncompiled is: a graph
-        module's own function.
+        """Return a watched function for a graph that runs uncompiled, as a graph module's own
+        function; else ``compiled`` itself.
         """
         segment = self._recording.of(self._recording.compilation_name()).segment
         is_uncompiled = isinstance(getattr(compiled, "__self__", None), torch.fx.GraphModule)
@@ -216,8 +212,8 @@ class WatchedCalls:
     # what is seen
 
     def _before(self, compilation: int, inputs: dict[int, Any]) -> None:
-        """Note, before a graph runs with these inputs, which of the storages that earlier calls
-        returned are still held.
+        """Record, before a graph runs with these inputs, which storages of earlier results are
+        still held.
         """
         forward = self._forward
         tensors = {node: one for node, one in inputs.items() if isinstance(one, torch.Tensor)}
@@ -234,7 +230,7 @@ class WatchedCalls:
         forward.eager.graph_begins()
 
     def _after(self, compilation: int, args: Sequence[Any], results: Any) -> None:
-        """Note what a graph has returned. What lies in an input's storage was there before it."""
+        """Record the results of a graph. A result in an input's storage existed before."""
         forward = self._forward
         forward.eager.graph_ended()
         given = {forward.numbers.of(arg) for arg in args if isinstance(arg, torch.Tensor)}
@@ -267,8 +263,8 @@ class WatchedCalls:
                 seen.positions.append(position)
 
     def forward_ended(self, results: object) -> None:
-        """Look at what the program holds now that its forward has ended: with ``results``, from
-        which a backward begins; None where there is none.
+        """Record which storages the program holds at the end of its forward: with ``results``, from
+        which a backward begins; None without one.
         """
         if not self._forward.calls and not self._is_compiled_since:
             return
@@ -299,15 +295,15 @@ class WatchedCalls:
     # what is written
 
     def _begin(self) -> None:
-        """Begin a forward. It is watched where the one before had a graph that was not known, or
-        where one was compiled since.
+        """Begin a forward. It is watched if the one before had a new graph, or if one was compiled
+        since.
         """
         self._is_watching = self._forward.has_new_graph or self._is_compiled_since
         self._is_compiled_since = False
         self._forward = _Forward()
 
     def write(self) -> None:
-        """Write a forward that has not been seen to end: it is the last one."""
+        """Write a forward whose end was not seen: it is the last one."""
         forward = self._forward
         if self._is_watching and forward.has_new_graph:
             for returned in forward.returned:
@@ -355,7 +351,7 @@ class PythonReferences:
 
     def __init__(self) -> None:
         """Test the counting on two tensors with a known number of references. Raises MissingInTorch
-        where this torch counts in another way.
+        where this torch counts differently.
         """
         with torch.enable_grad():
             held = torch.ones(1, device="cpu", requires_grad=True) * 1
@@ -393,8 +389,8 @@ def _counted(reference: WeakTensor) -> tuple[int, int]:
 
 
 def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:
-    """Return all tensors that Python knows of these storages (by the address of their C++ object):
-    views, too. Every object there is is looked at, which takes some tens of milliseconds.
+    """Return all tensors of these storages that Python knows (by the address of their C++ object),
+    including views. It looks at every existing object, which takes some tens of milliseconds.
     """
     tensors: dict[int, list[WeakTensor]] = {storage: [] for storage in storages}
     objects = gc.get_objects()
@@ -409,7 +405,7 @@ def tensors_in(storages: Iterable[int]) -> dict[int, list[WeakTensor]]:
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage; 0 for one that has none of its own."""
+    """Return the address of a tensor's storage; 0 for a tensor without a storage of its own."""
     if tensor.layout is not torch.strided:
         return 0
     try:
@@ -452,9 +448,9 @@ class SavedByEager:
         self._ends.append(torch.autograd._get_sequence_nr())
 
     def saved(self, results: Any, numbers: Numbers) -> list[SavedBetween]:
-        """Return what is kept for a backward from ``results``, each storage once, and the
-        parameters that operators outside of the graphs take. The forward that they belong to is
-        left open.
+        """Return the storages that are saved for a backward from ``results``, each once, and the
+        parameters that operators outside of the graphs use. The field for the forward is left
+        empty.
         """
         if len(self._begins) != len(self._ends):
             return []
@@ -501,8 +497,8 @@ class SavedByEager:
             waiting += following
 
     def _tensors(self, node: Any) -> Iterator[tuple[torch.Tensor, bool]]:
-        """Yield what a node of autograd's keeps, and the parameters that it leads to (with
-        True).
+        """Yield the tensors that a node of autograd's saves, and the parameters that it leads to
+        (with True).
         """
         kind = type(node)
         if kind not in self._names:
@@ -517,7 +513,7 @@ class SavedByEager:
                 yield following.variable, True
 
     def _graphs_before(self, sequence: int) -> int:
-        """Return how many graphs had begun before an operator; -1 where it ran within one."""
+        """Return how many graphs had begun before an operator; -1 for an operator inside a graph."""
         call = sum(begin <= sequence for begin in self._begins)
         if call and sequence < self._ends[call - 1]:
             return -1

@@ -1,5 +1,5 @@
-"""The step recorder writes down what a function that Dynamo made has on its stack and in its
-variables, before each instruction.
+"""This module has the step recorder, which records the stack and the variables of a function made
+by Dynamo, before each instruction.
 
 What is new is decided by identity: a tensor in place of another of the same shape is a change, and
 so is one written in place.
@@ -29,7 +29,7 @@ from fx_explorer.model import BytecodeStep
 MAX_STEPS = 10_000
 
 MAX_LOCALS = 200
-"""Locals of one function call: generated functions can have thousands."""
+"""Most locals of one function call that are recorded: generated functions can have thousands."""
 
 BATCH = 500
 """Steps that are written together."""
@@ -38,7 +38,7 @@ NOT_RECORDED = RecordedBytecode(0, {})
 
 
 class _Seen(NamedTuple):
-    """A value at a step. It is held until the next one, so that what is new then cannot have its
+    """A value at a step. It is kept alive until the next step, so that no new object can have its
     address.
     """
 
@@ -59,20 +59,20 @@ class _StepFrame:
     names: Mapping[int, str]
     """``id`` of a function that Dynamo put among the globals → its name."""
     before: Mapping[str, _Seen] | None = None
-    """What was seen at the step before: locals by name, the stack by position (``[0]``). None at
-    the first step.
+    """The values at the step before: locals by name, the stack by position (``[0]``). None at the
+    first step.
     """
 
 
 class StepRecorder:
-    """Is told of instructions, errors and ends of calls; writes a BytecodeStep for each of the
+    """Receives instructions, errors and ends of calls, and writes a BytecodeStep for each of the
     first two.
     """
 
     def __init__(self, recording: Recording, run: int, limit: int = MAX_STEPS) -> None:
         self.count = 0
         self.is_over = False
-        """Whether nothing more is recorded: the limit is reached, or something of ours broke."""
+        """Whether recording has ended: the limit is reached, or an error of ours occurred."""
         self.as_python: list[str] = []
         """Functions that have Dynamo's bytecode, and ran with their original bytecode."""
         self._recording = recording
@@ -109,14 +109,14 @@ class StepRecorder:
         self._calls.pop(frame, None)
 
     def passed(self, code: types.CodeType) -> None:
-        """Note that the original bytecode of a function is called, although Dynamo has made other
+        """Record that the original bytecode of a function is called, although Dynamo has made other
         bytecode for it.
         """
         if code in self._recording.dynamo_bytecode.original and code.co_name not in self.as_python:
             self.as_python.append(code.co_name)
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write the rows that are buffered."""
         with self._recording.noting("steps of the bytecode", "dynamo"):
             self._recording.writer.add_all(self._rows)
             self._rows = []
@@ -148,8 +148,8 @@ class StepRecorder:
         return self._row(frame, call, offset, kind="raised", is_stack_known=False, error=text)
 
     def _step(self, frame: types.FrameType, offset: int) -> BytecodeStep:
-        """Make the row of a step: the stack and the variables before the instruction, what changed
-        since the step before, and what is called.
+        """Return the row of a step: the stack and the variables before the instruction, the changes
+        since the step before, and the called function.
         """
         call = self._calls.get(frame) or self._begin(frame)
         depth = call.depths.get(offset)
@@ -222,7 +222,7 @@ _PLAIN = (bool, int, float, str, bytes)
 
 
 def _changed(before: Mapping[str, _Seen], now: Mapping[str, _Seen]) -> tuple[str, ...]:
-    """Return the names whose value is another one than before, then those that are gone."""
+    """Return the names whose value has changed, then those that no longer exist."""
     changed = []
     for name, seen in now.items():
         if name not in before or _differ(before[name], seen):
@@ -238,8 +238,8 @@ def _differ(seen: _Seen, other: _Seen) -> bool:
 
 
 def _callee(call: _StepFrame, offset: int, stack: Sequence[object]) -> str:
-    """Name the compiled graph or resume function that the instruction calls. It lies lowest of what
-    a call takes off the stack.
+    """Return the name of the compiled graph or resume function that the instruction calls. It is
+    the lowest of the values that a call takes from the stack.
     """
     instruction = call.instructions.get(offset)
     if instruction is None or not instruction.opname.startswith("CALL"):
@@ -261,7 +261,7 @@ def _called_name(call: _StepFrame, value: object) -> str:
 def _made_up_names(
     globals_: Mapping[str, object], resume_names: Mapping[str, str]
 ) -> dict[int, str]:
-    """Return names for compiled graphs and resume functions (or what makes them, when they share
+    """Return names for compiled graphs and resume functions (or their makers, when they share
     variables), by ``id`` of the object.
     """
     graphs = {}
@@ -273,9 +273,7 @@ def _made_up_names(
 
 
 def _ends_a_loop(call: _StepFrame, offset: int, error: BaseException) -> bool:
-    """Return whether an error only says that an iterator is through: then nothing was raised in the
-    program.
-    """
+    """Return whether an error only ends an iteration, so that the program raised nothing."""
     instruction = call.instructions.get(offset)
     if not isinstance(error, StopIteration) or instruction is None:
         return False
@@ -289,14 +287,14 @@ MAX_SHOWN = 100
 """Most characters of one value."""
 
 FEW_VALUES = 6
-"""Elements up to which a tensor's values are shown; a larger one is shown as dtype, shape and
+"""Most elements of a tensor whose values are shown; a larger tensor is shown as dtype, shape and
 device.
 """
 
 FEW_MEMBERS = 4
 
 Names = Mapping[int, str]
-"""``id`` of an object → its name, for functions that Dynamo made."""
+"""``id`` of an object → its name, for functions made by Dynamo."""
 
 
 def in_short(value: object, names: Names, *, depth: int = 2) -> str:
@@ -352,8 +350,8 @@ def _members(shown: list[str], count: int) -> str:
 
 
 def _tensor(value: Any) -> str:
-    """Describe a tensor. One of the program's own class may run code even for its shape; if that
-    fails, only its type is named.
+    """Describe a tensor. A tensor of the program's own class may run code even for its shape; if
+    that fails, only its type is named.
     """
     is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     try:
@@ -388,7 +386,7 @@ def _numbers(value: Any) -> str:
 
 
 def version_of(value: object) -> int:
-    """Return how often a tensor was written in place; 0 for anything else, and where torch does not
+    """Return how often a tensor was written in place; 0 for other values, and where torch does not
     count.
     """
     if not issubclass(type(value), torch.Tensor):

@@ -1,5 +1,5 @@
-"""This module makes the rows of dynamic sizes: the symbols that Dynamo made for them, and
-everything that was decided about each, with the user's line.
+"""This module makes the rows of dynamic sizes: the symbols that Dynamo created for them, and every
+decision about each, with the user's line.
 
 From torch's structured trace (torch/fx/experimental/symbolic_shapes.py: ``create_symbol``,
 ``create_unbacked_symbol``, ``guard_added_fast``, ``symbolic_shape_specialization``,
@@ -35,7 +35,7 @@ def add_record(
     content: dict[str, Any],
     user: tuple[Frame, ...],
 ) -> None:
-    """Add what one record of torch's says about a symbol; ``user`` is the user's stack in it."""
+    """Add the content of one of torch's records about a symbol; ``user`` is the user's stack in it."""
     if kind in ("create_symbol", "create_unbacked_symbol"):
         _add_symbol(recording, name, attempt, content, user)
         return
@@ -84,9 +84,7 @@ def _add_symbol(
 
 
 def _known(recording: Recording, name: str, attempt: int) -> dict[str, Symbol]:
-    """Return the symbols of this attempt by name; those of an earlier one are no longer of
-    interest.
-    """
+    """Return the symbols of this attempt by name; those of earlier attempts are discarded."""
     known = recording.of(name).symbols
     if any(row.attempt != attempt for row in known.values()):
         known.clear()
@@ -99,8 +97,8 @@ def _names(recording: Recording, name: str, attempt: int, text: str) -> list[str
 
 
 def finish_symbols(recording: Recording, shapes: Any) -> None:
-    """Record what the ``ShapeEnv`` of the current compilation knows of its symbols when Dynamo is
-    through.
+    """Record the final state of the current compilation's symbols from its ``ShapeEnv`` when Dynamo
+    has finished.
     """
     name = recording.compilation_name()
     by_name = {str(symbol): symbol for symbol in shapes.var_to_range}

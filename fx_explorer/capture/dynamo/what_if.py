@@ -1,5 +1,5 @@
-"""This module asks the guards whether the compiled code would take other inputs. Nothing is run and
-nothing is compiled.
+"""This module checks whether the compiled code would accept other inputs, by its guards. Nothing is
+run and nothing is compiled.
 
 torch keeps the compiled code of a function with its guards: ``_debug_get_cache_entry_list(code)``
 (torch/_dynamo/eval_frame.py). Their tree shows which check fails first (``check_verbose``), given
@@ -40,8 +40,8 @@ THROWN_AWAY = (
 
 
 def what_if(recording: Recording, expression: str) -> str:
-    """Ask the guards, store the answers, and return them in a sentence. Raises UsageError for
-    inputs that cannot be made or given.
+    """Check the guards, store the answers, and return them in a sentence. Raises UsageError for
+    inputs that cannot be made or passed.
     """
     live = recording.live_guards
     if live.program is None:
@@ -135,8 +135,8 @@ def _first_frame(
 
 
 def _functions(called: Any) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:
-    """Yield the Python functions that calling ``called`` enters, outermost last, with what is put
-    before the arguments.
+    """Yield the Python functions that calling ``called`` enters, outermost last, with the values
+    that are put before the arguments.
     """
     called = (
         getattr(called, "_torchdynamo_orig_callable", None)
@@ -170,7 +170,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _content(cell: types.CellType) -> Any:
-    """Return the value of a variable; None when it has no value yet."""
+    """Return the value of a closure variable; None when it has no value yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -214,8 +214,8 @@ def _answers(recording: Recording, frame: _CalledFrame) -> Iterator[GuardAnswer]
 def _answer(
     tree: LiveTree, manager: Any, f_locals: dict[str, Any], late: list[GuardCheck]
 ) -> GuardAnswer:
-    """Ask the guards of one compilation whether they accept these locals. Checks that lowering
-    added later are asked when the tree accepts.
+    """Check whether the guards of one compilation accept these locals. Checks that lowering added
+    later are made if the tree accepts.
     """
     answer = GuardAnswer(0, 0, "", tree.compilation, "accepted")
     try:
@@ -244,7 +244,7 @@ def _answer(
 
 def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) -> str:
     """Return the first condition that fails. Relations between sizes are one check, so each of them
-    is evaluated to find the one that fails, as torch does.
+    is evaluated to find the failing one, as torch does.
     """
     if len(parts) == 1:
         return parts[0]
@@ -253,7 +253,7 @@ def _first_that_fails(manager: Any, f_locals: dict[str, Any], parts: list[str]) 
 
 
 def keys_of(failed: str) -> tuple[str, ...]:
-    """Return the keys under which the check that failed is found. Most messages are the code of the
+    """Return the keys by which a failed check is looked up. Most messages are the code of the
     check, with a remark.
     """
     if failed.startswith("GLOBAL_STATE"):

@@ -1,1 +1,3 @@
-"""Backends: what each supports, where it cuts graphs and why, and what it publishes of itself."""
+"""This package describes the backends of torch.compile: what each supports, where and why it splits
+graphs, and the stages that it publishes.
+"""

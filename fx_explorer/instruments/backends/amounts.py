@@ -1,5 +1,5 @@
-"""How much the operators of graphs do, and how much of that a backend supports: counted by the
-session, so that the overview of a large model need not read every node.
+"""This module adds up the work of the operators of graphs, and the part that a backend supports.
+The session counts, so that the overview of a large model need not read every node.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Amounts of what one backend supports, of all operators in the graphs it was given."""
+    """The amounts of operators that one backend supports, and of all operators in its graphs."""
 
     backend: str
     graphs: int
     is_said: bool
-    """Whether the backend, or torch's partitioner, says what is supported."""
+    """Whether the backend, or torch's partitioner, reported what is supported."""
     whole: Amount
     supported: Amount
     unknown: Amount
@@ -48,8 +48,8 @@ class Summary:
 
 
 def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:
-    """Return the last report of each graph that is in use, by the backend that is. Variants share
-    graphs, and each asks its own backend.
+    """Return the last report of each graph in use, by the backend in use. Variants share graphs,
+    and each asks its own backend.
     """
     used, latest = graphs_in_use(reader), latest_reports(reader)
     if used is None:
@@ -72,14 +72,14 @@ def reports_in_use(reader: SessionReader) -> list[model.SupportReport]:
 
 
 def reports_to_show(reader: SessionReader) -> list[model.SupportReport]:
-    """Return the reports in use, else those of the variants that are not: the user may have gone on
-    with another backend after the program had run with Inductor.
+    """Return the reports in use, else those of unused variants: the user may have continued with
+    another backend after the program had run with Inductor.
     """
     return reports_in_use(reader) or latest_reports(reader)
 
 
 def summaries(reader: SessionReader) -> list[Summary]:
-    """Return a summary for each backend that is in use and was given a graph; none for Inductor."""
+    """Return a summary for each backend in use that was given a graph; none for Inductor."""
     return summaries_of(reader, reports_in_use(reader))
 
 

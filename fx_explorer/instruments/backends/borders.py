@@ -1,4 +1,5 @@
-"""What crosses the borders of a segment: the values that it takes and gives, in bytes.
+"""This module computes the values that cross the borders of a segment, in both directions, in
+bytes.
 
 The parts of a graph are segments, which the backend compiles, and what falls back to PyTorch
 between them. A part's *level* is how many times the computation has gone from PyTorch into a
@@ -15,7 +16,7 @@ from fx_explorer import model
 from fx_explorer.instruments.memory.sizes import UnknownSize, shape_bytes, value_bytes
 
 INPUTS = "the graph's inputs"
-"""Where a value comes from that is given to the graph: an input, a parameter, a constant."""
+"""Origin of a value that is given to the graph: an input, a parameter, a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Crossing:
     size_bytes: int | None
     """Size of the value; None where it is not known."""
     varies: bool = False
-    """Whether a size is a symbol, so that the bytes are those of the call that was captured."""
+    """Whether a size is a symbol, so that the bytes are those of the captured call."""
     is_given: bool = False
     """Whether it is given to the graph, and not computed in it."""
 
@@ -48,7 +49,7 @@ class Border:
 
 
 def size_of(crossings: Iterable[Crossing]) -> tuple[int, int]:
-    """Return the bytes of the values whose size is known, and how many have none."""
+    """Return the bytes of the values whose size is known, and the number of the others."""
     sizes = [crossing.size_bytes for crossing in crossings]
     return sum(size for size in sizes if size is not None), sizes.count(None)
 
@@ -79,7 +80,7 @@ def _border(crossing: Iterable[int], values: Mapping[int, Crossing]) -> Border:
 
 
 def crossing_of(node: model.Node, row: model.NodeSupport) -> Crossing:
-    """Return a node's value as it crosses a border. Numbers take no bytes."""
+    """Return the crossing of a node's value. Numbers take no bytes."""
     exact = _bytes_of(node)
     known = row.result_bytes if exact is None else exact
     size_bytes = known if known >= 0 else None
@@ -99,7 +100,7 @@ def _bytes_of(node: model.Node) -> int | None:
 # Parts of a partitioned graph, in an order in which they can run.
 
 Unit = int
-"""A segment as minus its number, or the id of a node that is in no segment."""
+"""Minus the number of a segment, or the id of a node that is in no segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class BackendPart:
     """A segment, or the operators that fall back together."""
 
     segment: int
-    """Number of the segment; 0 for what falls back."""
+    """Number of the segment; 0 for the operators that fall back to PyTorch."""
     nodes: tuple[int, ...]
     """Ids of its operators, in the order of the graph."""
 
@@ -115,8 +116,8 @@ class BackendPart:
 def parts_of(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[list[BackendPart], bool]:
-    """Return the parts of a graph in order, and whether segments need one another in a circle, so
-    that no order is right.
+    """Return the parts of a graph in order, and whether segments need each other in a circle, so
+    that no order is correct.
 
     ``segments`` has the segment of each operator, 0 for one in none, in the order of the graph.
     """
@@ -154,9 +155,7 @@ def _needed(segments: Mapping[int, int], edges: Iterable[tuple[int, int]]) -> di
 def _levels(
     units: Sequence[Unit], needed: Mapping[Unit, set[Unit]]
 ) -> tuple[dict[Unit, int], bool]:
-    """Return the level of each unit, and whether some need one another in a circle; these come
-    last.
-    """
+    """Return the level of each unit, and whether some need each other in a circle; these come last."""
     waiting = {unit: len(needed.get(unit, ())) for unit in units}
     users: dict[Unit, list[Unit]] = defaultdict(list)
     for unit, sources in needed.items():
@@ -184,8 +183,8 @@ def _levels(
 def neighbours(
     segments: Mapping[int, int], edges: Iterable[tuple[int, int]]
 ) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
-    """Return, for each operator that is in no segment, the segments that it needs and those that
-    need it, with nothing but other such operators between.
+    """Return, for each operator in no segment, the segments that it needs and those that need it,
+    directly or through other such operators.
     """
     inputs: dict[int, list[int]] = defaultdict(list)
     users: dict[int, list[int]] = defaultdict(list)

@@ -1,5 +1,5 @@
-"""``fx-explorer backends``: the backends of torch.compile that an interpreter's torch has, what
-each does, and whether it can be used here.
+"""This module is ``fx-explorer backends``: it lists the backends of torch.compile in an
+interpreter's torch, what each does, and whether it can be used here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DOES = {
     "dynamo_minifier_backend": "makes a failing graph smaller (torch._dynamo.config.repro_after)",
     "dynamo_accuracy_minifier_backend": "makes a graph with wrong results smaller",
 }
-"""Backends of torch → what they do. Others say it in their own documentation."""
+"""Backend of torch → what it does. Other backends have documentation of their own."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Backend:
     tags: tuple[str, ...]
     """torch's words: ``debug``, ``experimental``."""
     package: str
-    """Who registered it: ``torch``, or a package with its release."""
+    """The package that registered it: ``torch``, or another with its release."""
     does: str
     """One sentence on the backend; empty when neither we nor its docstring have one."""
     missing: str
-    """What is missing for using it here; empty when nothing is known to be."""
+    """What is missing for using it here; empty when nothing is known to be missing."""
 
     @property
     def is_for_tests(self) -> bool:
@@ -99,7 +99,7 @@ def _backend(row: dict[str, object]) -> Backend:
 
 
 def groups(backends: Iterable[Backend]) -> Iterator[tuple[str, list[Backend]]]:
-    """Yield the backends by what they are for, each group with its title."""
+    """Yield the backends in groups by purpose, each with its title."""
     found: dict[str, list[Backend]] = {}
     for backend in backends:
         found.setdefault(_group(backend), []).append(backend)
@@ -145,7 +145,7 @@ TRIED = "✓ compiled a small graph rightly on the CPU, without gradients."
 
 
 LEAST_WIDTH = 40
-"""Cells of a line at least: what a backend does is indented."""
+"""Least cells of a line: the description of a backend is indented."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -163,8 +163,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the backends. Raises UsageError for a name that is none, and WorkerError where the
-    interpreter cannot say them.
+    """Print the backends. Raises UsageError for an unknown name, and WorkerError where the
+    interpreter cannot list them.
     """
     release, backends = backends_of(arguments.python, arguments.names)
     unknown = set(arguments.names) - {backend.name for backend in backends}

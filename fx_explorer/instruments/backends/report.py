@@ -1,6 +1,6 @@
-"""This module writes what a session knows of backends: the support of one backend as text,
-markdown, CSV and JSON, and for the JSON report what backends beside Inductor published and ran. The
-tables of support are those of the screen too.
+"""This module writes a session's facts about backends: the support of one backend as text,
+markdown, CSV and JSON, and for the JSON report what backends other than Inductor published and ran.
+The screen has the same tables of support.
 
 The verdict of a support report comes first, then the operators, then the segments of each graph.
 """
@@ -55,9 +55,7 @@ def support_text(
     graphs: Sequence[GraphSupport],
     width: int | None = None,
 ) -> str:
-    """Return everything as plain text. Lines have at most ``width`` cells, None where a program
-    reads.
-    """
+    """Return everything as plain text. Lines have at most ``width`` cells; None sets no limit."""
     blocks: list[Block] = [*verdict(backends, graphs), "", _operator_table(graphs)]
     for graph in graphs:
         blocks += ["", f"{graph.document.title} [{graph.compilation}]"]
@@ -125,8 +123,8 @@ def support_json(target: str, backends: Sequence[Summary], graphs: Sequence[Grap
 
 
 def support_object(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> Json | None:
-    """Return the JSON of the support, without the target and session it belongs to: the report has
-    it under ``support``. None where no backend was asked.
+    """Return the JSON of the support, without its target and session: the report has it under
+    ``support``. None where no backend was asked.
     """
     if not graphs:
         return None
@@ -305,7 +303,7 @@ Cells = tuple[str, ...]
 
 
 def operator_table(rows: Sequence[OperatorRow]) -> list[Cells]:
-    """Return a row for each operator, with its shares of everything that is in the graphs."""
+    """Return a row for each operator, with its shares of all operators."""
     flops = sum(row.amount.flops for row in rows)
     size_bytes = sum(row.amount.size_bytes for row in rows)
     return [_operator_cells(row, flops, size_bytes) for row in rows]
@@ -326,7 +324,7 @@ def _operator_cells(row: OperatorRow, flops: int, size_bytes: int) -> Cells:
 
 
 def _share(part: int, whole: int, without: int, count: int) -> str:
-    """Return ``38 %``, empty for nothing, ``?`` for what could not be counted."""
+    """Return ``38 %``, empty for no share, ``?`` for a share that could not be counted."""
     if without == count:
         return "?"
     if not part:
@@ -342,7 +340,7 @@ def describe_supported(row: OperatorRow) -> str:
 
 
 def part_table(graph: GraphSupport) -> list[Cells]:
-    """Return a row for each segment and for what falls back between, in order."""
+    """Return a row for each segment and for the operators between that fall back, in order."""
     whole = amount_of(graph.nodes)
     rows: list[Cells] = []
     for part in graph.parts:
@@ -368,8 +366,8 @@ def part_name(part: ShownPart) -> str:
 
 
 def border_words(crossings: Iterable[Crossing], given: Iterable[Crossing] = ()) -> str:
-    """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: what is computed, and what the graph is
-    given.
+    """Return ``2 values, 1.5 kB; given 3, 8.2 kB``: values that are computed, and values given to
+    the graph.
     """
     parts = []
     values, inputs = list(crossings), list(given)

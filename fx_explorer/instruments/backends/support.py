@@ -1,4 +1,4 @@
-"""What a backend supports of the graphs that it was given: operator by operator, and segment by
+"""This module computes what a backend supports of its graphs: operator by operator, and segment by
 segment.
 
 torch's partitioner follows values only. A write in place gives no value to those who read the same
@@ -69,14 +69,14 @@ class OutOfTurn:
     write: model.Node
     reader: model.Node
     segment: int
-    """The segment that the write is in, or else the reader."""
+    """The segment of the write; if it is in none, that of the reader."""
 
 
 def out_of_turn(
     nodes: Sequence[model.Node], edges: Iterable[tuple[int, int]], parts: Sequence[BackendPart]
 ) -> list[OutOfTurn]:
-    """Return the first reader of each write that comes out of turn, where the parts run in their
-    order. ``nodes`` are all nodes of the graph.
+    """Return the first reader of each in-place write that the order of the parts moves to the other
+    side of the write. ``nodes`` are all nodes of the graph.
     """
     writes = [node for node in nodes if writes_in_place(node)]
     if not writes:
@@ -135,7 +135,7 @@ def _passes_on(node: model.Node) -> bool:
 
 
 def _memory(nodes: Sequence[model.Node]) -> dict[int, int]:
-    """Return the node that has made the memory of each node, through views and writes in place."""
+    """Return, for each node, the node that allocated its memory, through views and in-place writes."""
     by_name: dict[str, int] = {}
     memory: dict[int, int] = {}
     for node in nodes:
@@ -157,7 +157,7 @@ TAKES_A_RESULT = "operator.getitem"
 
 @dataclass(frozen=True, slots=True)
 class SupportedNode:
-    """One operator of a graph, with what is known of it."""
+    """One operator of a graph, with the backend's answer about it."""
 
     node: model.Node
     row: model.NodeSupport
@@ -185,13 +185,13 @@ class OperatorRow:
     in_segments: int
     """Calls that are in a segment."""
     reasons: tuple[str, ...]
-    """Why it is not supported, where somebody says."""
+    """The reported reasons why it is not supported."""
     first: model.Node
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An operator that stands between segments: they cannot be one."""
+    """An operator between segments, which prevents merging them."""
 
     node: model.Node
     reason: str
@@ -216,7 +216,7 @@ class ShownPart:
 
 @dataclass(frozen=True, slots=True)
 class GraphSupport:
-    """What a backend supports of one graph."""
+    """A backend's support of one graph."""
 
     report: model.SupportReport
     compilation: str
@@ -229,11 +229,10 @@ class GraphSupport:
     """
     splits: tuple[Split, ...]
     out_of_turn: tuple[OutOfTurn, ...]
-    """Writes in place that may come before or after what reads the same memory, other than in the
-    graph.
+    """In-place writes that may run on another side of a read of the same memory than in the graph.
     """
     is_circular: bool
-    """Whether segments need one another, so that no order of them is right."""
+    """Whether segments need each other in a circle, so that no order of them is correct."""
 
     @property
     def segments(self) -> list[ShownPart]:
@@ -245,14 +244,14 @@ class GraphSupport:
 
 
 def backend_support(reader: SessionReader) -> list[GraphSupport]:
-    """Return what is known of each graph that was given to a backend other than Inductor, in the
-    variants that are in use; empty where there was none.
+    """Return the support of each graph that was given to a backend other than Inductor, in the
+    variants in use; empty without such graphs.
     """
     return support_of(reader, reports_in_use(reader))
 
 
 def support_of(reader: SessionReader, reports: list[model.SupportReport]) -> list[GraphSupport]:
-    """Return what these reports say, graph by graph."""
+    """Return the content of these reports, graph by graph."""
     names = compilation_names(reader)
     rows = reader.by_ids(model.Graph, [report.graph for report in reports])
     graphs = {graph.id: graph for graph in rows}

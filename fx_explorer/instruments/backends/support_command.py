@@ -1,5 +1,5 @@
-"""``fx-explorer support X --backend B``: what a backend supports of a target's graphs, and where it
-cuts them.
+"""This module is ``fx-explorer support X --backend B``: it shows what a backend supports of a
+target's graphs, and where it splits them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell what is supported. Returns the exit code of the capture; 2 where no backend could be
+    """Print what is supported. Returns the exit code of the capture; 2 where no backend could be
     asked.
     """
     printed: list[bool] = []
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_support(reader: SessionReader, arguments: argparse.Namespace) -> bool:
-    """Print the support; say on stderr why there is none, and return False."""
+    """Print the support; or print the reason on stderr why there is none, and return False."""
     from fx_explorer.instruments.backends.amounts import reports_to_show, summaries_of
     from fx_explorer.instruments.backends.report import FORMATS, support_text
     from fx_explorer.instruments.backends.support import support_of

@@ -1,5 +1,5 @@
-"""What a backend supports, in sentences: how much, who says so, and why an operator splits a
-segment.
+"""This module states a backend's support in sentences: how much it supports, who reported that, and
+why an operator splits a segment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_BACKEND = (
 
 
 def why_unknown(reader: SessionReader) -> str:
-    """Return why a session has no graph for which a backend said what it supports."""
+    """Return why a session has no graph with a backend's answer about its support."""
     if reader.meta("outcome"):
         outcome = Outcome.from_json(reader.meta("outcome"))
     else:
@@ -49,7 +49,7 @@ def why_unknown(reader: SessionReader) -> str:
 
 
 def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list[str]:
-    """Return sentences on how much each backend supports, who says so, and what was odd in the
+    """Return sentences on how much each backend supports, who reported that, and oddities in the
     answers.
     """
     sentences: list[str] = []
@@ -62,8 +62,8 @@ def verdict(backends: Sequence[Summary], graphs: Sequence[GraphSupport]) -> list
 
 
 def of_other_variants(reader: SessionReader) -> list[str]:
-    """Return sentences on the variants that are not in use: for each that was compiled by another
-    backend, how much of its graph that backend supports.
+    """Return sentences on the unused variants: for each that another backend compiled, how much of
+    its graph that backend supports.
     """
     used = {(report.compilation, report.backend) for report in reports_in_use(reader)}
     unused = (row for row in reader.rows(Compilation) if not row.in_use)
@@ -144,7 +144,7 @@ def _segments(summary: Summary) -> list[str]:
 
 
 def _nonzero_shares(part: Amount, whole: Amount) -> str:
-    """Do as ``_shares`` without what is nothing."""
+    """Return what ``_shares`` returns, without parts that are zero."""
     if part.flops:
         return _shares(part, whole)
     return f"{careful_share(part.size_bytes, whole.size_bytes)} of the bytes"
@@ -212,8 +212,8 @@ def operations(flops: int) -> str:
 
 
 def split_words(graph: GraphSupport) -> list[str]:
-    """Say why operators split segments, each operator once with its first place; then what is in no
-    segment although it is supported.
+    """Explain why operators split segments, each operator once with its first place; then list
+    supported operators that are in no segment.
     """
     groups: dict[tuple[str, str, str], list[Split]] = defaultdict(list)
     support = {node.node.id: node.row.support for node in graph.nodes}

@@ -205,7 +205,7 @@ SUPPORT_COLUMNS = (
 )
 
 MOST_VALUES = 12
-"""Values of a border and calls of an operator that are listed one by one."""
+"""Most values of a border, and calls of an operator, that are listed one by one."""
 
 
 def support_table(reader: SessionReader) -> ViewTable:
@@ -241,7 +241,9 @@ def _part_rows(graph: GraphSupport) -> Iterator[TableRow]:
 
 
 def _part_text(graph: GraphSupport, shown: ShownPart) -> str:
-    """Say what crosses the borders of a part, value by value, and why the graph is split here."""
+    """Describe the values that cross the borders of a part, one by one, and why the graph is split
+    here.
+    """
     number = shown.part.segment
     title = f"segment {number}" if number else f"PyTorch runs what {FALLS_BACK}"
     lines = [f"{title} · {graph.document.title}"]
@@ -311,9 +313,7 @@ def _operator_rows(graphs: Sequence[GraphSupport], sentences: Iterable[str]) -> 
 def _operator_text(
     graphs: Sequence[GraphSupport], row: OperatorRow, sentences: Iterable[str]
 ) -> str:
-    """Say what is known of an operator: its calls, why it is not supported, and then the whole
-    answer.
-    """
+    """Describe an operator: its calls, why it is not supported, and then the whole answer."""
     calls = []
     for graph in graphs:
         for supported in graph.nodes:

@@ -1,3 +1,3 @@
-"""What torch's compile caches answered, why they were not asked, and which part of a key differs
-between two runs.
+"""This package explains torch's compile caches: their hits and misses, why they were bypassed, and
+which part of a key differs between two runs.
 """

@@ -1,6 +1,6 @@
-"""This module says what torch's caches were asked and answered, why they were not asked at all, and
-whether a start found code in them; and of two runs of a program, which part of the key by which
-they asked is the first that differs.
+"""This module reads the look-ups in torch's caches and their results, why caches were bypassed, and
+whether a warm start found code in them. For two runs of a program it finds the first part of the
+cache key that differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_READ = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CacheAnswer:
-    """One cache record of torch, and the compilation that asked the cache."""
+    """One cache record of torch, with the compilation that looked it up."""
 
     compilation: model.Compilation
     record: CacheRecord
@@ -138,7 +138,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = t
 
 
 def describe_bypass(reason: str) -> str:
-    """Return torch's reason in plain words; what is not known here as torch says it."""
+    """Return torch's reason for a bypass in plain words; an unknown reason as torch writes it."""
     for pattern, words in _REASONS:
         match = pattern.match(bounded(reason))
         if match:
@@ -148,12 +148,12 @@ def describe_bypass(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """How many compilations found their code in a cache, and where the compile time went all the
-    same.
+    """Number of compilations that found their code in a cache, and where the remaining compile time
+    went.
     """
 
     hits: int
-    """Compilations that found something."""
+    """Compilations with a cache hit."""
     asked: int
     """Compilations that asked a cache."""
     saved_s: float
@@ -164,8 +164,8 @@ class WarmStart:
 
 
 def warm_start(reader: SessionReader, answers: list[CacheAnswer]) -> WarmStart | None:
-    """Return what is known of a warm start; None where no cache answered with code. ``answers`` are
-    all of the session.
+    """Return the facts about a warm start; None without a cache hit. ``answers`` are all of the
+    session.
     """
     found = {answer.compilation.id for answer in answers if answer.record.outcome == "hit"}
     if not found:
@@ -197,7 +197,7 @@ def _saved(answers: list[CacheAnswer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """What differs in a part of the key.
+    """The difference in one part of the key.
 
     The parts are the attributes of ``FxGraphHashDetails`` (torch/_inductor/codecache.py) and of
     ``AOTAutogradCacheDetails`` (torch/_functorch/_aot_autograd/autograd_cache.py).
@@ -205,10 +205,10 @@ class KeyDifference:
 
     text: str
     left: str = ""
-    """What the left run has, shortened to what differs."""
+    """The left run's value, shortened to the part that differs."""
     right: str = ""
     left_place: str = ""
-    """``model.py:12``: the line that the left one's comes from; empty for a setting."""
+    """``model.py:12``: the line from which the left run's value comes; empty for a setting."""
     right_place: str = ""
 
 
@@ -274,7 +274,7 @@ def explain(
     before: str,
     after: str,
 ) -> KeyDifference:
-    """Say what differs in the part ``name`` of both keys."""
+    """Explain the difference in the part ``name`` of both keys."""
     if name == "gm":
         return _graph(left, right, cache_answer, other, before, after)
     indexed = _INDEXED.match(name)
@@ -297,8 +297,8 @@ def _graph(
     before: str,
     after: str,
 ) -> KeyDifference:
-    """Compare the code of two graphs, and name the first line that differs with the user's line
-    that it comes from.
+    """Compare the code of two graphs, and name the first line that differs with its line of the
+    user's.
     """
     lines_before, lines_after = before.splitlines(), after.splitlines()
     pairs = zip(lines_before, lines_after, strict=False)
@@ -388,7 +388,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DifferingComponent:
-    """A part of the key that is not equal; a side that lacks it has an empty text."""
+    """A part of the key that differs; a side that lacks it has an empty text."""
 
     name: str
     left: str
@@ -397,7 +397,7 @@ class DifferingComponent:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """What both runs asked of one cache for the same compilation."""
+    """The look-ups of both runs in one cache for the same compilation."""
 
     cache: Cache
     left: CacheAnswer
@@ -405,7 +405,7 @@ class KeyPair:
     components: tuple[DifferingComponent, ...]
     """Components of the key that differ, in torch's order."""
     first: KeyDifference | None
-    """The first differing component in words; None where none is known."""
+    """The first differing component in words; None where it is not known."""
 
     @property
     def is_same_key(self) -> bool:
@@ -413,8 +413,8 @@ class KeyPair:
 
 
 def key_pairs(left: SessionReader, right: SessionReader) -> list[KeyPair]:
-    """Return what both runs asked, paired by compilation, cache and order; without what has no key
-    on a side.
+    """Return the look-ups of both runs, paired by compilation, cache and order, without those that
+    have no key on one side.
     """
     sides = [_by_question(reader) for reader in (left, right)]
     pairs = []

@@ -1,4 +1,6 @@
-"""What torch's compile caches did, as sentences and as JSON, of one session and of two."""
+"""This module describes the activity of torch's compile caches, as sentences and as JSON, for one
+session and for two.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ Json = dict[str, object]
 
 
 def caches_of_report(reader: SessionReader) -> Json:
-    """Return every question to a cache, and what a warm start did all the same; None for a cold
-    one.
+    """Return every look-up in a cache as JSON, with the remaining work of a warm start; None for a
+    cold one.
     """
     answers = cache_answers(reader)
     warm = warm_start(reader, answers)
@@ -41,8 +43,8 @@ def caches_of_report(reader: SessionReader) -> Json:
 
 
 def key_pair(pair: KeyPair) -> Json:
-    """Return the parts of the key that differ between two runs; the first with the setting or the
-    lines it comes from.
+    """Return the parts of the key that differ between two runs; the first with its setting or
+    lines.
     """
     first = pair.first
     return {
@@ -118,9 +120,9 @@ def bypass_sentences(answers: list[CacheAnswer]) -> list[str]:
 def difference_sentences(
     left: SessionReader, right: SessionReader, names: tuple[str, str]
 ) -> Iterator[str]:
-    """Yield why the caches answered one run and not the other: the first part of the key that
-    differs, with its line or its setting; then what a warm start did all the same, and why a cache
-    was not asked.
+    """Yield why the caches had results for one run and not for the other: the first part of the key
+    that differs, with its line or its setting; then the remaining work of a warm start, and why a
+    cache was bypassed.
     """
     pairs = key_pairs(left, right)
     explained = {pair.right.compilation.id for pair in pairs if pair.first}

@@ -1,3 +1,3 @@
-"""Where the time of compiling goes: phases within phases, down to the modules and lines of the
-user.
+"""This package shows where the time of compiling goes: phases within phases, down to the user's
+modules and lines.
 """

@@ -1,6 +1,5 @@
-"""This module says where compile time went: stage by stage, and as frames within frames, which are
-threads, functions, torch's timed phases, and in these the modules and lines of the user's they were
-at.
+"""This module computes where compile time went: stage by stage, and as nested frames: threads,
+functions, torch's timed phases, and in these the user's modules and lines.
 
 Every instant is counted once, and time that no span covers is reported as such. A frame is as long
 as what was timed; its own part, which is in none of its children, ends it. So the self times of all
@@ -37,7 +36,7 @@ STAGE_IN_WORDS: dict[str, str] = {
 }
 
 FROM_CACHE = "cache"
-"""Stands for a stage where a cache had the work of several stages."""
+"""Key for stages whose work came from a cache."""
 
 LOADING = frozenset({"AOTAutogradCache.inductor_load", "PyCodeCache.load_by_key_path"})
 
@@ -45,12 +44,12 @@ _OUTER_EVENTS_OF_A_HIT = {
     "aotautograd_cache": frozenset({"backend_compile"}),
     "fx_graph_cache": frozenset({"inductor_compile", "fx_codegen_and_compile"}),
 }
-"""Cache → the surrounding events that are only the look-up and the loading, when that cache has
-what they would make.
+"""Cache → the enclosing events that consist only of the look-up and loading after a hit in that
+cache.
 """
 
 BACKEND_CALL = "backend_compile"
-"""Event of ``dynamo_timed`` around the call of a backend: Inductor's, or another one's own work."""
+"""Event of ``dynamo_timed`` around the call of a backend, Inductor or another."""
 
 STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "dynamo": "dynamo",
@@ -61,9 +60,9 @@ STAGE_OF_OUTER_EVENT: dict[str, model.Stage] = {
     "fx_codegen_and_compile": "post_grad",
     "GraphLowering.compile_to_fn": "output_code",
 }
-"""Events of ``dynamo_timed`` that surround a stage rather than being one. What happens in them
-between the stages (set-up, copies of graphs, fake tensor propagation) is work for that stage. They
-do not show that a stage has begun.
+"""Events of ``dynamo_timed`` that enclose a stage. Their own time outside of the stages (set-up,
+copies of graphs, fake tensor propagation) counts for that stage. They do not show that a stage has
+begun.
 """
 
 
@@ -72,7 +71,7 @@ class StageTimes:
     """Seconds by stage, which add up to ``total_s`` with ``unaccounted_s``."""
 
     by_stage: dict[str, float]
-    """Seconds by stage, in order. Key ``""`` has what torch timed for no stage we know."""
+    """Seconds by stage, in order. Key ``""`` has the time that belongs to no known stage."""
     total_s: float
     unaccounted_s: float
     """Seconds inside a compilation, but in no span."""
@@ -97,8 +96,8 @@ def stage_times(reader: SessionReader, compilation: int | None = None) -> StageT
 
 
 def _loading_events(reader: SessionReader, wanted: Mapping[str, int]) -> dict[int, frozenset[str]]:
-    """Return compilation → events that only loaded something there, since one of torch's caches had
-    it. ``wanted`` says of which compilations.
+    """Return compilation → events that only loaded results there, because one of torch's caches had
+    them. ``wanted`` selects compilations.
     """
     found: dict[int, frozenset[str]] = {}
     for row in reader.rows(model.Metric, name="cache_event", **wanted):
@@ -196,7 +195,9 @@ _PASS, _ATTEMPT = "pass.", "compile_attempt_"
 
 
 def describe_phase(name: str) -> str:
-    """Return ``lowering`` for ``GraphLowering.run``; torch's own name for one that has no words."""
+    """Return ``lowering`` for ``GraphLowering.run``; torch's own name where we have no words for
+    it.
+    """
     if name.startswith(_PASS):
         return f"pass {name.removeprefix(_PASS)}"
     attempt = name.removeprefix(_ATTEMPT)
@@ -223,7 +224,7 @@ KINDS_IN_WORDS: dict[str, str] = {
     "module": "your modules",
     "line": "your lines",
 }
-"""What the frames of each kind are, in the order of a compilation."""
+"""Description of the frames of each kind, in the order of a compilation."""
 
 
 MAIN_THREAD = "the main thread"
@@ -242,7 +243,8 @@ class CompilePart:
 
     frame: FlameFrame
     span: model.Span | None = None
-    """The phase that the frame shows; None for a frame that holds phases, and for a line."""
+    """The phase that the frame shows; None for a frame that only contains phases, and for a line.
+    """
     compilation: str = ""
     """Name of the compilation that the frame belongs to; empty for none or several."""
     file: int = 0
@@ -251,15 +253,15 @@ class CompilePart:
 
 @dataclass(frozen=True, slots=True)
 class CompileTime:
-    """The compile time of a session as one frame that holds all others."""
+    """The compile time of a session as one frame that contains all others."""
 
     root: FlameFrame
     parts: tuple[CompilePart, ...]
-    """One for each frame, a frame before its children: the first of a frame's ``steps`` is its
-    place here.
+    """One part for each frame, a frame before its children. The first index in a frame's ``steps``
+    is its position here.
     """
     has_lines: bool
-    """Whether the session tells how long lines took."""
+    """Whether the session has the time of lines."""
 
 
 @dataclass(eq=False, slots=True)
@@ -274,7 +276,7 @@ class _Node:
     file: int = 0
     line: int = 0
     end_s: float = 0.0
-    """When the phase ended, for nesting."""
+    """End of the phase, for nesting."""
     children: list[_Node] = field(default_factory=list)
     depth: int = 0
     began_s: float = 0.0
@@ -282,9 +284,7 @@ class _Node:
 
 
 def compile_time(reader: SessionReader) -> CompileTime | None:
-    """Return where compile time went, without that of further variants; None where nothing was
-    timed.
-    """
+    """Return where compile time went, without further variants; None where no time was recorded."""
     with reader.snapshot():
         aside = other_variants(reader)
         compilations = {
@@ -376,8 +376,8 @@ class _Tree:
         return node
 
     def _nested(self, spans: Iterable[model.Span]) -> list[_Node]:
-        """Return the outermost phases of one thread, with those within them. Clocks are rounded, so
-        one that ends a little after the one around it is cut there.
+        """Return the outermost phases of one thread, with the phases within them. Clocks are
+        rounded, so a phase that ends a little after the enclosing one is cut off there.
         """
         outermost: list[_Node] = []
         running: list[_Node] = []
@@ -414,7 +414,7 @@ class _Tree:
 
 
 def _kind(span: model.Span, around: _Node | None) -> str:
-    """Return the stage that a phase belongs to: its own, else that of the phase around it."""
+    """Return the stage that a phase belongs to: its own, else that of the enclosing phase."""
     stage = span.stage or STAGE_OF_OUTER_EVENT.get(span.name)
     if stage:
         return stage
@@ -422,9 +422,7 @@ def _kind(span: model.Span, around: _Node | None) -> str:
 
 
 def _module(modules: dict[str, _Node], path: str) -> _Node:
-    """Return the node of a module. It is made when it is new, together with the modules
-    around it.
-    """
+    """Return the node of a module, creating it and its enclosing modules if needed."""
     names = path.split(".") if path else []
     known = len(names)
     while ".".join(names[:known]) not in modules:
@@ -438,7 +436,7 @@ def _module(modules: dict[str, _Node], path: str) -> _Node:
 
 
 def _without_single_ones(top: _Node) -> _Node:
-    """Skip modules whose only content is another module, and merge the others' times."""
+    """Skip modules whose only content is another module, and add up the times of the others."""
     order = [top]
     for node in order:
         node.children = [_innermost(child) for child in node.children]

@@ -148,7 +148,7 @@ FLAME_BAR_CELLS = 16
 PART_OF_SCREEN = 3
 
 MOST_EXPENSIVE = 12
-"""So many lines of the user's are listed in a detail."""
+"""Number of the user's lines that a detail lists."""
 
 TONES: dict[str, str] = {
     **dict.fromkeys(("call", "thread", "function", "other"), "$foreground 12%"),
@@ -160,8 +160,8 @@ TONES: dict[str, str] = {
     **dict.fromkeys(("schedule", "output_code"), "$success-muted"),
     **dict.fromkeys(("kernel",), "$warning-muted"),
 }
-"""Kind of a frame → colour of the theme. A theme has fewer than there are kinds; names and the rows
-tell them apart.
+"""Kind of a frame → colour of the theme. A theme has fewer colours than there are kinds; names and
+rows tell the kinds apart.
 """
 
 FLAME_COLUMNS = (
@@ -193,7 +193,7 @@ def flame_table(reader: SessionReader) -> ViewTable:
 
 @dataclass(frozen=True, slots=True)
 class _Zoomed:
-    """The table of one frame of the chart, and of the frames within it."""
+    """The table of one frame of the chart, and of the frames inside it."""
 
     whole: CompileTime
     at: int
@@ -222,7 +222,7 @@ class _Zoomed:
 
     @property
     def parts(self) -> Sequence[CompilePart]:
-        """Return the frame and what lies within it."""
+        """Return the frame and all frames inside it."""
         steps = self.whole.parts[self.at].frame.steps
         return self.whole.parts[steps.start : steps.stop]
 
@@ -257,7 +257,7 @@ class _Zoomed:
 
 
 class _Rows(Sequence[TableRow]):
-    """The rows, each made when it is asked for: there may be 10,000 phases."""
+    """The rows of the table, each made when it is needed: there may be 10,000 phases."""
 
     def __init__(self, whole: CompileTime, parts: Sequence[CompilePart]) -> None:
         self._whole = whole
@@ -339,7 +339,7 @@ class _Rows(Sequence[TableRow]):
 
 
 LEAST_S = 5e-5
-"""Seconds that a phase took by itself, from which on they are shown beside what is within it."""
+"""Least seconds of a phase outside of its children that get a row of their own."""
 
 
 def _line_sums(parts: Sequence[CompilePart]) -> dict[str, float]:
@@ -378,7 +378,7 @@ SVG_COLOURS: dict[str, str] = {
 
 
 def compile_svg(whole: CompileTime, root: FlameFrame) -> str:
-    """Return the picture of one frame of the whole, with all that lies within it."""
+    """Return the picture of one frame with all frames inside it."""
     kinds = {frame.kind for frame in root.frames()}
 
     def about(frame: FlameFrame) -> list[str]:

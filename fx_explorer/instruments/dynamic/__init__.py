@@ -1,1 +1,1 @@
-"""Dynamic shapes: each way of compiling them tried on the user's program."""
+"""This package compares the ways of compiling dynamic shapes on the user's program."""

@@ -1,5 +1,5 @@
-"""``fx-explorer dynamic TARGET``: dynamic=None, True, False and mark_dynamic compared on one
-program, and on other inputs.
+"""This module is ``fx-explorer dynamic TARGET``: it compares dynamic=None, True, False and
+mark_dynamic on one program, and on other inputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _WIDEST = (
     "99.9",
     "compiled again: a check that fails",
 )
-"""Cells that a row is expected to have at most: each is printed as soon as it is known."""
+"""The widest expected row. Each row is printed as soon as it is known, so that the widths must be
+set before.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,14 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare the ways. Returns 1 when one of them did not come to its end. Raises UsageError for a
+    """Compare the ways. Returns 1 when one of them did not run to its end. Raises UsageError for a
     script.
     """
     return asyncio.run(_compare(request_from(arguments), arguments))
 
 
 async def _compare(request: CaptureRequest, arguments: argparse.Namespace) -> int:
-    """Print each way as it is done. Returns 1 when one of them did not come to its end."""
+    """Print each way when it is done. Returns 1 when one of them did not run to its end."""
     worker = TrialWorker(arguments.python, arguments.timeout)
     trials: list[DynamicTrial] = []
     width = width_for(sys.stdout)

@@ -1,5 +1,5 @@
-"""``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` tried on the program at hand. The
-table grows as each trial ends.
+"""This screen tries ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the present
+program. The table grows as each trial ends.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ TryDynamic = Callable[[CaptureRequest, str, Told], AsyncIterator[DynamicTrial]]
 """``try_dynamic`` for one worker, or a test's replacement of it."""
 
 READ_S = 15
-"""Seconds that a message is shown which says why something was not done."""
+"""Seconds for which a message is shown that explains why something was not done."""
 
 
 class DynamicScreen(Dialog[None]):
-    """Shows a row per way above; below, what becomes of the other inputs with the one under the
+    """Shows a row per way above; below, the result for the other inputs with the way under the
     cursor, and the verdict.
     """
 
@@ -71,8 +71,8 @@ class DynamicScreen(Dialog[None]):
         trials: list[DynamicTrial],
         keymap: Keymap,
     ) -> None:
-        """``trials`` are earlier trials. The screen adds to them, so that they outlive it. None is
-        run when all are there.
+        """``trials`` are earlier trials; the screen adds its own, so that they outlive it. If all
+        exist, none is run.
         """
         super().__init__()
         self._request = request
@@ -129,7 +129,7 @@ class DynamicScreen(Dialog[None]):
 
     @property
     def _advice(self) -> str:
-        """Return the advice; empty while a better way may still be found."""
+        """Return the advice; empty while a better way may still be tried."""
         return "" if self._trial else advice(self._trials)
 
     # what is shown
@@ -203,8 +203,8 @@ def way_row(way: Way, trials: Sequence[DynamicTrial], doing: tuple[Way, str] | N
 
 
 def words(way: Way, trials: Sequence[DynamicTrial], *, is_running: bool) -> list[str]:
-    """Return the text about the way under the cursor; once the trials have ended, also a conclusion
-    from all of them.
+    """Return the text about the way under the cursor; after the last trial, also a conclusion from
+    all of them.
     """
     here = [f"{trial.way}: {describe_outcome(trial)}" for trial in trials if trial.way == way]
     if is_running:

@@ -1,5 +1,5 @@
 """This module tries ``dynamic=None``, ``True``, ``False`` and ``mark_dynamic`` on the same program,
-each captured by a worker of its own, and reports the results: a table, a verdict, and what to
+each captured by a worker of its own, and reports the results: a table, a verdict, and the lines to
 write.
 
 Nothing is built. Whether other inputs need a compilation more is what the guards of the finished
@@ -40,8 +40,9 @@ A_SCRIPT = (
 Way = Literal["dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic"]
 
 WAYS: tuple[Way, ...] = ("dynamic=None", "dynamic=True", "dynamic=False", "mark_dynamic")
-"""``None`` is torch's default: fixed at first, dynamic when a size has changed. ``mark_dynamic``:
-the default, with those dimensions marked that differ in the other inputs.
+"""The ways to compile dynamic shapes. ``None`` is torch's default: specialized at first, dynamic
+when a size has changed. ``mark_dynamic``: the default, with those dimensions marked that differ in
+the other inputs.
 """
 
 _DYNAMIC: dict[Way, bool | None] = {"dynamic=True": True, "dynamic=False": False}
@@ -49,7 +50,7 @@ _DYNAMIC: dict[Way, bool | None] = {"dynamic=True": True, "dynamic=False": False
 _SIZE = re.compile(r"(?P<source>.+)\.size\(\)\[(?P<dimension>\d+)\]$")
 
 Told = Callable[[Way, str], object]
-"""Hears what the worker of a way is doing."""
+"""A function that receives messages about what the worker of a way is doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,15 @@ class DynamicTrial:
     outcome: Outcome
     figures: SessionFigures
     others: Literal["", "used again", "compiled again"]
-    """What becomes of the other inputs; empty when it is not known, ``reason`` says why."""
+    """The result for the other inputs; empty when it is not known: then ``reason`` explains why."""
     reason: str
     """The check that fails, in torch's words."""
     free_sizes: tuple[tuple[str, int], ...]
-    """Sizes of inputs that stayed free: (what the program calls the input, dimension)."""
+    """Sizes of inputs that stayed dynamic: (the program's name of the input, dimension)."""
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the program came to its end."""
+        """Return whether the program ran to its end."""
         return self.outcome.kind == "finished"
 
 
@@ -102,8 +103,8 @@ def _request(request: CaptureRequest, way: Way, others: str) -> CaptureRequest:
 async def _try(
     request: CaptureRequest, way: Way, others: str, tell: Told, worker: TrialWorker
 ) -> DynamicTrial:
-    """Capture the program with dynamic sizes in one way, ask its guards about the other inputs, and
-    return the trial.
+    """Capture the program with dynamic sizes in one way, check the other inputs against its guards,
+    and return the trial.
     """
     problem = ""
 
@@ -133,8 +134,8 @@ async def _try(
 
 
 async def _asked(capture: Capture, others: str, tell: Callable[[str], object]) -> str:
-    """Ask the guards about the other inputs once everything is compiled. Returns why there is no
-    answer; empty when there is one.
+    """Check the other inputs against the guards once everything is compiled. Returns why there is
+    no answer; empty when there is one.
     """
     async for notice in capture.notices():
         if notice.kind == "worker":
@@ -156,7 +157,7 @@ def _is_script(session: Path) -> bool:
 def _read_result(
     reader: SessionReader,
 ) -> tuple[SessionFigures, list[model.GuardAnswer], tuple[tuple[str, int], ...]]:
-    """Return (figures, what guards say of the other inputs, sizes of inputs that are free)."""
+    """Return (figures, answers of guards about the other inputs, dynamic sizes of inputs)."""
     free = [row for row in reader.rows(model.Symbol) if row.final_range and not row.became]
     owners = {row.id: row for row in reader.rows(model.Compilation)}
     sizes: list[tuple[str, int]] = []
@@ -169,8 +170,8 @@ def _read_result(
 def _sizes(
     reader: SessionReader, symbol: model.Symbol, of: model.Compilation | None
 ) -> list[tuple[str, int]]:
-    """Return the inputs whose size the symbol is, with the dimension. A number that is an input by
-    itself is not among them, nor a tensor that the user's code does not hold before the call.
+    """Return the inputs whose size the symbol is, with the dimension. Inputs that are numbers are
+    left out, and tensors that the user's code cannot reach before the call.
     """
     sizes = []
     for source in symbol.sources or (symbol.source,):
@@ -192,8 +193,8 @@ class DynamicMarkTrial:
     before: int
     """Number of compilations without the marks."""
     after: int | None
-    """How many compilations there were with the marks; None when the program could not be captured
-    to its end.
+    """Number of compilations with the marks; None when the program could not be captured to its
+    end.
     """
     problem: str
     """Why the program could not be captured to its end; empty when it could."""
@@ -218,9 +219,9 @@ class DynamicMarkTrial:
 async def try_marks(
     request: CaptureRequest, sources: Sequence[str], before: int, worker: TrialWorker = HERE
 ) -> DynamicMarkTrial:
-    """Capture the program with these sizes marked. ``sources`` are as the variable takes them:
-    ``L['x']:0``. ``request`` is what the session was captured with, ``before`` the compilations in
-    it. Raises nothing for what the user's program does.
+    """Capture the program with these sizes marked. ``sources`` are in the form of the environment
+    variable: ``L['x']:0``. ``request`` is the request of the session, ``before`` the number of its
+    compilations. Errors of the user's program are not raised.
     """
     marked = {VARIABLE: ",".join(sources)}
     again = await recapture(straight_through(request), worker, _compilations, environment=marked)
@@ -254,7 +255,7 @@ ALWAYS = "torch.compile(…, dynamic=True)"
 
 
 def cells(trial: DynamicTrial) -> tuple[str, ...]:
-    """Return the cells of a trial's row under COLUMNS. For a program that did not come to its end,
+    """Return the cells of a trial's row under COLUMNS. For a program that did not run to its end,
     they are the way and, in the last place, the reason.
     """
     if not trial.is_whole:
@@ -281,14 +282,14 @@ def cells(trial: DynamicTrial) -> tuple[str, ...]:
 
 
 def describe_outcome(trial: DynamicTrial) -> str:
-    """Say what becomes of the other inputs and why; or how the program ended."""
+    """Describe the result for the other inputs with its reason; or how the program ended."""
     if not trial.is_whole:
         return f"{trial.outcome.kind.replace('_', ' ')}: {trial.outcome.message}".removesuffix(": ")
     return f"{trial.others or 'not known'}: {trial.reason}".removesuffix(": ")
 
 
 def advice(trials: Sequence[DynamicTrial]) -> str:
-    """Say what to write into the program, one line per size; empty when nothing helps, or nothing
+    """Return the lines to write into the program, one per size; empty when none would help, or none
     is needed.
     """
     found = {trial.way: trial for trial in trials}
@@ -303,7 +304,7 @@ def advice(trials: Sequence[DynamicTrial]) -> str:
 
 
 def verdict(trials: Sequence[DynamicTrial]) -> str:
-    """Say in a few sentences what the trials showed that were made so far."""
+    """Return the results of the trials so far in a few sentences."""
     parts = [_best(trials)] if trials else []
     for trial in trials:
         if not trial.is_whole:

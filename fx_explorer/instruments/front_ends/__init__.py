@@ -1,3 +1,3 @@
-"""Other front ends than Dynamo: what each sees of the target that Dynamo does not, and the other
-way round.
+"""This package compares other front ends with Dynamo: which parts of the target each of them sees
+and the other does not.
 """

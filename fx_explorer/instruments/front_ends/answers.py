@@ -1,5 +1,5 @@
-"""This module reads what each front end made of the target: the nodes that it saw, by operator, by
-opcode and by the user's line, in figures; or why it refused, in plain words, with what may help.
+"""This module reads the results of each front end: the nodes that it recorded, by operator, by
+opcode and by the user's line, in figures; or why it refused, in plain words, with a remedy.
 
 The messages of refusals are those of torch/fx/proxy.py, torch/fx/_symbolic_trace.py,
 torch/fx/experimental/ (proxy_tensor.py and symbolic_shapes.py) and torch/export; one that is not
@@ -25,12 +25,12 @@ SourceLine = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The nodes of the graphs that one front end made."""
+    """The nodes of the graphs of one front end."""
 
     graphs: tuple[model.Graph, ...]
-    """Without nested ones."""
+    """Graphs, without nested ones."""
     nodes: tuple[model.Node, ...]
-    """In the order of the graphs; those of nested graphs are not among them."""
+    """Nodes in the order of the graphs, without those of nested graphs."""
     paths: dict[int, str]
     """Id of a SourceFile → its path."""
 
@@ -59,7 +59,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LineOfBoth:
-    """A line of the user's, and the calls that Dynamo and another front end made of it."""
+    """A line of the user's, with its calls in Dynamo's graphs and in another front end's."""
 
     file: str
     line: int
@@ -68,7 +68,7 @@ class LineOfBoth:
 
 
 def seen_by_dynamo(reader: SessionReader) -> Seen:
-    """Return what Dynamo saw in the graphs that the program uses."""
+    """Return the nodes of Dynamo's graphs that the program uses."""
     used = graphs_in_use(reader)
     restarted = {row.id for row in reader.rows(model.Compilation, status="restarted")}
     every_graph = reader.rows(model.Graph, stage="dynamo", parent=0)
@@ -79,7 +79,7 @@ def seen_by_dynamo(reader: SessionReader) -> Seen:
 
 
 def seen_by(reader: SessionReader, row: model.FrontEnd) -> Seen:
-    """Return what a front end saw; nothing where it refused."""
+    """Return the nodes of a front end's graph; empty where it refused."""
     ids = [row.graph] if row.graph else []
     return _seen(reader, reader.by_ids(model.Graph, ids))
 
@@ -91,7 +91,7 @@ def _seen(reader: SessionReader, graphs: Sequence[model.Graph]) -> Seen:
 
 
 def lines_of_both(dynamo: Seen, other: Seen) -> list[LineOfBoth]:
-    """Return every line that either made calls of, in the order of files and lines."""
+    """Return every line with calls in either, in the order of files and lines."""
     ours, theirs = dynamo.by_line, other.by_line
     return [
         LineOfBoth(*line, short_names(ours.get(line, ())), short_names(theirs.get(line, ())))
@@ -121,7 +121,7 @@ def short_name(node: model.Node) -> str:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     why: str
-    """One or two sentences."""
+    """The reason, in one or two sentences."""
     advice: str = ""
 
 

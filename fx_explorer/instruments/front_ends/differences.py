@@ -1,5 +1,5 @@
-"""In words, what a front end sees of the target that Dynamo does not, and what it does not see.
-Every sentence is counted off the rows of both; none is said that they do not show.
+"""This module describes which parts of the target a front end sees and Dynamo does not, and the
+reverse. Every sentence is based on the rows of both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fx_explorer.session.file_names import in_file
 from fx_explorer.session.queries.compilations import check_count
 
 SHOWN = 3
-"""Examples of one kind that are named."""
+"""Number of examples of one kind that are named."""
 
 MOST_NAMES = 8
 """Operators of a line that are named."""
@@ -56,8 +56,8 @@ class FrontEndDifference:
 def compare_with_dynamo(
     reader: SessionReader, row: model.FrontEnd, dynamo: Seen | None = None
 ) -> FrontEndDifference:
-    """Return both for a front end that made a graph. ``dynamo``: what Dynamo saw, where it is known
-    already.
+    """Return the comparison for a front end that made a graph. ``dynamo``: the nodes of Dynamo's
+    graphs, if they have been read already.
     """
     dynamo, other = dynamo or seen_by_dynamo(reader), seen_by(reader, row)
     return FrontEndDifference(reader, row, dynamo, other, lines_of_both(dynamo, other))

@@ -1,5 +1,5 @@
-"""The JSON report gets other front ends than Dynamo from this module: their graphs in figures, line
-by line beside Dynamo's, and in words.
+"""This module writes other front ends for the JSON report: their graphs in figures, line by line
+beside Dynamo's, and in words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _front_end(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json
 
 
 def _graph(reader: SessionReader, row: model.FrontEnd, dynamo: Seen) -> Json:
-    """Return what is in the graph of a front end; nothing of one that made none."""
+    """Return the content of a front end's graph as JSON; empty for a front end without a graph."""
     if not row.graph:
         return {"nodes": 0, "ops": {}, "opcodes": {}, "beside_dynamo": [], "lines": []}
     both = compare_with_dynamo(reader, row, dynamo)

@@ -18,8 +18,8 @@ from fx_explorer.session.queries.compilations import guard_kinds_of
 from fx_explorer.torch_texts import bounded
 
 Chance = Literal["inputs", "program", "hardly"]
-"""What can make a check fail. ``inputs``: the next call's arguments decide. ``program``: only what
-the program sets between two calls. ``hardly``: only replacing something that programs do not
+"""What can make a check fail. ``inputs``: the arguments of the next call. ``program``: only values
+that the program sets between two calls. ``hardly``: only replacing something that programs rarely
 replace (a function, a class, a module of torch).
 """
 
@@ -36,11 +36,11 @@ class ExplainedCheck:
     of: model.Compilation | None
     """The compilation that makes it."""
     guard_kind: str
-    """torch's type of the guard that the check is for; empty when it has none."""
+    """torch's type of the guard for which the check is made; empty when it has none."""
     name: str
     """The value it looks at, as the program calls it: ``self.fc.weight``."""
     asks: str
-    """What must stay as it is: ``shape [any, 8], dtype float32``."""
+    """The condition in words: ``shape [any, 8], dtype float32``."""
     chance: Chance
     why: str
 
@@ -84,8 +84,8 @@ class GuardGroup:
 def guard_groups(
     reader: SessionReader, compilation: int | None = None, search: str = ""
 ) -> list[GuardGroup]:
-    """Group the checks; those that other inputs can make fail come first. Only checks whose
-    description has all words of ``search`` are returned.
+    """Group the checks, those that other inputs can make fail first. Only checks whose description
+    has all words of ``search`` are returned.
     """
     groups: dict[tuple[int, str], list[ExplainedCheck]] = {}
     for check in explained_checks(reader, compilation):
@@ -122,7 +122,7 @@ def explained_checks(
 
 
 def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
-    """Return what all checks of a compilation cost together in a call; NOT_MEASURED where that is
+    """Return the cost of all checks of a compilation together in a call; NOT_MEASURED where it is
     not known.
     """
     metrics = reader.rows(model.Metric, compilation=compilation, name="guard_check_ns")
@@ -132,8 +132,8 @@ def tree_cost_ns(reader: SessionReader, compilation: int) -> float:
 
 
 def _scale(checks: Iterable[model.GuardCheck], tree_ns: float) -> float:
-    """Return the factor for the costs of single checks. A check that is measured alone takes longer
-    than within the tree, so where the costs add up to more than the tree's, they are scaled to it.
+    """Return the factor for the costs of single checks. A check measured alone takes longer than
+    within the tree: if the costs add up to more than the tree's, they are scaled down to it.
     """
     whole = sum(max(0.0, check.cost_ns) for check in checks)
     if whole > 0 and tree_ns > 0:
@@ -226,8 +226,8 @@ _CODE_ASKS = {
 
 
 def asks(check: model.GuardCheck, of: model.Compilation | None = None) -> str:
-    """Say what a check asks, in the terms of PyTorch's users; in torch's own code where there is no
-    plainer way.
+    """Describe the condition of a check in the terms of PyTorch's users, or in torch's own code
+    where no description is known.
     """
     if check.kind == "TENSOR_MATCH":
         return _tensor_asks(check.code) or check.code
@@ -273,8 +273,8 @@ _IDENTITY = frozenset(
 def can_fail(
     check: model.GuardCheck, guard_kind: str = "", of: model.Compilation | None = None
 ) -> tuple[Chance, str]:
-    """Return whether a check can fail, and the reason. What it looks at, and how, decides; the
-    program is never guessed at.
+    """Return whether a check can fail, and the reason. It depends on the value and on how it is
+    checked; nothing is assumed about the program.
     """
     if check.origin == "state":
         return (
@@ -331,7 +331,7 @@ def _is_structure(check: model.GuardCheck) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The guards' answers to one question about other inputs, by compilation."""
+    """The answers of guards to one question about other inputs, by compilation."""
 
     question: int
     inputs: str

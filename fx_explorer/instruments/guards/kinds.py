@@ -56,8 +56,8 @@ KIND_IN_WORDS: dict[str, str] = {
     "FSDP_TRAINING_STATE": "FSDP's training state stays as it was",
     "AUTOGRAD_SAVED_TENSORS_HOOKS": "saved-tensor hooks stay as they were",
 }
-"""torch's guard types (``torch/_dynamo/guards.py``, methods of GuardBuilder) → what they ask
-for.
+"""torch's guard types (``torch/_dynamo/guards.py``, methods of GuardBuilder) → the condition that
+they check.
 """
 
 
@@ -70,9 +70,7 @@ class GuardKind:
 
 
 def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[GuardKind]:
-    """Return how many guards there are of each kind, most frequent first, in one compilation or in
-    all.
-    """
+    """Return the number of guards of each kind, most frequent first, in one compilation or in all."""
     counts = guard_kind_counts(reader, compilation)
     return [GuardKind(kind, KIND_IN_WORDS.get(kind, ""), count) for kind, count in counts.items()]
 
@@ -80,7 +78,7 @@ def guard_kinds(reader: SessionReader, compilation: int | None = None) -> list[G
 def guards_of(
     reader: SessionReader, compilation: int, start: int = 0, stop: int | None = None
 ) -> list[model.Guard]:
-    """Return one page of a compilation's guards, in the order torch checks them."""
+    """Return one page of a compilation's guards, in the order in which torch checks them."""
     limit = -1 if stop is None else stop - start
     return reader.rows(model.Guard, offset=start, limit=limit, compilation=compilation)
 
@@ -89,10 +87,10 @@ def guards_of(
 
 
 _FILTER_OF_SAVED_CODE = "aot_compile_fullgraph."
-"""The function in torch/_dynamo/aot_compile.py that the filter is made in."""
+"""The function in torch/_dynamo/aot_compile.py that creates the filter."""
 
 _OF_TORCH = ("G['torch']", "G['__import_torch", "G['__builtins", "G['_global_")
-"""How sources begin that are torch's own or Python's, which programs leave alone."""
+"""Beginnings of sources that are torch's own or Python's, which programs do not change."""
 
 NAMES_SHOWN = 5
 
@@ -106,7 +104,7 @@ OF_TORCH_ALONE = "All of them look at functions and modules of torch's own."
 
 @dataclass(frozen=True, slots=True)
 class SavedGuards:
-    """The guards of one function that was compiled to be saved."""
+    """The guards of one function that was compiled for saving."""
 
     function: str
     guards: int
@@ -124,7 +122,7 @@ class SavedGuards:
 
     @property
     def unchecked(self) -> str:
-        """Say which of the program's own names the saved code does not check; empty for none."""
+        """Describe which of the program's own names the saved code does not check; empty for none."""
         sources = [source for kind, source in self.dropped if kind != "MODULE_MATCH"]
         of_program = [source for source in sources if not source.startswith(_OF_TORCH)]
         names = dict.fromkeys(map(plain_name, of_program))
@@ -134,7 +132,9 @@ class SavedGuards:
 
 
 def is_of_saved_code(filter_name: str) -> bool:
-    """Return whether this is torch's own filter, which drops what ``aot_compile`` cannot save."""
+    """Return whether this is torch's own filter, which drops the guards that ``aot_compile`` cannot
+    save.
+    """
     return filter_name.startswith(_FILTER_OF_SAVED_CODE)
 
 
@@ -160,7 +160,7 @@ _Dropped = tuple[int, tuple[tuple[str, str], ...]]
 
 
 def _of_precompile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
-    """Yield what ``Precompile.save`` left out, by the id of the compilation."""
+    """Yield the guards that ``Precompile.save`` left out, by the id of the compilation."""
     for metric in reader.rows(model.Metric, name=GUARDS_IN_FILE):
         in_file = json.loads(metric.value)
         dropped = tuple((str(kind), str(source)) for kind, source in in_file["dropped"])
@@ -168,7 +168,7 @@ def _of_precompile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
 
 
 def _of_aot_compile(reader: SessionReader) -> Iterator[tuple[int, _Dropped]]:
-    """Yield what torch's ``aot_compile`` left out, by the id of the compilation."""
+    """Yield the guards that torch's ``aot_compile`` left out, by the id of the compilation."""
     filters = [guard.filter for guard in filtered(reader) if is_of_saved_code(guard.filter)]
     for name in filters:
         by_compilation: dict[int, list[tuple[str, str]]] = defaultdict(list)
@@ -190,7 +190,7 @@ class CaptureSummary:
     function: str
     frames: int
     resume_functions: int
-    """How many of the frames are resume functions."""
+    """Number of the frames that are resume functions."""
     guarded_codes: int
     backend_graphs: int
     kept: int
@@ -198,17 +198,17 @@ class CaptureSummary:
     unchecked: int
     """Guards that the saved code does not check."""
     risky: tuple[tuple[str, str], ...]
-    """Kind and source of those of them that told captured versions of a function apart, or that
-    torch takes for a choice of configuration.
+    """Kind and source of unchecked guards that distinguished captured versions of a function, or
+    that torch considers a choice of configuration.
     """
     wont_generalize: tuple[str, ...]
-    """Arguments of which no captured version was seen to take another value."""
+    """Arguments whose value is the same in all captured versions."""
     gaps: tuple[tuple[str, str], ...]
-    """(what is missing in the capture, the consequence); empty for a complete capture."""
+    """(missing part of the capture, its consequence); empty for a complete capture."""
 
     @property
     def in_words(self) -> str:
-        """Return what the capture covers."""
+        """Return a description of the captured functions."""
         behind = ""
         if self.resume_functions:
             behind = f", {self.resume_functions:,} of them behind a graph break"
@@ -225,8 +225,8 @@ class CaptureSummary:
 
     @property
     def details(self) -> list[str]:
-        """Return sentences on what the capture lacks, which guards the saved code does not check,
-        and which sizes it accepts only as they were.
+        """Return sentences on missing parts of the capture, on guards that the saved code does not
+        check, and on sizes that it accepts only unchanged.
         """
         lines = [f"{what}: {consequence}." for what, consequence in self.gaps]
         if self.unchecked:
@@ -250,7 +250,7 @@ _GAPS = {
     "truncated": ("{frames} reached the recompile limit", "what ran from there on is not captured"),
     "capture_errors": ("A call raised {frames}", "it is not captured"),
 }
-"""Field of a ``PrecompileSummary`` → (what is missing, the consequence)."""
+"""Field of a ``PrecompileSummary`` → (missing part, its consequence)."""
 
 
 def capture_summaries(reader: SessionReader) -> list[CaptureSummary]:

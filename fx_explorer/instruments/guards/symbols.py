@@ -1,5 +1,5 @@
-"""Dynamic sizes: where each comes from, what was decided about it and where, and the guards it
-causes.
+"""This module explains dynamic sizes: where each comes from, what was decided about it and where,
+and the guards it causes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ExplainedSymbol:
     symbol: model.Symbol
     compilation: str
     comes_from: str
-    """The source, such as ``size 0 of x``; empty for a size that a kernel computes (``.item()``,
+    """The source, such as ``size 0 of x``; empty for a size computed by a kernel (``.item()``,
     ``nonzero``).
     """
     name: str
@@ -31,17 +31,17 @@ class ExplainedSymbol:
     guards: tuple[model.GuardCheck, ...]
     """The relations between sizes that mention it."""
     became: str = ""
-    """The constant that it was specialized to, or the size it was found equal to."""
+    """The constant that it was specialized to, or the size that equals it."""
     of: model.Compilation | None = None
     """The compilation whose dynamic size it is."""
     stack: tuple[model.Frame, ...] = ()
-    """Frames of the user's code where it was fixed, outermost first; where it was made, when it was
-    not fixed.
+    """Frames of the user's code where it was specialized, outermost first; for a dynamic size,
+    where it was created.
     """
 
     @property
     def state(self) -> str:
-        """Return in words whether the size is free, and in which range, or what it was fixed to."""
+        """Describe whether the size is dynamic, and in which range, or what it was specialized to."""
         symbol = self.symbol
         if symbol.became:
             words = "fixed to" if symbol.became.lstrip("-").isdigit() else "always"
@@ -66,8 +66,8 @@ class ExplainedSymbol:
 
 
 def symbols(reader: SessionReader, compilation: int | None = None) -> list[ExplainedSymbol]:
-    """List the symbols of Dynamo's last attempt at each compilation, and of attempts that have a row
-    of their own, in the order they were made.
+    """Return the symbols of Dynamo's last attempt at each compilation, and of attempts with a row
+    of their own, in the order of their creation.
     """
     only = {} if compilation is None else {"compilation": compilation}
     rows = reader.rows(model.Symbol, **only)

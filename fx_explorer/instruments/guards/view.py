@@ -1,5 +1,5 @@
-"""View 5: what is checked before compiled code is used again, grouped by the value that is checked;
-and the answers for other inputs.
+"""This module makes view 5: the checks before compiled code is used again, grouped by the checked
+value; and the answers for other inputs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = (
 QUESTIONS_SHOWN = 5
 
 _NAMELESS: dict[str, str] = {"shapes": "sizes", "state": "setting", "library": "alias"}
-"""Kind of check that is about no single value → its name in the table."""
+"""Kind of check that concerns no single value → its name in the table."""
 
 
 def guards_table(reader: SessionReader, search: str = "") -> ViewTable:
@@ -301,7 +301,7 @@ def _notice(reader: SessionReader, search: str) -> str:
 
 
 def _dropped(reader: SessionReader) -> str:
-    """Return a sentence on guards that filters dropped, which nothing checks now."""
+    """Return a sentence on guards that filters dropped, and that are no longer checked."""
     sentences = []
     for row in filtered(reader):
         if not is_of_saved_code(row.filter):
@@ -313,7 +313,7 @@ def _dropped(reader: SessionReader) -> str:
 
 
 def _slowest(reader: SessionReader) -> model.Metric | None:
-    """Return what the checks of the most expensive compilation take; None where nothing was
+    """Return the time of the checks of the most expensive compilation; None where none was
     measured.
     """
     metrics = reader.rows(model.Metric, name="guard_check_ns")
@@ -328,7 +328,7 @@ def _nanoseconds(metric: model.Metric) -> float:
 
 
 def _tree_cost(reader: SessionReader, slowest: model.Metric | None) -> str:
-    """Return the time that one call spends on the checks of a compilation."""
+    """Return a sentence on the time that one call spends on the checks of a compilation."""
     if slowest is None:
         return ""
     name = compilation_names(reader).get(slowest.compilation, "")

@@ -1,1 +1,3 @@
-"""The user's modules as a tree, and what torch.compile made of each of them."""
+"""This package shows the user's modules as a tree, with the results of torch.compile for each of
+them.
+"""

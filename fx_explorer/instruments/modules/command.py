@@ -1,5 +1,5 @@
-"""``fx-explorer modules X``: the user's modules as a tree, with what torch.compile made of each of
-them.
+"""This module is ``fx-explorer modules X``: it prints the user's modules as a tree, with the
+results of torch.compile for each.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tell the tree. Returns the exit code of the capture; 1 where there is no module."""
+    """Print the tree. Returns the exit code of the capture; 1 where there is no module."""
     told: list[bool] = []
     code = answer_from(
         arguments,
@@ -114,21 +114,21 @@ LEAST_NAME_CELLS = 24
 GAP = 2
 
 FIRST_TO_GO = ("compile_s", "breaks", "operations", "saved_bytes", "calls", "time_s")
-"""Where there is no room for all, these figures are left out, the first of them first; the one that
-has the bar stays.
+"""Figures that are left out where the table is too wide, in this order. The figure with the bar
+always stays.
 """
 
 
 def print_modules(listed: ModuleList) -> None:
-    """Print the table as wide as the terminal, and what the figures are below it."""
+    """Print the table as wide as the terminal, and an explanation of the figures below it."""
     console = Console(file=sys.stdout, highlight=False)
     for line in (*_table(listed, console.width), *listed.sentences):
         console.print(line)
 
 
 def barred(listed: ModuleList) -> str:
-    """Return the figure that is drawn as a bar: the one the rows are sorted by, else the time, else
-    the first that any module has.
+    """Return the figure that is drawn as a bar: the one by which the rows are sorted, else the
+    time, else the first that any module has.
     """
     wanted = (listed.sort, "time_s", "saved_bytes", "operations")
     return next((name for name in wanted if name and getattr(listed.whole, name)), "operations")
@@ -185,7 +185,7 @@ def _cells(
 
 
 def _fitting(listed: ModuleList, with_bar: str, width: int) -> list[tuple[str, str]]:
-    """Return the figures that there is room for beside a name."""
+    """Return the figures for which there is room beside a name."""
     shown = shown_figures(listed)
     widths = {name: _cells_of(listed, heading, name) for heading, name in shown}
     for name in FIRST_TO_GO:

@@ -54,9 +54,11 @@ class ModuleList:
     rows: Sequence[ModuleRow]
     whole: ModuleFigures
     sentences: Sequence[str]
-    """Sentences on what the figures mean and what is not known; or on why there are no rows."""
+    """Sentences on the meaning of the figures and on what is not known; or on why there are no
+    rows.
+    """
     time_kinds: Sequence[str]
-    """How the times of kernels are known."""
+    """How the times of kernels were obtained."""
     sort: str
     """The figure that they are sorted by, as in ModuleFigures; empty for the order of the calls."""
 
@@ -64,8 +66,8 @@ class ModuleList:
 def module_list(
     reader: SessionReader, *, every: bool = False, depth: int | None = None, sort: str = "order"
 ) -> ModuleList:
-    """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` cuts below so
-    many levels; ``sort`` is one of FIGURE_OF, or ``order``.
+    """Return the modules of a session. ``every`` shows each repeated layer; ``depth`` limits the
+    number of levels; ``sort`` is one of FIGURE_OF, or ``order``.
     """
     tree = module_tree(reader)
     figure = FIGURE_OF.get(sort, "")
@@ -93,9 +95,7 @@ def _sentences(reader: SessionReader, tree: ModuleTree) -> list[str]:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> Iterator[ModuleRow]:
-    """Yield the rows with repeated layers folded: one row stands for what is the same in
-    several.
-    """
+    """Yield the rows with repeated layers folded into one row."""
     hidden_below: int | None = None
     for row in rows:
         if hidden_below is not None and row.depth > hidden_below:
@@ -105,7 +105,7 @@ def _folded(rows: Sequence[ModuleRow]) -> Iterator[ModuleRow]:
 
 
 def _every(rows: Sequence[ModuleRow]) -> Iterator[ModuleRow]:
-    """Yield each module, as deep as it lies, without the rows that stand for several."""
+    """Yield each module at its full depth, without the rows that stand for several."""
     for row in rows:
         if not row.is_fold:
             yield replace(row, depth=max(0, len(row.path) - 1))
@@ -131,7 +131,7 @@ def _sorted(rows: Sequence[ModuleRow], figure: str) -> list[ModuleRow]:
 
 
 def _least_first(rows: Sequence[ModuleRow], places: Sequence[int], figure: str) -> list[int]:
-    """Return the positions in ascending order of the figure; of equal ones the first comes last."""
+    """Return the positions in ascending order of the figure; among equal ones the first comes last."""
     most_first = sorted(places, key=lambda at: getattr(rows[at].figures, figure), reverse=True)
     return most_first[::-1]
 
@@ -163,7 +163,7 @@ def shown_figures(listed: ModuleList) -> list[tuple[str, str]]:
 
 
 def describe_figure(figures: ModuleFigures, name: str) -> str:
-    """Write one figure as the app does; empty for nothing."""
+    """Return one figure as the app writes it; empty for zero."""
     value = getattr(figures, name)
     if not value:
         return ""
@@ -177,8 +177,8 @@ def describe_figure(figures: ModuleFigures, name: str) -> str:
 
 
 def title_of(row: ModuleRow) -> str:
-    """Return the name of a module with its class: ``attn (Attention)``; of alike layers how many
-    there are.
+    """Return the name of a module with its class, ``attn (Attention)``; for alike layers with their
+    number.
     """
     if row.type:
         return f"{row.title} ({row.type})"
@@ -186,7 +186,7 @@ def title_of(row: ModuleRow) -> str:
 
 
 def modules_text(listed: ModuleList) -> str:
-    """Return the tree in columns that a program can take apart, then what the figures are."""
+    """Return the tree in columns for other programs, then an explanation of the figures."""
     if not listed.rows:
         return text_of(listed.sentences)
     return text_of([_table(listed, INDENT), "", *differences(listed), *listed.sentences])
@@ -212,7 +212,7 @@ def _cells(figures: ModuleFigures, shown: Sequence[tuple[str, str]]) -> list[str
 
 
 def differences(listed: ModuleList) -> list[str]:
-    """Say of repeated layers in what they differ, a sentence each."""
+    """Return a sentence for each repeated layer on how its modules differ."""
     differing = [row for row in listed.rows if row.difference]
     return [f"{printable(whole_name(row))} differ in {row.difference}." for row in differing]
 

@@ -1,5 +1,5 @@
-"""This module makes the tree of the user's modules, in which repeated layers are one row above
-them, and figures of what torch.compile made of each module, which add up.
+"""This module makes the tree of the user's modules, with repeated layers below a common row, and
+figures of the results of torch.compile for each module, which add up.
 
 Everything that is counted belongs to one place, so that sums over a tree are those of the other
 views:
@@ -61,13 +61,13 @@ class ModuleFigures:
     operations: int = 0
     """Operations that Dynamo captured."""
     calls: int = 0
-    """Calls of kernels, generated ones and those of libraries."""
+    """Number of calls of kernels, generated ones and those of libraries."""
     time_s: float = 0.0
     """Seconds of these calls, as the view of kernels has them; 0 where they are not known."""
     saved_bytes: int = 0
-    """What it keeps for the backward; a storage counts once."""
+    """Bytes that it saves for the backward; a storage counts once."""
     compile_s: float = 0.0
-    """Its share of the seconds that the compilations took, by its operations."""
+    """Its share of the seconds that the compilations took, in proportion to its operations."""
 
     def __add__(self, other: ModuleFigures) -> ModuleFigures:
         return ModuleFigures(
@@ -86,10 +86,12 @@ class ModuleRow:
     """A module, or several alike in their place."""
 
     path: ModulePath
-    """Of the first, for several. ``NO_MODULE`` for what is in none."""
+    """Path of the module; of the first, if the row stands for several. ``NO_MODULE`` for operations
+    outside of modules.
+    """
     depth: int
     name: str
-    """Its name in the module around it: ``attn``; ``0 … 11`` for several."""
+    """Its name in the enclosing module: ``attn``; ``0 … 11`` for several."""
     type: str
     """Class of the module; empty where torch does not record it."""
     figures: ModuleFigures
@@ -97,9 +99,9 @@ class ModuleRow:
     own: ModuleFigures
     """Figures of the module without its submodules."""
     count: int = 1
-    """How many modules the row stands for: those below it, for several."""
+    """Number of modules that the row stands for; if several, they are the rows below it."""
     difference: str = ""
-    """In what several differ; empty where they are alike."""
+    """How the several modules differ; empty where they are alike."""
 
     @property
     def is_fold(self) -> bool:
@@ -108,7 +110,7 @@ class ModuleRow:
 
     @property
     def title(self) -> str:
-        """Return the name, of several modules with how many there are: ``0 … 11 ×12, alike``."""
+        """Return the name; for several modules with their number: ``0 … 11 ×12, alike``."""
         if not self.is_fold:
             return self.name
         alike = "" if self.difference else ", alike"
@@ -118,17 +120,17 @@ class ModuleRow:
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
     rows: Sequence[ModuleRow]
-    """Each module before those in it; what is in no module comes last."""
+    """Each module before its children; the row without a module comes last."""
     whole: ModuleFigures
     """The sum of everything, as the other views have it."""
     module_count: int
     time_kinds: frozenset[TimeKind]
-    """How the times of kernels are known."""
+    """How the times of kernels were obtained."""
 
 
 @dataclass(slots=True)
 class _Module:
-    """A module while the tree is made."""
+    """A module during the construction of the tree."""
 
     path: ModulePath
     type: str = ""
@@ -140,7 +142,7 @@ class _Module:
 
 
 def module_tree(reader: SessionReader) -> ModuleTree:
-    """Return the modules that anything is known of. Without modules there is no row."""
+    """Return the modules that have any figures. Without modules there is no row."""
     known = own_figures(reader)
     top = _nested(known.figures, known.types)
     if not top.children:
@@ -164,9 +166,7 @@ NO_MODULES = (
 def _nested(
     figures: Mapping[ModulePath, ModuleFigures], types: Mapping[ModulePath, str]
 ) -> _Module:
-    """Return the root of the tree of modules. Its own figures are those that belong to no
-    module.
-    """
+    """Return the root of the tree of modules. Its own figures are those without a module."""
     top = _Module(NO_MODULE)
     every = [top]
     for path, own in figures.items():
@@ -188,8 +188,8 @@ def _nested(
 
 
 def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
-    """Yield the rows of a module and of all that is in it. A model may be deeper than Python's
-    stack.
+    """Yield the rows of a module and of all its descendants. It does not recurse, because a model
+    may be deeper than Python's stack.
     """
     pending: list[tuple[_Module | list[_Module], int]] = [(module, depth)]
     while pending:
@@ -203,7 +203,7 @@ def _rows(module: _Module, depth: int) -> Iterator[ModuleRow]:
 
 
 def _parts(module: _Module) -> Iterator[_Module | list[_Module]]:
-    """Yield what is in a module: numbered layers of one class that follow one another as a list."""
+    """Yield the children of a module: consecutive numbered layers of one class as a list."""
     for key, run in groupby(
         module.children.values(), key=lambda module: (module.path[-1].isdecimal(), module.type)
     ):
@@ -225,8 +225,8 @@ def _fold(members: list[_Module], depth: int) -> ModuleRow:
 
 
 def _difference(members: list[_Module]) -> str:
-    """Say in what modules differ: ``kernel calls (6 to 7)``. Times differ always, and tell
-    nothing.
+    """Describe how modules differ: ``kernel calls (6 to 7)``. Times always differ, and are left
+    out.
     """
     parts = [_range(members, "breaks", "breaks"), _range(members, "operations", "operations")]
     parts += [_range(members, "calls", "kernel calls"), _range(members, "saved_bytes", "saved")]
@@ -245,7 +245,7 @@ def _range(members: list[_Module], figure: str, name: str) -> str:
 
 
 def explained(row: ModuleRow) -> list[str]:
-    """Return what a row says, in sentences."""
+    """Return an explanation of a row, in sentences."""
     if row.is_fold:
         if row.difference:
             rest = f"differ in {row.difference}"
@@ -271,7 +271,9 @@ def explained(row: ModuleRow) -> list[str]:
 
 
 def _describe_own(own: ModuleFigures) -> list[str]:
-    """Return the figures that a module has by itself: ``2 operations``, ``1.2 MB saved``."""
+    """Return the figures that a module has without its children: ``2 operations``, ``1.2 MB
+    saved``.
+    """
     counts = (
         (own.operations, "operation"),
         (own.calls, "kernel call"),
@@ -314,9 +316,9 @@ class OwnFigures:
     figures: Mapping[ModulePath, ModuleFigures]
     """Path of a module → its figures, in the order in which Dynamo reached the modules."""
     types: Mapping[ModulePath, str]
-    """The class of a module, where torch tells."""
+    """The class of a module, where torch recorded it."""
     time_kinds: frozenset[TimeKind]
-    """How the times of kernels are known."""
+    """How the times of kernels were obtained."""
 
 
 class _Sums:
@@ -358,7 +360,7 @@ def _path_of(known: Mapping[int, Root], nodes: ModuleNodes) -> ModulePath:
 
 
 def _root_types(types: dict[ModulePath, str], known: Mapping[int, Root]) -> dict[ModulePath, str]:
-    """Return the types of modules, without those that are equal to the name that is shown
+    """Return the types of root modules, without those that are equal to the name that is shown
     anyway.
     """
     names = {(root.name,) for root in known.values()}
@@ -395,8 +397,8 @@ def _add_compile_time(
 def _calls(
     reader: SessionReader, known: Mapping[int, Root], costs: list[KernelCost], times: KernelTimes
 ) -> Iterator[tuple[ModulePath, ModuleFigures]]:
-    """Yield the module of every call of a kernel, and its figures: calls of one kernel take the
-    same time, except where a profile says what each takes.
+    """Yield the module of every call of a kernel, with its figures. Calls of one kernel take the
+    same time, unless a profile has the time of each.
     """
     computed: dict[tuple[int, int], set[ModulePath]] = {}
     compilations = {cost.use.kernel.id: cost.use.kernel.compilation for cost in costs}

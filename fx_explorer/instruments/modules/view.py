@@ -1,4 +1,4 @@
-"""The view of the user's modules: a tree with what torch.compile made of each of them."""
+"""This module is the view of the user's modules: a tree with the results of torch.compile for each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fx_explorer.session import SessionReader
 BAR_CELLS = 8
 
 FIRST_ROWS = 24
-"""About so many rows are unfolded at first: as many as a small terminal shows."""
+"""Number of rows that are unfolded at first: about as many as a small terminal shows."""
 
 MODULE = TableColumn("module", "strong", min_width=22, max_width=60, keeps="name")
 TYPE = TableColumn("class", "type", min_width=8, max_width=24, priority=9)
@@ -66,15 +66,15 @@ def _key(row: ModuleRow) -> str:
 
 
 def _folded(rows: Sequence[ModuleRow]) -> frozenset[int]:
-    """Return what is folded at first: repeated layers, and so much that the rest is seen at
-    once.
+    """Return the rows that are folded at first: repeated layers, and enough others to fit the rest
+    on the screen.
     """
     repeated = frozenset(at for at, row in enumerate(rows) if row.is_fold)
     return folded_to_fit([row.depth for row in rows], repeated, FIRST_ROWS)
 
 
 def _within(rows: Sequence[ModuleRow], region: RegionKey) -> list[int] | None:
-    """Return the rows of a module and of all that is in it."""
+    """Return the rows of a module and of its descendants."""
     if not is_module(region):
         return None
     path, is_within = path_of(region), belongs(region)
@@ -88,7 +88,7 @@ def _within(rows: Sequence[ModuleRow], region: RegionKey) -> list[int] | None:
 
 
 class _Shown(Sequence[TableRow]):
-    """The rows, each made when it is asked for: there may be 10,000 modules."""
+    """The rows of the table, each made when it is needed: there may be 10,000 modules."""
 
     def __init__(self, tree: ModuleTree) -> None:
         self._tree = tree
@@ -117,8 +117,8 @@ class _Shown(Sequence[TableRow]):
         return tuple(columns)
 
     def _bar(self, title: str, name: str, priority: int) -> TableColumn:
-        """Return the column with the bars of a figure. Those of the most telling one are seen on
-        every screen.
+        """Return the column with the bars of a figure. The bars of the most important figure are
+        shown on every screen.
         """
         telling = (figure for figure in _TELLING if getattr(self._tree.whole, figure))
         is_first = name == next(telling, "")
@@ -130,7 +130,7 @@ class _Shown(Sequence[TableRow]):
         )
 
     def totals(self, shown: Sequence[int]) -> str:
-        """Return the sums of rows that do not contain one another."""
+        """Return the sums of rows that do not contain each other."""
         figures = sum((self._tree.rows[at].figures for at in shown), NOTHING)
         parts = [f"{title} {write(figures, name)}" for title, name in self._figures]
         return " · ".join(["all together", *parts])
@@ -189,11 +189,11 @@ _IN_UNITS = ("time_s", "saved_bytes", "compile_s")
 """Figures that are written with a unit."""
 
 _TELLING = ("time_s", "saved_bytes", "operations")
-"""Figures in the order in which the table chooses one for its bars."""
+"""Figures in the order of preference for the bars."""
 
 BAR_PRIORITY, MORE_BARS = 1, 11
-"""Priorities of the first column with bars, and of further ones: where there is no room, the
-further ones are left out before columns of numbers.
+"""Priorities of the first column with bars, and of further ones, which are left out before columns
+of numbers where there is no room.
 """
 
 
@@ -202,7 +202,7 @@ def _bar_title(title: str) -> str:
 
 
 def write(figures: ModuleFigures, name: str) -> str:
-    """Write one figure as every view does."""
+    """Return one figure as every view writes it."""
     value = getattr(figures, name)
     if name == "time_s":
         return microseconds(value)

@@ -1,3 +1,3 @@
-"""The compiler's options: what they mean, their values in a session, and what another value would
-change.
+"""This package explains the compiler's options: what they do, their values in a session, and what
+another value would change.
 """

@@ -1,5 +1,5 @@
-"""``fx-explorer options X``: what the options of torch.compile do, their values in force in X, and
-what other values change.
+"""This module is ``fx-explorer options X``: it shows what the options of torch.compile do, their
+values in force in X, and what other values change.
 """
 
 from __future__ import annotations
@@ -76,13 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class SessionOptions:
-    """The options of a session and what a trial of them needs, kept when the session is closed."""
+    """The options of a session and the facts that a trial needs. Stays valid after the session is
+    closed.
+    """
 
     options: list[ExplainedOption]
     request: CaptureRequest | None
     before: SessionFigures | None
     ending: Outcome | None
-    """How its program ended; None while it has not."""
+    """How its program ended; None while it is running."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -125,8 +127,8 @@ def _read_options(reader: SessionReader) -> SessionOptions:
 
 
 def _chosen(options: list[ExplainedOption], name: str) -> list[ExplainedOption]:
-    """Return the options of this name, with or without its group; without a name, those that are
-    explained. Raises UsageError when there is none.
+    """Return the options of this name, with or without its group; without a name, all that have an
+    explanation. Raises UsageError when there is none.
     """
     from fx_explorer.instruments.options.explained_options import OTHERS, is_called
 
@@ -146,7 +148,7 @@ OF_CONSOLE = (
 
 
 def _check_name(name: str, known: list[str], remark: str) -> None:
-    """Raise UsageError, which ends with ``remark``, for an option that is not known."""
+    """Raise UsageError, which ends with ``remark``, for an unknown option."""
     from fx_explorer.instruments.options.explained_options import is_called
 
     if any(is_called(option, name) for option in known):
@@ -175,7 +177,7 @@ def _print_options(options: list[ExplainedOption], arguments: argparse.Namespace
 
 
 async def _try(options: SessionOptions, arguments: argparse.Namespace) -> int:
-    """Try the values. Returns 1 when the changed program did not come to its end."""
+    """Try the values. Returns 1 when the changed program did not run to its end."""
     from fx_explorer.instruments.options.report import figures_text
     from fx_explorer.instruments.options.trial import (
         describe_ended,

@@ -1,5 +1,5 @@
-"""This module lists the compiler's options in a session, explained: what each does, the values in
-force, who set them, and other values it can have.
+"""This module lists the compiler's options in a session, with explanations: what each does, the
+values in force, who set them, and other possible values.
 
 Options are found by words of their names and of torch's help. For those that the user set by hand
 while a compilation waited it says what it takes to see what they changed: the same stages once more
@@ -34,7 +34,7 @@ class ExplainedOption:
     """One option with its values in this session."""
 
     group: str
-    """What the option decides, such as ``graph breaks``."""
+    """The subject of the option, such as ``graph breaks``."""
     setting: Setting
     words: OptionWords
     in_force: tuple[OptionInForce, ...]
@@ -60,7 +60,7 @@ class ExplainedOption:
     @property
     def set_by(self) -> str:
         """Return who set values other than the default, each once: ``program, fx-explorer``;
-        ``default`` when nobody did.
+        ``default`` without any.
         """
         return (
             ", ".join(
@@ -110,15 +110,17 @@ def _is_json(text: str) -> bool:
 
 
 def choices_in_order(option: ExplainedOption) -> list[str]:
-    """Return its values (JSON): those with words first, in their order; empty when there are too
-    many to list.
+    """Return its values (JSON): those with an explanation first, in their order; empty when there
+    are too many to list.
     """
     parts = [value for value in option.words.values if value in option.setting.choices]
     return [*parts, *(value for value in option.setting.choices if value not in parts)]
 
 
 def next_value(option: ExplainedOption, value: object) -> object:
-    """Return the next choice among those with words; the value itself where there are none."""
+    """Return the next choice among those with an explanation; the value itself where there are
+    none.
+    """
     texts = choices_in_order(option)
     if option.words.values:
         texts = [text for text in texts if meaning(option, text)]
@@ -137,8 +139,8 @@ def meaning(option: ExplainedOption, value: str) -> str:
 
 
 def origins(option: ExplainedOption, folder: Path | None = None) -> list[str]:
-    """Return ``False: set at train.py:5 for f``, one per value and who set it. Paths are relative
-    to ``folder``.
+    """Return ``False: set at train.py:5 for f``, one per value and origin. Paths are relative to
+    ``folder``.
     """
     functions: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in option.in_force:
@@ -223,7 +225,7 @@ def _is_sound(setting: Setting) -> bool:
 
 
 def is_changed(setting: Setting) -> bool:
-    """Return whether the option had another value than its default when the capture began."""
+    """Return whether the option had a value other than its default when the capture began."""
     return setting.value != setting.default
 
 
@@ -256,8 +258,8 @@ def _how_likely(rank: int, setting: Setting) -> tuple[bool, bool, int]:
 
 
 def _rank(setting: Setting, words: list[str]) -> int:
-    """Return 0 if the name is what was typed, 1 if it begins with it, 2 if it has every word, 3 if
-    name and help together have.
+    """Return the rank of an option in a search: 0 if its name is the text, 1 if the name begins
+    with it, 2 if the name has every word, 3 if name and help together have.
     """
     name = setting.full_name.casefold()
     if all(word in name for word in words):
@@ -302,7 +304,7 @@ class Without:
 
     @property
     def title(self) -> str:
-        """Return what is left out: ``max_fusion_size = 8``."""
+        """Return the settings that are left out: ``max_fusion_size = 8``."""
         return ", ".join(
             f"{name.partition('.')[2] or name} = {python_text(value)}"
             for name, value in self.had.items()
@@ -318,8 +320,8 @@ class Without:
 
 
 def without_what_was_set(reader: SessionReader, done: Iterable[SetByHand]) -> Iterator[Without]:
-    """Yield the variants that leave out what was set, the newest first. Only a stage that a variant
-    can set out from counts.
+    """Yield the variants that leave out earlier settings, the newest first. Only stages from which
+    a variant can begin count.
     """
     before = {setting.full_name: json.loads(setting.value) for setting in read_settings(reader)}
     originals = {row.name for row in reader.rows(model.Compilation) if not row.variant_of}

@@ -1,5 +1,5 @@
-"""What the options of the console do and what their values mean. torch's own words are in
-Setting.help.
+"""This module explains what the options of the console do and what their values mean. torch's own
+text is in Setting.help.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class OptionWords:
     does: str
     """What the option does, in one short sentence."""
     more: str = ""
-    """When to use it, and what may surprise."""
+    """When to use it, and possible surprises."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """JSON of a value → what it means."""
+    """JSON of a value → its meaning."""
 
 
 ARGUMENTS: dict[str, OptionWords] = {
@@ -335,7 +335,7 @@ GROUPS: dict[str, dict[str, OptionWords]] = {
     "guards": GUARDS,
     "fusion and memory": FUSION,
 }
-"""What an option decides → the options, in the order they are shown."""
+"""Subject → its options, in the order they are shown."""
 
 WORDS: dict[str, OptionWords] = {
     name: words for group in GROUPS.values() for name, words in group.items()

@@ -1,5 +1,5 @@
-"""Options are explained here as plain text and as JSON: what each does, its values in a session,
-and the result of trying others.
+"""This module writes explanations of options as plain text and as JSON: what each does, its values
+in a session, and the result of trying others.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ITEM = re.compile(r"[-*•] |\w+[:.)] |[`\"']\S+[`\"']:")
 
 
 def options_text(options: Sequence[ExplainedOption], width: int | None = None) -> str:
-    """Return the options by group; below an option stands who set what is not the default. Lines
-    have at most ``width`` cells here and below, None where a program reads.
+    """Return the options by group; below an option, the origin of values other than the default.
+    Lines have at most ``width`` cells here and below; None sets no limit.
     """
     lines: list[Line] = []
     for group, found in groupby(options, key=lambda option: option.group):
@@ -73,7 +73,7 @@ def option_text(option: ExplainedOption, width: int | None = None) -> str:
 
 
 def known_text(wanted: str = "", width: int | None = None) -> str:
-    """Return what is known without a session, of all or of one option."""
+    """Return the text about all options, or one, without a session."""
     lines: list[Line] = []
     for group, every in GROUPS.items():
         options = {one: words for one, words in every.items() if is_called(one, wanted)}
@@ -110,8 +110,8 @@ def _indented(text: str, indent: str) -> list[str]:
 
 
 def _reflowed(text: str) -> str:
-    """Return what torch says of an option with a line for each paragraph: torch breaks full lines,
-    and begins new ones for what it lists.
+    """Return torch's documentation of an option with one line for each paragraph: torch breaks full
+    lines, and begins new ones for items of a list.
     """
     lines: list[str] = []
     was_full = False
@@ -173,7 +173,7 @@ def _in_force(row: OptionInForce) -> Json:
 
 def known_options(wanted: str = "") -> list[Json]:
     """Return a JSON object for each option, or for those called ``wanted``, from our catalogue
-    alone: without a session, there are no values of them.
+    alone: without a session they have no values.
     """
     listed = []
     for group, options in GROUPS.items():

@@ -1,6 +1,4 @@
-"""The same program captured with other options, and what another value of an option changes, figure
-by figure.
-"""
+"""This module captures the program again with other options, and compares the figures."""
 
 from __future__ import annotations
 
@@ -32,9 +30,9 @@ async def try_options(
     before: SessionFigures | None,
     worker: TrialWorker = HERE,
 ) -> OptionTrial:
-    """Capture the program with other options. ``request`` is what was captured with, ``before``
-    the result; None: the program is captured as it was, too. Raises SessionWriteError when
-    there is no room for a session, and nothing for what the program does.
+    """Capture the program with other options. ``request`` is the request of the earlier capture,
+    ``before`` its figures; None: the program is captured without the change, too. Raises
+    SessionWriteError when there is no room for a session. Errors of the program are not raised.
     """
     took_s = 0.0
     if before is None:
@@ -45,12 +43,12 @@ async def try_options(
 
 
 def changed_request(request: CaptureRequest, settings: Mapping[str, object]) -> CaptureRequest:
-    """Return the request with these settings in place of the ones before."""
+    """Return the request with these settings in place of earlier ones."""
     return straight_through(request, settings={**request.settings, **settings})
 
 
 def figures_to_compare_with(reader: SessionReader) -> SessionFigures | None:
-    """Return the figures of the session. None where they cannot serve for comparing, because the
+    """Return the figures of the session; None where they cannot be compared with, because the
     capture has not ended or the user changed something during it.
     """
     is_whole = reader.meta("outcome") is not None and not reader.count(model.Intervention)
@@ -90,8 +88,8 @@ def compared(before: SessionFigures, after: SessionFigures) -> list[Figure]:
 
 
 def figures_of(trial: OptionTrial) -> list[Figure]:
-    """Return the figures before and after. Nothing is better in a program that did not come to its
-    end: fewer breaks are those it had not come to.
+    """Return the figures before and after. For a program that did not run to its end, none is
+    called better: it may not have reached further breaks.
     """
     figures = compared(trial.before, trial.after)
     if trial.outcome.kind in ("finished", "exited"):
@@ -104,8 +102,8 @@ def _without_verdict(figure: Figure) -> Figure:
 
 
 def describe_ended(after: Outcome, before: Outcome | None) -> str:
-    """Say how the program ended: ``raised: ValueError: no (as before)``. ``before`` is how it had
-    ended, None when that is not known.
+    """Describe how the program ended: ``raised: ValueError: no (as before)``. ``before`` is its
+    earlier end, None when that is not known.
     """
     if before and (before.kind, before.message) == (after.kind, after.message):
         again = " (as before)"

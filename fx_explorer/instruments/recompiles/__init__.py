@@ -1,1 +1,1 @@
-"""Recompiles: why something was compiled again, and what avoids it."""
+"""This package explains recompiles: why a function was compiled again, and how to avoid it."""

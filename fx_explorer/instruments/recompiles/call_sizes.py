@@ -26,7 +26,7 @@ class CallSizes:
     """The sizes of the two calls, as far as a session has them."""
 
     became_dynamic: bool = False
-    """Whether torch made the size or number a symbol when it compiled again."""
+    """Whether torch made the size or number a symbol at the recompile."""
     is_specialized: bool = False
     """Whether the size was symbolic at first and was specialized by the code."""
     varied: tuple[Dimension, ...] = ()
@@ -34,9 +34,9 @@ class CallSizes:
     not fit.
     """
     alike: tuple[Dimension, ...] = ()
-    """Sizes that were equal to this one in the compiled call and differ from it now."""
+    """Sizes that were equal to this one in the compiled call and are not any more."""
     beyond: OutOfReach | None = None
-    """Where a tensor is made that would have to be marked, and that the user's code does not hold
+    """Where a tensor is created that would have to be marked, but that the user's code cannot reach
     before the call.
     """
 
@@ -47,8 +47,8 @@ def sizes_then(
     before: model.Compilation | None,
     after: model.Compilation | None,
 ) -> CallSizes:
-    """Return how the sizes of two compilations differ, and what happened to the size that was
-    recompiled for; empty for other changes.
+    """Return how the sizes of two compilations differ, and what torch did with the size that caused
+    the recompile; empty for other changes.
     """
     if before is None or after is None or change.kind not in ("size", "number"):
         return CallSizes()
@@ -79,8 +79,8 @@ def sizes_then(
 def sizes_that_varied(
     reader: SessionReader, before: model.Compilation, after: model.Compilation
 ) -> list[Dimension]:
-    """Return the sizes that differ between the calls of two compilations, that the first one took
-    for constants and a mark makes variable, by torch's name of the tensor.
+    """Return the sizes that differ between the calls of two compilations, that were constants in
+    the first and that a mark would make dynamic, by torch's name of the tensor.
     """
     return _varied(reader, before, _sizes(reader, before.id), _sizes(reader, after.id))
 
@@ -105,7 +105,7 @@ def _varied(
 
 
 def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension, ...]:
-    """Return sizes with the program's names; torch's name for a value without one."""
+    """Return sizes with the program's names, or torch's name for a value without one."""
     named = []
     for source, index in sizes:
         name = plain_name(source) if is_unfinished(source) else plain_source(source, of)
@@ -116,8 +116,8 @@ def _named(sizes: Iterable[Dimension], of: model.Compilation) -> tuple[Dimension
 def _alike(
     here: Dimension, then: dict[Dimension, int], now: dict[Dimension, int]
 ) -> list[Dimension]:
-    """Return the sizes that were equal then and differ now. torch takes equal sizes for one (duck
-    shaping); 0, 1 and sizes of parameters are constants.
+    """Return the sizes that were equal in the compiled call and differ now. torch assumes that
+    equal sizes stay equal (duck shaping); 0, 1 and sizes of parameters are constants.
     """
     if here not in then or here not in now:
         return []

@@ -1,5 +1,5 @@
-"""This module explains recompiles: which compilation was made again, what was different, what
-avoids it, and where torch gave up.
+"""This module explains recompiles: which compilation was repeated, what had changed, how to avoid
+it, and where torch gave up.
 
 Where ``torch.compile`` was given something else, torch compares what it compiles with
 (``BACKEND_MATCH``, torch/_dynamo/guards.py): a backend, or its own object for Inductor, which holds
@@ -45,7 +45,9 @@ _COMPARED = ("compile.dynamic", "compile.mode", "compile.options", "compile.back
 def with_arguments(
     reader: SessionReader, change: GuardChange, reason: str, function: model.Compilation | None
 ) -> GuardChange:
-    """Return a change of the backend with what was given otherwise, as far as that is known."""
+    """Return a change of the backend with the arguments of torch.compile that changed, as far as
+    they are known.
+    """
     if change.kind != "backend":
         return change
     named = _BACKENDS.search(bounded(reason))
@@ -70,7 +72,7 @@ def with_arguments(
 
 def _wrapped(name: str) -> tuple[str, str]:
     """Return the backend in torch's description of a compiler, and the argument ``dynamic``; empty
-    where there is none.
+    without one.
     """
     if name == _INDUCTOR:
         return "inductor", ""
@@ -81,8 +83,8 @@ def _wrapped(name: str) -> tuple[str, str]:
 
 
 def _given_otherwise(reader: SessionReader, function: model.Compilation) -> list[str]:
-    """Return ``dynamic=True at train.py:9 (None before)`` for each argument that calls for this
-    function differ in.
+    """Return ``dynamic=True at train.py:9 (None before)`` for each argument of torch.compile that
+    differs between calls for this function.
     """
     given = []
     for name in _COMPARED:
@@ -111,8 +113,8 @@ KeyT = TypeVar("KeyT")
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRecompile:
-    """One thing that did not fit. A recompile has one for each; the function's latest compilation
-    comes first.
+    """One failed guard of a recompile. A recompile has one for each; the function's latest
+    compilation comes first.
     """
 
     compilation: str
@@ -121,29 +123,31 @@ class ExplainedRecompile:
     reason: str
     """torch's text on the failed guard."""
     in_words: str
-    """The reason without guards, or torch's words when there is no plainer way to put it."""
+    """The reason without guards, or torch's words when it cannot be put more plainly."""
     guard: str
     guard_in_words: str
     """The guard with the program's names."""
     file: str
-    """The user's line that needs what the guard checks; for an input, the line where it is first
-    used. Empty when torch does not tell.
+    """The user's line that depends on the checked value; for an input, the line of its first use.
+    Empty when torch does not give it.
     """
     line: int
     place: Place | None
-    """The line that needed the guard, or the function when torch does not tell the line."""
+    """The line that depends on the checked value, or the function when torch does not give the
+    line.
+    """
     change: GuardChange
     called_from: tuple[str, int]
     """(file, line) of the call that did not fit; ("", 0) when it is not known."""
     graphs: str
-    """How the graph differs from that of ``of``, in words; empty when there is none to compare."""
+    """Describes how the graph differs from that of ``of``; empty when there is none to compare."""
     remedy: str
-    """What avoids the recompile, or that we know nothing that does."""
+    """How to avoid the recompile, or a sentence that we know no way."""
     times: int = 1
-    """How many compilations of the function did not fit because of this."""
+    """Number of the function's compilations that could not be used because of this."""
     is_cause: bool = False
-    """Whether this is the cause of the recompile: its first change to a value that no compilation
-    of the function had before. Its other entries did not fit either.
+    """Whether this is the cause of the recompile: its first change to a value for which the
+    function had no compilation. The other failed guards only rule out other versions.
     """
 
 
@@ -165,13 +169,13 @@ class LimitHit:
     """
     limit: int
     compiled: int
-    """How many compilations of the function there are."""
+    """Number of compilations of the function."""
     change: str
-    """What was new in the refused call, in words; empty when it is not known."""
+    """Describes the new value in the refused call; empty when it is not known."""
     remedy: str
-    """What to do about it; empty where that is not known."""
+    """What the user can do; empty where no remedy is known."""
     is_error: bool
-    """Whether such calls raise instead: with ``fullgraph=True`` or
+    """Whether such calls raise an error: with ``fullgraph=True`` or
     ``fail_on_recompile_limit_hit``.
     """
 
@@ -186,7 +190,7 @@ class LimitHit:
 
 
 def recompiles(reader: SessionReader) -> list[ExplainedRecompile]:
-    """Return one entry per thing that did not fit, in the order of the file."""
+    """Return one entry per failed guard, in the order of the session."""
     session = _Compilations(reader)
     by_compilation: dict[str, list[ExplainedRecompile]] = {}
     for row in reader.rows(model.Recompile):
@@ -226,8 +230,8 @@ def reached_limit(compilation: model.Compilation) -> bool:
 def _with_cause(
     group: list[ExplainedRecompile], seen: set[tuple[object, ...]]
 ) -> list[ExplainedRecompile]:
-    """Return a group of recompiles with the one that caused it marked. ``seen`` holds the values
-    that were compiled for before, and gets those of this group.
+    """Return a group of failed guards with the cause marked. ``seen`` holds the values for which
+    compilations exist, and receives those of this group.
     """
     values = [_value(recompile, recompile.change.new) for recompile in group]
     seen |= {_value(recompile, recompile.change.old) for recompile in group}
@@ -243,7 +247,7 @@ def _value(recompile: ExplainedRecompile, value: str) -> tuple[object, ...]:
 
 
 def limit_hits(reader: SessionReader) -> list[LimitHit]:
-    """List where torch gave up, one entry per function."""
+    """Return where torch gave up recompiling, one entry per function."""
     session = _Compilations(reader)
     refused = [row for row in session.rows if reached_limit(row)]
     # Reversed twice: of each function the first one stays, and the order is that of the session.
@@ -323,9 +327,7 @@ def _grouped(
 def _explained(
     reader: SessionReader, session: _Compilations, row: model.Recompile
 ) -> ExplainedRecompile:
-    """Explain one recompile: which function it is, what changed, where, who called it, and what
-    avoids it.
-    """
+    """Explain one recompile: its function, the change, the line, the caller, and how to avoid it."""
     compilation, before = session.of_recompile(row), session.before(row)
     function = session.function(compilation) or before
     change = change_of(
@@ -387,8 +389,8 @@ SHARED = (
 
 
 def _is_shared(compilation: model.Compilation | None, before: model.Compilation | None) -> bool:
-    """Return whether torch put its own function around two callables, and so takes the second for a
-    recompile of the first.
+    """Return whether torch wrapped two different callables in the same function, so that the second
+    looks like a recompile of the first.
     """
     if compilation is None or before is None:
         return False
@@ -416,8 +418,8 @@ def _line_of_guard(
     row: model.Recompile,
     change: GuardChange,
 ) -> tuple[str, int]:
-    """Return the line that needed a guard. torch's reports on tensors have none; the compilation's
-    guards do, by their source.
+    """Return the line that needed a guard. torch's reports on tensors have no line, but the
+    compilation's guards have one, by their source.
     """
     if before is None or not change.name:
         return "", 0
@@ -429,7 +431,7 @@ def _line_of_guard(
 
 
 def _hint(reader: SessionReader, before: model.Compilation | None, source: str) -> str:
-    """Return what a dynamic size was when the code was compiled; empty for anything else."""
+    """Return the value that a dynamic size had when the code was compiled; empty for anything else."""
     if before and source:
         symbols = reader.rows(model.Symbol, compilation=before.id, source=source, limit=1)
     else:

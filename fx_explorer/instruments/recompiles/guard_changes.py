@@ -1,5 +1,5 @@
-"""What changed before a recompile: torch's guard, taken apart into the value, what it was and what
-it is, in plain words.
+"""This module parses torch's report of a failed guard into the value, its old and new content, in
+plain words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ChangeKind = Literal[
     "number", "value", "length", "type", "object", "same", "grad_mode", "global_state", "backend", "arguments", "keys", "contains", "has",
     "iterator", "function", "modes", "hooks", "relation", "marked", "gone", "kind", "other",
 ]  # fmt: skip
-"""What kind of change it was.
+"""The kind of a change that made a guard fail.
 
 - ``range``: a dynamic size left the range that the code is for
 - ``relation``: several sizes, or what a size is divided by
@@ -55,14 +55,14 @@ class GuardChange:
     source: str = ""
     """torch's name of the value: ``L['self']._parameters['weight']``."""
     other: str = ""
-    """The other of two sizes that were taken for one: ``y, 0``."""
+    """The other of two sizes that were assumed to be equal: ``y, 0``."""
 
 
 def change_of(
     guard: str, source: str = "", old: str = "", new: str = "", of: Compilation | None = None
 ) -> GuardChange:
     """Return the change that made a guard fail. ``guard`` is torch's report; ``source``, ``old``
-    and ``new`` are those of model.Recompile, empty where only the report is known. ``of`` is the
+    and ``new`` are fields of model.Recompile, empty where only the report is known. ``of`` is the
     compilation whose guard failed.
     """
     change = _change_of(guard, source, old, new)
@@ -82,8 +82,8 @@ def _change_of(guard: str, source: str, old: str, new: str) -> GuardChange:
 
 
 _SOURCE = r"(?P<source>(?:[LG]\[['\"]\w+['\"]\]|[A-Za-z_]\w*)[\w.\[\]'\"]*)"
-"""Matches what a guard looks at: ``L['x']``, ``G['scale']``, ``x``, ``self.power``. torch leaves
-``L[…]`` out of its reports.
+"""Matches the source of a guard: ``L['x']``, ``G['scale']``, ``x``, ``self.power``. torch omits
+``L[…]`` in its reports.
 """
 
 _CHANGE = r"expected (?P<old>[^\s,]+), actual (?P<new>[^\s;,]+?)\.?(?:$|[\s;,])"
@@ -96,13 +96,13 @@ letters.
 _SIZE = rf"{_BEGINS}{_SOURCE}\.size\(\)\[(?P<index>\d+)\]"
 
 _DEVICES = "CPU|CUDA|XPU|MPS|HPU|XLA|Meta|PrivateUse1"
-"""Dispatch keys that stand for a device (``c10/core/DispatchKey.h``)."""
+"""Dispatch keys that name a device (``c10/core/DispatchKey.h``)."""
 
 _FROM_NUMPY = re.compile(r"___from_numpy\(([^()]*)\)")
 """Matches a NumPy array, which is guarded as the tensor that torch makes of it."""
 
 _ATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
-"""Matches an attribute of an object whose class looks attributes up in its own way, as
+"""Matches an attribute of an object whose class overrides the look-up of attributes, as
 configurations of transformers do.
 """
 
@@ -376,9 +376,7 @@ _WITHOUT_VALUES = {
 def _change(
     kind: ChangeKind, words: str, found: dict[str, str | None], source: str, old: str, new: str
 ) -> GuardChange:
-    """Describe a change in words, from what torch's guard says and from the values that were
-    recorded.
-    """
+    """Describe a change in words, from torch's guard and from the recorded values."""
     reported = {key: text or "" for key, text in found.items()}
     reported["source"] = (
         reported.get("source") or reported.get("keyed") or reported.get("mapping") or ""
@@ -485,8 +483,8 @@ def _relation(code: str) -> str:
 
 
 def _values(kind: ChangeKind, reported: dict[str, str], old: str, new: str) -> tuple[str, str]:
-    """Return (old, new). What the guard says comes before what was evaluated, which for a tensor is
-    the tensor as a whole.
+    """Return (old, new). Values in the guard's text take precedence over evaluated ones, which for
+    a tensor are the whole tensor.
     """
     was, is_now = (
         _DTYPES.get(text, text) for text in (reported.get("old", ""), reported.get("new", ""))

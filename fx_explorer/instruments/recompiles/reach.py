@@ -1,5 +1,5 @@
-"""Whether the user's own code holds a tensor before the compiled call, and so can mark it; where it
-is made otherwise.
+"""This module finds whether the user's code can reach a tensor before the compiled call, so that it
+can mark it; if not, where the tensor is created.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class OutOfReach:
     """A tensor that no line of the user's holds before the call."""
 
     where: str
-    """Where it is made: ``y is made inside work, at line 7``."""
+    """Describes where it is created: ``y is made inside work, at line 7``."""
     instead: str
     """What the user can do instead of marking the size."""
 
 
 def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> OutOfReach | None:
-    """Return where the tensor of this source is made, if that is beyond the user's reach; None
-    where the user's code can hold it before the call, or nothing is known.
+    """Return where the tensor of this source is created, if the user's code cannot reach it before
+    the call; None where it can, or where that is not known.
     """
     match = _LOCAL.match(source)
     if match is None or is_unfinished(source):
@@ -60,8 +60,8 @@ def out_of_reach(reader: SessionReader, source: str, of: model.Compilation) -> O
 def _passed_by(
     reader: SessionReader, name: str, frames: list[model.Frame], of: model.Compilation
 ) -> OutOfReach | None:
-    """Return what passes an argument to the function, where that is no line of the user's, or a
-    line within compiled code; None for any other argument.
+    """Return the caller that passes an argument to the function, if that is not a line of the
+    user's, or is a line within compiled code; None for any other argument.
     """
     callers = [frame for frame in frames if not _TORCHS.search(frame.file)]
     if not callers:
@@ -100,8 +100,8 @@ def _frames(reader: SessionReader, of: model.Compilation) -> list[model.Frame]:
 
 
 def _line_made_at(reader: SessionReader, of: model.Compilation, name: str, line: int) -> int:
-    """Return the last line before ``line`` at which the function around it binds the name; 0 where
-    it is an argument, or nothing is known.
+    """Return the last line before ``line`` at which the enclosing function binds the name; 0 for an
+    argument, or where that is not known.
     """
     functions = [function for function in _functions(reader, of) if _has_line(function, line)]
     if not functions:

@@ -1,5 +1,5 @@
-"""This module says what avoids a recompile, with the name of the input, attribute or global that
-changed.
+"""This module describes how to avoid a recompile, with the name of the input, attribute or global
+that changed.
 
 Each sentence about sizes, numbers and dictionary keys was tried:
 tests/analysis/test_remedies_hold.py does what it says, and counts compilations. Where it depends on
@@ -27,7 +27,7 @@ NOT_TRIED = "(this was not tried here)"
 
 
 def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None) -> str:
-    """Return one to three sentences. ``reason`` is torch's own words."""
+    """Return one to three sentences on how to avoid a recompile. ``reason`` is torch's own text."""
     sizes = sizes or CallSizes()
     if change.kind in ("size", "range") and change.index is not None:
         return _of_size(change, reason, sizes)
@@ -38,7 +38,7 @@ def remedy(change: GuardChange, reason: str = "", sizes: CallSizes | None = None
 
 
 def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
-    """Say what avoids a recompile for another size of a tensor."""
+    """Describe how to avoid a recompile for another size of a tensor."""
     where = f"{change.name}, {change.index}"
     if {change.old, change.new} & {"0", "1"}:
         once = "Sizes 0 and 1 are compiled apart from all others, which is once each."
@@ -67,8 +67,8 @@ def _of_size(change: GuardChange, reason: str, sizes: CallSizes) -> str:
 
 
 def _is_parameter(change: GuardChange, reason: str) -> bool:
-    """Return whether the changed attribute is a parameter, or may be one: a session of an earlier
-    version does not tell.
+    """Return whether the changed attribute is a parameter, or may be one: sessions of earlier
+    versions do not record that.
     """
     is_unknown = change.where == "attribute" and not change.source
     return (
@@ -125,7 +125,7 @@ def _without_marks(beyond: OutOfReach, sizes: CallSizes) -> str:
 
 
 def _of_number(change: GuardChange, reason: str, sizes: CallSizes) -> str:
-    """Say what avoids a recompile for another value of a number."""
+    """Describe how to avoid a recompile for another value of a number."""
     if "allow_unspec_int_on_nn_module" in reason:
         config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         return (
@@ -301,6 +301,4 @@ def _of_relation(change: GuardChange) -> str:
 
 
 NO_REMEDY = "None that we know."
-"""Said where none of the above applies: the change is not known, or nothing general can be said of
-it.
-"""
+"""The text where no remedy applies: the change is not known, or has no general remedy."""

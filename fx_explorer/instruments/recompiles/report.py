@@ -1,4 +1,4 @@
-"""The JSON report gets recompiles from this module: what changed, what avoids it, and where a limit
+"""This module writes recompiles for the JSON report: the change, how to avoid it, and where a limit
 was hit.
 """
 
@@ -11,7 +11,7 @@ Json = dict[str, object]
 
 
 def recompile(explained_recompile: ExplainedRecompile) -> Json:
-    """Return one recompile: what changed, what it became, and what avoids it."""
+    """Return one recompile as JSON: the change, and how to avoid it."""
     return {
         "compilation": explained_recompile.compilation,
         "of": explained_recompile.of,

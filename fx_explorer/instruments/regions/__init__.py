@@ -1,1 +1,3 @@
-"""Regions that are compiled by themselves: the table of them, and what a report says."""
+"""This package shows regions that are compiled by themselves: their table, and their part of the
+report.
+"""

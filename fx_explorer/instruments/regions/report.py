@@ -1,4 +1,4 @@
-"""The JSON report gets regions of graphs from this module, and how each was compiled by itself."""
+"""This module writes regions of graphs for the JSON report, with how each was compiled by itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A view of regions: which nodes carry which annotation, into which kernels they went, and what
-stayed eager.
+"""This module is the view of regions: which nodes carry which annotation, into which kernels they
+were compiled, and which stayed in eager mode.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _nodes(region: Region) -> str:
 
 
 def describe_compiled(region: Region) -> str:
-    """Say how the region was compiled: on its own, with everything else, in part, or not. Colour
-    alone never tells it.
+    """Describe how the region was compiled: on its own, with everything else, in part, or not. The
+    text is needed because colour alone must not carry meaning.
     """
     if not region.lowerings:
         return "with the whole" if region.is_compiled else "no"

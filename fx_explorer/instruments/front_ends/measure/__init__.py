@@ -1,1 +1,1 @@
-"""Other front ends than Dynamo, each called once with the target."""
+"""This package runs front ends other than Dynamo, each once on the target."""

@@ -1,5 +1,5 @@
 """This module keeps the target as it was before the program called it, has each front end trace it,
-and writes down its graph, or why it refused.
+and records the graph, or the reason for a refusal.
 
 It happens when the program has run, with what the program compiled in the session already. Nothing
 of it is recorded as the program's: compiles go aside, what is printed is dropped, and the program's
@@ -46,14 +46,14 @@ A_SCRIPT = (
 )
 
 MAX_ERROR = 4_000
-"""Characters of an error that are kept as its message; the traceback has all of it."""
+"""Most characters of an error that are kept as its message; the traceback has the complete text."""
 
 
 def record_front_end(
     recording: Recording, request: CaptureRequest, name: str, kept: KeptTarget | None
 ) -> None:
-    """Write the row of one front end, and its graph if it makes one. Raises nothing that the
-    program does.
+    """Write the row of one front end, with its graph if it makes one. Errors of the program are not
+    raised.
     """
     began = time.perf_counter()
     row = FrontEnd(0, cast(FrontEndName, name), "refused", is_training=_is_training(kept))
@@ -113,7 +113,9 @@ def _make_graph(
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Drop what is printed, warned and logged: the program said it all when it ran."""
+    """Discard everything that is printed, warned and logged: the program has written it when it
+    ran.
+    """
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -250,7 +252,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FrontEndGraph:
-    """A front end's graph, and what only ``torch.export`` says about it."""
+    """A front end's graph, with remarks that only ``torch.export`` has."""
 
     module: torch.fx.GraphModule
     inputs: dict[str, object] | None = None
@@ -260,7 +262,7 @@ class FrontEndGraph:
 
 
 def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
-    """Return what ``torch.fx.symbolic_trace`` makes. It takes no inputs."""
+    """Return the graph of ``torch.fx.symbolic_trace``. It takes no inputs."""
     tracer = torch.fx.Tracer()
     tracer.record_stack_traces = True
     graph = tracer.trace(function)
@@ -268,8 +270,8 @@ def symbolic_trace(function: Callable[..., Any], arguments: Arguments) -> FrontE
 
 
 def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
-    """Return what ``torch.export.export`` makes. It takes modules only, so a function becomes the
-    forward of one.
+    """Return the graph of ``torch.export.export``. It takes modules only, so a function becomes the
+    forward of a module.
     """
     remarks = []
     if not isinstance(function, torch.nn.Module):
@@ -287,7 +289,7 @@ def export(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
 
 
 def trace_to_aten(function: Callable[..., Any], arguments: Arguments) -> FrontEndGraph:
-    """Return what ``make_fx`` makes of a call with real tensors. It takes positional arguments
+    """Return the graph of ``make_fx`` for a call with real tensors. It takes positional arguments
     only.
     """
     if "record_stack_traces" in inspect.signature(make_fx).parameters:
@@ -353,19 +355,19 @@ def _kinds(specs: list[Any]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class KeptTarget:
-    """A copy of the target and its arguments, made before its first call. Each front end gets a
-    copy of it.
+    """A copy of the target and its arguments from before its first call. Each front end gets a copy
+    of it.
     """
 
     target: Target
     modules: list[ModuleType]
     """The user's own modules."""
     is_copy: bool
-    """Whether the target could be copied; otherwise its state is put back after each front end."""
+    """Whether the target could be copied; otherwise its state is restored after each front end."""
     remarks: tuple[str, ...] = ()
 
     def fresh(self) -> tuple[Callable[..., Any], Arguments]:
-        """Return a callable and arguments that nobody else has."""
+        """Return a callable and arguments that no other code uses."""
         function = self.target.callable
         if self.is_copy:
             function = copy.deepcopy(function)
@@ -407,8 +409,8 @@ def keep(target: Target, modules: list[ModuleType]) -> KeptTarget:
 
 
 def uncompiled(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[str]]:
-    """Return what a front end can trace of a callable: the original of a compiled one, the module
-    of its forward.
+    """Return the traceable form of a callable: the original of a compiled one, the module of its
+    forward.
     """
     remarks = []
     if isinstance(function, torch.nn.Module) and function._compiled_call_impl is not None:

@@ -24,30 +24,30 @@ class UserLine(NamedTuple):
 
 
 class LineClock:
-    """The clock of one phase. Times are in seconds, on the clock of the phases."""
+    """The clock of one phase. It counts seconds by line of the user's."""
 
     __slots__ = ("_at", "_since_s", "sums")
 
     def __init__(self) -> None:
         self.sums: dict[UserLine, float] = {}
-        """Seconds by line, in the order in which the phase first came to them."""
+        """Seconds by line, in the order of the lines' first use in the phase."""
         self._at: UserLine | None = None
         self._since_s: float | None = None
-        """None while it stands still."""
+        """Start of the current count; None while the clock is stopped."""
 
     def is_at(self, line: UserLine | None) -> bool:
         """Return whether it counts for this line already."""
         return line == self._at and self._since_s is not None
 
     def turn_to(self, line: UserLine | None, time_s: float) -> None:
-        """Count for another line from now on; None for none."""
+        """Count for another line from now on; None for no line."""
         self.stand_still(time_s)
         self._at, self._since_s = line, time_s
         if line is not None:
             self.sums.setdefault(line, 0.0)
 
     def stand_still(self, time_s: float) -> None:
-        """Count what has passed for the line."""
+        """Add the elapsed time to the current line, and stop."""
         if self._at is not None and self._since_s is not None:
             self.sums[self._at] += max(0.0, time_s - self._since_s)
         self._since_s = None
@@ -67,7 +67,7 @@ class OpenPhase:
     name: str
     start_s: float
     variant: int
-    """The variant that it belongs to; 0 where that is not known yet."""
+    """The variant that it belongs to; 0 if that is not known yet."""
     lines: LineClock = field(default_factory=LineClock)
 
 
@@ -88,9 +88,7 @@ class Phases:
         running.append(OpenPhase(name, time_s, variant))
 
     def end(self, name: str, time_s: float) -> OpenPhase | None:
-        """Return the phase of this name that began last on this thread; None where there is
-        none.
-        """
+        """Return the phase of this name that began last on this thread; None without one."""
         running = self._open.get(threading.get_ident(), [])
         open_phase = next((phase for phase in reversed(running) if phase.name == name), None)
         if open_phase is None:
@@ -102,7 +100,7 @@ class Phases:
         return open_phase
 
     def turn_to(self, line: UserLine | None) -> None:
-        """Note that the innermost phase of this thread is at another line of the user's, or at
+        """Record that the innermost phase of this thread has reached another line of the user's, or
         none.
         """
         running = self._open.get(threading.get_ident())
@@ -121,8 +119,8 @@ class Phases:
 
 
 def _name_of_thread() -> str:
-    """Name this thread. One that Python did not start has no name: to ask Python for it would add
-    it to the threads that the program sees.
+    """Return the name of this thread. A thread that Python did not start has none: asking Python
+    for it would add it to the threads that the program sees.
     """
     this_thread = threading.get_ident()
     if this_thread == threading.main_thread().ident:

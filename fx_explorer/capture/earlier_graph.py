@@ -1,5 +1,5 @@
-"""An ``EarlierGraph`` answers which of its nodes a node of a later graph came from, by what torch
-noted in ``node.meta``.
+"""This module has ``EarlierGraph``, which finds the nodes that a node of a later graph came from,
+by torch's records in ``node.meta``.
 
 Names of nodes are only looked up in the very graph that torch says they are from, or where the node
 there is shown to be the same one by more than its name. What evidence goes before what other is
@@ -24,9 +24,9 @@ from fx_explorer.capture.recording.graphs import CALLS, node_value, subgraph_nam
 Rows = tuple[int, ...]
 
 MOST_OF_A_LINE = 64
-"""Rows that a node is linked to by its line alone. A link to each turn of a loop says little, and
-as many as the loop has turns for as many nodes are the square of the graph: 250,000 links for a
-training step of 14,000 nodes.
+"""Most rows to which a node is linked by its line alone. Links to each iteration of a loop say
+little, and there would be the square of the iterations: 250,000 links for a training step of 14,000
+nodes.
 """
 
 
@@ -86,9 +86,9 @@ class EarlierGraph:
         return bool(line) and _line(self.nodes[row]) == line
 
     def on_line(self, line: str, near: Iterable[int]) -> Rows:
-        """Return the calls that have this whole user stack. A line in a loop has as many as the
-        loop has turns; at most ``MOST_OF_A_LINE`` are returned, those nearest to the last of the
-        rows ``near``, or else the first of all.
+        """Return the calls with this user stack. A line in a loop has one for each iteration; at
+        most ``MOST_OF_A_LINE`` are returned, those nearest to the last of the rows ``near``, or
+        else the first ones.
         """
         rows = self._by_line.get(line, [])
         if len(rows) <= MOST_OF_A_LINE:
@@ -108,7 +108,9 @@ class EarlierGraph:
         )
 
     def _grouped(self, key: Callable[[torch.fx.Node], Any]) -> dict[Any, list[int]]:
-        """Return the rows by what ``key`` says of their nodes; those without are left out."""
+        """Return the rows by the result of ``key`` for their nodes; nodes without a result are left
+        out.
+        """
         rows: dict[Any, list[int]] = defaultdict(list)
         for recorded in self._whole:
             for node, row in recorded.ids.items():
@@ -128,9 +130,9 @@ class EarlierGraph:
         return ()
 
     def _chosen(self, node: torch.fx.Node, row: int) -> int:
-        """Return the row of the ``getitem`` that picks the same result as ``node``; ``row``, the
-        call itself, where there is none. torch traces no operation for ``getitem``: it names the
-        call as the origin of each result.
+        """Return the row of the ``getitem`` that selects the same result as ``node``; ``row``, the
+        call itself, without one. torch traces no operation for ``getitem``: it names the call as
+        the origin of each result.
         """
         call = self.nodes[row]
         results = node_value(call)
@@ -146,9 +148,9 @@ class EarlierGraph:
         return row
 
     def traced_from(self, node: torch.fx.Node) -> Rows:
-        """Return the rows that ``node`` came from where torch traced a copy of this graph, which
-        has another number. The operation must be the same, and there must be one such node only.
-        Tracing makes other operations, so what it made on the way is not taken for ours.
+        """Return the rows that ``node`` came from if torch traced a copy of this graph under
+        another number. The operation must be the same, and there must be only one such node.
+        Tracing adds other operations, which are not mistaken for nodes of this graph.
         """
         for source in _sources(node):
             same = [
@@ -178,8 +180,8 @@ class EarlierGraph:
         return ()
 
     def copied_as(self, node: torch.fx.Node) -> Rows:
-        """Find rows by the node's name in the graph it was copied from, which must have the same
-        operation or the very same value there.
+        """Find rows by the node's name in the graph it was copied from. That node must have the
+        same operation or the same value object.
         """
         row = self.graph.by_name.get(node.name)
         if row is None or node.op == "output":
@@ -189,8 +191,8 @@ class EarlierGraph:
         return (row,)
 
     def inlined_as(self, node: torch.fx.Node) -> Rows:
-        """Find rows by the very same value, which only one operation has made: a graph was put in
-        the place of its call.
+        """Find rows by the same value object, if only one operation made it: the case of a graph
+        that was inlined in place of its call.
         """
         key = _value_key(node)
         rows = self._by_value.get(key, []) if key else []
@@ -199,7 +201,7 @@ class EarlierGraph:
     def calls_of_own_kernel(self, node: torch.fx.Node) -> Rows:
         """Return the rows of the calls of a user's Triton kernel. Each call that Dynamo traced has
         a number (``KernelSideTable``, torch/_higher_order_ops/triton_kernel_wrap.py). The pass that
-        makes it write in place keeps that number, and of the meta only what many nodes share.
+        makes the call write in place keeps that number, but only meta that many nodes share.
         """
         return tuple(self._by_kernel_call.get(node.kwargs["constant_args_idx"], ()))
 
@@ -207,8 +209,8 @@ class EarlierGraph:
 def nested_pairs(
     later: RecordedGraph, parents: Mapping[torch.fx.Node, Rows], earlier: EarlierGraph
 ) -> Iterator[tuple[RecordedGraph, RecordedGraph]]:
-    """Yield (later, earlier) graph of each call of nested graphs that is known to come from a call
-    of nested graphs.
+    """Yield (later, earlier) graphs for each call of nested graphs that is known to come from
+    another such call.
     """
     done: set[str] = set()
     for node, rows in parents.items():
@@ -226,9 +228,9 @@ def nested_pairs(
 
 
 def _is_copy(node: torch.fx.Node, other: torch.fx.Node) -> bool:
-    """Return whether a node is a copy of another. Copying a node shares what is in its meta. Where
-    the value was computed again, the operations are compared, and where a pass has changed the
-    operation (``view`` to ``reshape``), what it is applied to.
+    """Return whether a node is a copy of another. A copied node shares the content of its meta. If
+    the value was computed again, the operations are compared, or, if a pass changed the operation
+    (``view`` to ``reshape``), its inputs.
     """
     value = node_value(node)
     if value is not None and value is node_value(other):
@@ -251,8 +253,8 @@ def _applied_to(node: torch.fx.Node) -> tuple[object, ...]:
 
 
 def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
-    """Return the identity of the value that a call made. An operation in place may give the value
-    it was given: the target distinguishes the two.
+    """Return the identity of a call's value. An in-place operation may return its input: the target
+    distinguishes the two.
     """
     if node.op not in CALLS:
         return None
@@ -263,8 +265,8 @@ def _value_key(node: torch.fx.Node) -> tuple[int, str] | None:
 
 
 def _line(node: torch.fx.Node) -> str | None:
-    """Return the whole user stack of a call; None for inputs and the output, and where torch noted
-    none.
+    """Return the whole user stack of a call; None for inputs and the output, and for a call without
+    one.
     """
     if node.op not in CALLS:
         return None

@@ -1,5 +1,5 @@
-"""torch continues to change its graphs: copies are made here, so that what stands at a gate can be
-taken up again, and edited, any number of times.
+"""This module copies graphs, because torch continues to change its own: the graph at a gate can be
+compiled again, and edited, any number of times.
 
 ``copy.deepcopy`` would copy parameters and fake tensors too, and fails on Dynamo's graphs.
 """
@@ -22,12 +22,12 @@ _OWN_TO_A_MODULE = (
     "forward",
     "meta",
 )
-"""Attributes of a GraphModule that follow from its graph, or are copied in a way of their own."""
+"""Attributes of a GraphModule that follow from its graph, or are copied separately."""
 
 
 def snapshot(module: GraphModule) -> GraphModule:
-    """Return the graph as it is now, with the same names and meta; nested graphs of higher-order
-    ops are copied with it.
+    """Return a copy of the graph in its present state, with the same names and meta, including
+    nested graphs of higher-order ops.
 
     Parameters, buffers and the values in ``node.meta`` are shared, so mutation and gradients reach
     the user's own.
@@ -84,7 +84,7 @@ def _nested(module: GraphModule) -> Iterable[str]:
 
 def become(module: GraphModule, other: GraphModule) -> None:
     """Give ``module`` a copy of the graph of ``other``. Code that holds ``module`` then runs the
-    new graph; ``other`` stays as it is.
+    new graph; ``other`` does not change.
     """
     source = snapshot(other)
     module.graph = source.graph

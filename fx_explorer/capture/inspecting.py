@@ -1,5 +1,5 @@
-"""An inspection shows what Inductor generates without building it: no C++ compiler runs, no Triton
-kernel is compiled, nothing is tuned.
+"""This module inspects: it shows the code that Inductor generates without building it. No C++
+compiler runs, no Triton kernel is compiled, nothing is tuned.
 
 Inductor does all its work up to the output code, forward and backward in one go; then the Dynamo
 graph itself runs, by PyTorch's own operators and autograd, in place of the compiled function. So
@@ -51,7 +51,9 @@ _AT_ONCE = "force_non_lazy_backward_lowering"
 
 
 class NotBuilt:
-    """Stands where a compiled kernel would. Nothing calls it: the segment runs eagerly."""
+    """Takes the place of a compiled kernel. It is never called, because the segment runs in eager
+    mode.
+    """
 
     def __call__(self, *_: object, **__: object) -> None:
         raise RuntimeError(
@@ -63,7 +65,7 @@ class NotBuilt:
 
 @contextlib.contextmanager
 def inspecting() -> Iterator[dict[str, str]]:
-    """Let ``torch.compile`` with the inductor backend generate all its code inside the block, and
+    """Make ``torch.compile`` with the inductor backend generate all its code inside the block, and
     build none of it.
 
     Yields view → why: what a real compile would have decided by measuring, or what this torch
@@ -83,8 +85,8 @@ _in_force: list[tuple[contextlib.ExitStack, dict[str, str]]] = []
 
 
 def _inspect(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """Enter all parts of inspecting. One that this torch release does not let us do is noted; where
-    graphs cannot be run in the place of kernels, all is built.
+    """Enter all parts of inspecting. A part that this torch release does not allow is recorded; if
+    graphs cannot run in place of kernels, everything is built.
     """
     if not _done(stack, notes, "inspecting", _run_segments_eagerly):
         return
@@ -106,9 +108,7 @@ def _done(stack: contextlib.ExitStack, notes: dict[str, str], what: str, part: _
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Let torch.compile build real code inside the block, as if it were not within
-    ``inspecting``.
-    """
+    """Make torch.compile build real code inside the block, as if it were not within ``inspecting``."""
     lifted = list(_in_force)
     for stack, _ in reversed(lifted):
         stack.close()
@@ -123,8 +123,8 @@ def building() -> Iterator[None]:
 
 
 def _run_segments_eagerly(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """Let compiled segments run eagerly. ``compile_fx`` (torch/_inductor/compile_fx.py) is looked
-    up at call time: replacing the name is enough.
+    """Make compiled segments run in eager mode. ``compile_fx`` (torch/_inductor/compile_fx.py) is
+    looked up at call time: replacing the name is enough.
     """
     from torch._inductor import compile_fx as module
     from torch._inductor.virtualized import V
@@ -184,7 +184,7 @@ _inside = threading.local()
 
 @contextlib.contextmanager
 def lowering_for_real() -> Iterator[None]:
-    """Let ``compile_fx`` return Inductor's result inside the block. The caller must not run any of
+    """Make ``compile_fx`` return Inductor's result inside the block. The caller must not run any of
     it.
     """
     before = getattr(_inside, "is_nested", False)
@@ -196,8 +196,8 @@ def lowering_for_real() -> Iterator[None]:
 
 
 def runnable_copy(module: torch.fx.GraphModule) -> Callable[..., Any]:
-    """Return a function that computes what ``module`` computes now, whatever Inductor does to it
-    later (it takes ownership).
+    """Return a function that computes the present result of ``module``, whatever Inductor does to
+    it later (it takes ownership).
 
     Tensors and parameters are shared, so that mutation and gradients reach the user's own; only the
     graph is copied.
@@ -279,8 +279,8 @@ def _build_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
 def _replace_while_lowering(
     stack: contextlib.ExitStack, owner: Any, name: str, replacement: Callable[..., Any]
 ) -> None:
-    """Put ``replacement`` in the place of a method, if the class has it at all, for code that
-    nobody runs. What a program asks Inductor for without us in between is built.
+    """Replace a method, if the class has it, for code that is never run. Code that a program
+    requests from Inductor directly is built.
     """
     if not hasattr(owner, name):
         return
@@ -298,8 +298,8 @@ def _replace_while_lowering(
 
 
 def _need_no_compiler(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """Let Inductor do without a compiler: which vector instructions the code uses is read off the
-    CPU, without the test program that Inductor compiles for each.
+    """Make Inductor work without a compiler: the vector instructions are read from the CPU's
+    features, without the test program that Inductor compiles for each.
     """
     from torch._inductor import cpp_builder, cpu_vec_isa
 
@@ -337,8 +337,8 @@ def _forget(function: Any, stack: contextlib.ExitStack) -> None:
 
 
 def _measure_nothing(stack: contextlib.ExitStack, notes: dict[str, str]) -> None:
-    """Keep ``max-autotune`` from timing every candidate kernel on the device: here the first one
-    stands for all.
+    """Keep ``max-autotune`` from timing every candidate kernel on the device: the first candidate
+    is taken.
     """
     from torch._inductor import config, select_algorithm
 

@@ -1,5 +1,5 @@
-"""This module tells the clock of the phases which line of the user's Dynamo traces, and which node
-AOTAutograd traces and Inductor lowers.
+"""This module tells the clock of the phases which line of the user's Dynamo is tracing, and which
+node AOTAutograd is tracing and Inductor is lowering.
 
 ``InstructionTranslatorBase.starts_line`` (torch/_dynamo/symbolic_convert.py) is called when Dynamo
 comes to another line. It is not called again when a function that was inlined has returned to the
@@ -31,7 +31,7 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import Stage
 
 RETURNS = ("RETURN_VALUE", "RETURN_CONST")
-"""Opcodes at which a function returns; the second was there in Python 3.12 and 3.13."""
+"""Opcodes at which a function returns. Python 3.12 and 3.13 have the second one."""
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def _notified_first(
 
 
 def _nothing() -> None:
-    """Return None, as a weak reference does whose object is gone."""
+    """Return None, like a weak reference to an object that no longer exists."""
 
 
 class _Lines(threading.local):
@@ -96,8 +96,8 @@ class _Lines(threading.local):
         self._recording = recording
         self._running: list[UserLine | None] = []
         self._known: Callable[[], Any] = _nothing
-        """Returns Dynamo's translator of the function that is being traced; None where there is
-        none. It does not keep the translator alive.
+        """Returns Dynamo's translator of the function that is being traced; None without one. It is
+        a weak reference.
         """
         self._is_torchs = False
         """Whether the function being traced is torch's own. All its time counts for the user's line
@@ -189,7 +189,7 @@ def _observed(
     recording: Recording, stage: Stage, original: Callable[..., Any]
 ) -> Callable[..., Any]:
     known: dict[tuple[str, str], UserLine | None] = {}
-    """Stack and module → the line: the nodes of one line share their stack's text."""
+    """Stack and module → line. The nodes of one line share their stack's text."""
     phases = recording.phases
 
     @functools.wraps(original)

@@ -1,5 +1,5 @@
-"""This module finds which node of an earlier stage a node came from, and how that is known: the
-strongest evidence first.
+"""This module finds the node of an earlier stage from which a node came, with the evidence: the
+strongest first.
 
 Within one graph that passes edit, a node keeps its identity; a partitioner copies nodes, with their
 meta. Where torch traces again (Dynamo → AOTAutograd), ``node.meta`` carries the way back:
@@ -64,8 +64,8 @@ def traced_links(later: RecordedGraph, segment: Segment) -> Iterator[Link]:
 
 
 def copied_links(later: RecordedGraph, earlier: RecordedGraph | None) -> Iterator[Link]:
-    """Link a graph to the one it was copied from or edited out of: by the same node, a copy of it,
-    else by what its meta still says.
+    """Link a graph to the graph from which it was copied or edited: by the same node, a copy of it,
+    else by the rest of its meta.
 
     Graphs nested in the two belong together where the nodes that call them do.
     """
@@ -94,9 +94,7 @@ def _same_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 
 
 def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
-    """Return the rows of a node that a pass put in the place of others: it keeps (some of) their
-    meta.
-    """
+    """Return the rows for a node that a pass put in place of others: it keeps (some of) their meta."""
     if is_users_kernel(node):
         return earlier.calls_of_own_kernel(node), "kernel_call"
     made_from = earlier.made_from(node)
@@ -113,8 +111,8 @@ def _replaced_node(node: torch.fx.Node, earlier: EarlierGraph) -> Found:
 
 
 def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...]:
-    """Return the calls that a pattern matched. For calls that are a pass's own work, return what
-    they stand for.
+    """Return the calls that a pattern matched. For calls that a pass created itself, return those
+    that they replaced.
     """
     rows: dict[int, None] = {}
     for old in replaced_by(node):
@@ -124,8 +122,8 @@ def _matched_nodes(node: torch.fx.Node, earlier: EarlierGraph) -> tuple[int, ...
 
 
 def _input(node: torch.fx.Node, inputs: list[int], held: Mapping[str, int]) -> Found:
-    """Return which input of the traced graph an input is, or which tensor that its module holds, as
-    AOTAutograd says.
+    """Return the input of the traced graph, or the tensor held by its module, that an input
+    corresponds to, according to AOTAutograd.
     """
     description = node.meta.get("desc")
     # It may be one of the tensors in a tensor subclass.
@@ -147,8 +145,8 @@ def _trace_back(
     homes: set[int],
     certain: Mapping[torch.fx.Node, tuple[int, ...]],
 ) -> Found:
-    """Return the rows that a traced node came from, with the strongest evidence that its meta has:
-    the node itself, its kernel's call, the function called, its number, and last the user's line.
+    """Return the rows that a traced node came from, by the strongest evidence in its meta: the node
+    itself, its kernel's call, the function called, its number, and last the user's line.
     """
     if node.op == "output":
         return (), "name"
@@ -177,8 +175,8 @@ def _trace_back(
 
 
 def _within(homes: set[int], rows: tuple[int, ...], earlier: EarlierGraph) -> tuple[int, ...]:
-    """Return those of ``rows`` that lie in the graphs ``homes``, from which other nodes of this
-    graph came; all of them where ``homes`` is empty. A region's line is also where the region was
+    """Return those of ``rows`` that are in the graphs ``homes``, from which other nodes of this
+    graph came; all of them if ``homes`` is empty. A region's line also occurs where the region was
     inlined.
     """
     return tuple(row for row in rows if not homes or earlier.holders[row].graph.id in homes)
@@ -192,10 +190,10 @@ _REPLACED = "fx_explorer_replaced"
 
 @contextlib.contextmanager
 def replacement_hook(recording: Recording) -> Iterator[None]:
-    """Note which nodes each new node of a pattern pass stands for. Hook:
+    """Record which nodes each new node of a pattern pass replaces. Hook:
     ``ReplacementPatternEntry.replace_with_graph`` (torch/_inductor/pattern_matcher.py). In 2.11 a
-    new node that has a value gets nothing of the meta of those it stands for, such as an ``addmm``
-    made of ``mm`` and ``add``; later releases hand it on.
+    new node with a value gets no meta of the nodes it replaces, such as an ``addmm`` made of ``mm``
+    and ``add``; later releases pass it on.
     """
     from torch._inductor.pattern_matcher import ReplacementPatternEntry
 
@@ -242,7 +240,7 @@ def _nodes_made_in(graph: torch.fx.Graph) -> Iterator[list[torch.fx.Node]]:
 
 def replaced_by(node: torch.fx.Node) -> tuple[torch.fx.Node, ...]:
     """Return the nodes that a pattern pass replaced by ``node``. Empty for a node of no such pass,
-    and where the node's meta names them itself.
+    or if the node's meta names them.
     """
     replaced: tuple[torch.fx.Node, ...] = getattr(node, _REPLACED, ())
     return replaced

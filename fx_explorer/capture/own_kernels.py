@@ -1,5 +1,5 @@
-"""This module finds which lines of a Triton kernel of the user's own were copied from which lines
-of the user's files.
+"""This module finds which lines of a user's Triton kernel were copied from which lines of the
+user's files.
 
 Inductor writes the text of the kernel, and of every ``@triton.jit`` function it names, into its
 output code (``user_defined_triton_kernel_transitive_closure_source_code``,
@@ -52,7 +52,7 @@ def is_users_kernel(node: torch.fx.Node) -> bool:
 
 
 def calling_nodes(scheduler_nodes: Iterable[Any]) -> set[torch.fx.Node]:
-    """Find the nodes that make the calls of own kernels among the origins of scheduler nodes.
+    """Find the nodes that call user kernels among the origins of scheduler nodes.
 
     The first origin of such a call is the node that makes it; the others made its arguments
     (``GraphLowering.run_node``, torch/_inductor/graph.py, begins with the node itself). What is
@@ -112,7 +112,7 @@ def _functions(kernel: object) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _KernelSource:
-    """A function as it stands in its file, without decorators and indentation."""
+    """The source of a function in its file, without decorators and indentation."""
 
     name: str
     file: str
@@ -129,8 +129,8 @@ class _KernelSource:
         return _KernelSource(function.fn.__name__, file, first + begins, tuple(body))
 
     def places_in(self, lines: list[str]) -> list[int]:
-        """Return where in ``lines`` (from 0) the function is; under another name only if it is not
-        there under its own.
+        """Return the positions in ``lines`` (from 0) of the function; under another name only if it
+        is not there under its own.
         """
         head, *rest = self.body
         starts = []

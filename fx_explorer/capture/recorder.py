@@ -1,6 +1,6 @@
-"""The recorder turns the hooks of each stage on and off again, so that everything torch.compile
-does in one run is recorded. ``fx_explorer.record`` runs it in the user's own process: a notebook,
-a training script, one rank under torchrun.
+"""This module turns the hooks of each stage on and off, so that everything torch.compile does in
+one run is recorded. ``fx_explorer.record`` runs it in the user's own process: a notebook, a
+training script, one rank under torchrun.
 
 What it observes it does not change: generated code is the same with and without it. By default the
 capture *inspects* (see inspecting.py): every artefact is produced, nothing is built.
@@ -93,9 +93,7 @@ HOOKS: dict[str, tuple[str, str]] = {
     "how often compiled entries are called": ("backends.entries", "entry_hook"),
     "what the autotuner chose from": ("inductor.autotuner_choices", "choices_hook"),
 }
-"""What is seen through each hook, and where it is: (module of this package, function that makes the
-context manager).
-"""
+"""The view of each hook → (module of this package, function that makes the context manager)."""
 
 ASKED_EVERYWHERE: dict[str, tuple[str, str]] = {
     "torch's own counts": ("torch._dynamo.utils", "counters"),
@@ -106,8 +104,8 @@ ASKED_EVERYWHERE: dict[str, tuple[str, str]] = {
         "is_traceable_wrapper_subclass",
     ),
 }
-"""What is read in many places, and not through one hook → where torch has it. Where it is not
-there, something simpler stands for it.
+"""Facts that are read in many places, without a hook → their place in torch. If torch lacks it, a
+simpler fact is used.
 """
 
 STEPPING = "stepping through the stages"
@@ -127,7 +125,7 @@ UNSEEN_WORK: dict[str, tuple[str, str]] = {
     ),
 }
 """Work of torch's that a capture does not need → the hook that leaves it out, as in ``HOOKS``.
-Without one of them a capture takes longer and shows the same.
+Without a hook a capture takes longer and shows the same.
 """
 
 
@@ -153,7 +151,7 @@ def recording(
 def begin(
     writer: SessionWriter, request: CaptureRequest, notify: Notify, gates: Gates | None = None
 ) -> Recording:
-    """Return a recording that observes nothing yet."""
+    """Return a recording that does not observe anything yet."""
     state = Recording(writer, request, notify)
     if gates:
         _let_step(state, gates)
@@ -161,8 +159,8 @@ def begin(
 
 
 def _let_step(state: Recording, gates: Gates) -> None:
-    """Let the user step through the stages. Where this torch release lacks what that needs, the
-    capture goes straight through, and the session says why.
+    """Allow the user to step through the stages. If this torch release lacks a part for that, the
+    capture does not pause, and the session says why.
     """
     try:
         from fx_explorer.capture.stepping.stepped_boundary import SteppedBoundary
@@ -183,7 +181,7 @@ def has_steps(state: Recording) -> bool:
 
 @contextlib.contextmanager
 def observing(state: Recording) -> Iterator[None]:
-    """Record into ``state`` what torch does inside the block. The block may be entered again, for
+    """Record torch's activity inside the block into ``state``. The block may be entered again, for
     later compiles.
     """
     writer, request = state.writer, state.request
@@ -214,8 +212,8 @@ def observing(state: Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _noted_inspecting(state: Recording) -> Iterator[None]:
-    """Inspect, and say in the session what a build would have shown more; some of it is known only
-    at the end.
+    """Inspect, and record what a build would have shown in addition; some of it is known only at
+    the end.
     """
     with inspecting() as notes:
         yield
@@ -226,8 +224,8 @@ def _noted_inspecting(state: Recording) -> Iterator[None]:
 def _install(
     stack: contextlib.ExitStack, state: Recording, view: str, hook: tuple[str, str]
 ) -> None:
-    """Turn a hook on. In a torch release that lacks what it hooks into, its view stays empty and
-    the session says why. Whatever a hook raises here is its own: the program never sees it.
+    """Turn a hook on. If this torch release lacks the hooked function, the view stays empty and the
+    session says why. Errors of the hook itself never reach the program.
     """
     module, name = hook
     try:
@@ -239,7 +237,7 @@ def _install(
 
 
 def _missing(error: Exception) -> str:
-    """Return a sentence on what this release of torch lacks, from the exception that was raised."""
+    """Return a sentence on what this release of torch lacks, from the exception."""
     if isinstance(error, (ImportError, AttributeError)):
         message = one_line(str(error))
     else:
@@ -258,13 +256,13 @@ def compile_arguments(request: CaptureRequest) -> dict[str, Any]:
 
 
 def _counters() -> dict[str, dict[str, int]]:
-    """Return torch's counts as they are now; none in a release that counts elsewhere."""
+    """Return torch's present counts; empty in a release that counts elsewhere."""
     counters = getattr(torch._dynamo.utils, "counters", {})
     return {group: dict(counts) for group, counts in counters.items()}
 
 
 def _add_counts(state: Recording, before: dict[str, dict[str, int]]) -> None:
-    """Add what torch counted meanwhile (torch/_dynamo/utils.py, ``counters``)."""
+    """Add torch's counts since ``before`` (torch/_dynamo/utils.py, ``counters``)."""
     for group, counts in _counters().items():
         if counts:
             state.counters.setdefault(group, Counter()).update(
@@ -284,9 +282,9 @@ Unavailable = Callable[[str, str], object]
 
 
 def environment(request: CaptureRequest, unavailable: Unavailable) -> dict[str, object]:
-    """Make ``meta["environment"]``; the GPU is known once the program has used it. What cannot be
-    found out is None, and ``unavailable`` is given its name and why: a description of the machine
-    never ends a capture.
+    """Return the value for ``meta["environment"]``; the GPU is known once the program has used it.
+    A fact that cannot be determined is None, and ``unavailable`` is called with its name and the
+    reason: describing the machine never ends a capture.
     """
     # Asking earlier would initialise CUDA in the user's process, which must not happen before the
     # program itself does it.
@@ -346,7 +344,7 @@ def _gpu_properties() -> dict[str, object]:
 
 
 def changed_settings() -> str:
-    """Return JSON of every entry of torch's compiler configs that is not at its default."""
+    """Return, as JSON, every entry of torch's compiler configs that is not at its default."""
     modules = {
         "torch._dynamo.config": torch._dynamo.config,
         "torch._functorch.config": torch._functorch.config,
@@ -416,8 +414,8 @@ def record(path: str | Path, *, build: bool = True, use_caches: bool = False) ->
 
 
 def new_session(path: Path, request: CaptureRequest) -> SessionWriter:
-    """Return a session that says what is asked for and when. Raises FileExistsError when something
-    is there, and SessionWriteError.
+    """Return a new session with its request and time. Raises FileExistsError when the file exists,
+    and SessionWriteError.
     """
     try:
         os.close(

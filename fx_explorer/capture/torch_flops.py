@@ -28,13 +28,15 @@ _LIKE = {
     ),
     "_int_mm": "mm",
 }
-"""Operator without a formula → the one that takes the same tensors in the same places."""
+"""Operator without a formula → an operator with a formula and the same tensors in the same
+positions.
+"""
 
 _OF_COUNTED_KIND = (
     "attention", "mm", "addbmm", "mv", "addmv", "linear", "conv", "lstm", "gru", "rnn", "matmul",
     "dot", "vdot",
 )  # fmt: skip
-"""Words in the names of operators that do what torch counts."""
+"""Words in the names of operators of the kinds that torch counts."""
 
 _TORCHS = (
     "aten",
@@ -74,8 +76,8 @@ def _as_it_is(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_countable(operator: torch._ops.OpOverload) -> bool:
-    """Return whether the operations of a call are known: by a formula, or because it is none of the
-    operators that torch counts (pointwise operators and sums count as nothing).
+    """Return whether the number of operations of a call is known: by a formula, or because torch
+    does not count this kind of operator (pointwise operators and sums count as nothing).
     """
     packet = operator.overloadpacket
     if packet in flop_registry or packet in formulas():
@@ -94,7 +96,8 @@ def flops_of(nodes: Iterable[torch.fx.Node]) -> int:
 
 
 def flops_of_call(node: torch.fx.Node) -> int:
-    """Return the operations of one call, 0 for an operator that is not counted, or not countable.
+    """Return the operations of one call; 0 for an operator that is not counted or cannot be
+    counted.
 
     Calls of the same operation on the same sizes are counted once: torch runs each with fake
     tensors for it (``count_flops_fx``, torch/_inductor/fx_utils.py), and the layers of a model are
@@ -123,7 +126,9 @@ _counted: dict[tuple[object, ...], int] = {}
 
 
 def same_operations(node: torch.fx.Node) -> tuple[object, ...] | None:
-    """Return what two calls that do as many operations have alike; None where a size varies."""
+    """Return a key that is equal for calls with the same number of operations; None if a size
+    varies.
+    """
     inputs = node.all_input_nodes
     values = [one.meta.get("val") for one in inputs]
     sizes = [
@@ -137,7 +142,7 @@ def same_operations(node: torch.fx.Node) -> tuple[object, ...] | None:
 
 
 def _hint(number: int | torch.SymInt | None) -> int:
-    """Return a size as a number; of a symbolic size its hint. ``int()`` of it would specialize it,
-    and change the generated code.
+    """Return a size as a number, or the hint of a symbolic one. ``int()`` of it would specialize
+    it, and change the generated code.
     """
     return int((number.node.hint if isinstance(number, torch.SymInt) else number) or 0)

@@ -1,4 +1,4 @@
-"""This module records what torch says to its structured trace in the process: what TORCH_TRACE
+"""This module records torch's structured trace inside the process: the records that TORCH_TRACE
 would write to a log.
 
 From here come compilations and how they ended, graph breaks, recompiles, the guard tree, symbols
@@ -56,7 +56,7 @@ LARGE_METRICS = (
     "python_version",
     "pytorch_version",
 )
-"""Fields of compilation_metrics that repeat at length what is recorded better elsewhere."""
+"""Fields of compilation_metrics that repeat at length data that is recorded better elsewhere."""
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ class _Records:
         """Which attempt of Dynamo's at the frame the record is about."""
         self._output_codes: list[tuple[str, str]] = []
         self._waited_before: dict[str, float] = {}
-        """What the user had been waited for when the frame began, by compilation."""
+        """Compilation → seconds of waiting for the user before its frame began."""
         self._handles: dict[str, Handle] = {
             "dynamo_start": self._start,
             "compilation_metrics": self._end,
@@ -191,7 +191,7 @@ class _Records:
         self.spans.flush()
 
     def _add_failure(self, name: str, content: dict[str, Any]) -> str:
-        """Store the error that stopped the compilation, or a backend's own exception behind it;
+        """Store the error that ended the compilation, or a backend's own exception that caused it;
         returns it as one line.
         """
         recording = self._recording
@@ -214,8 +214,8 @@ class _Records:
         return message
 
     def _after_stage(self, stage: Stage | None) -> str:
-        """Return a phrase on the stage that a backend published last before it raised; empty where
-        it had published none.
+        """Return a phrase on the stage that a backend published last before it raised; empty if it
+        had published none.
         """
         published = self._recording.published.stages.get(self._recording.variant_id(), [])
         if stage == "backend" and published:
@@ -280,8 +280,8 @@ class _Records:
         return add
 
     def _output_code(self, name: str, _: object, payload: Callable[[], str]) -> None:
-        """Add the code that torch's cache gave: it shows up nowhere else, because no graph was
-        lowered for it.
+        """Add the code that torch's cache returned. No hook sees it, because no graph was lowered
+        for it.
         """
         self._output_codes.append((name, payload()))
         self._recording.saw("output_code")
@@ -311,8 +311,8 @@ class _Records:
                 )
 
     def _cache_event(self, name: str, content: dict[str, Any], payload: Callable[[], Any]) -> None:
-        """Note what a cache answered, and keep the key with what it is made of, which two runs are
-        compared by.
+        """Record a cache's answer, and store the key with its components, by which two runs are
+        compared.
         """
         event = str(content["name"])
         self._recording.of(name).cache_events.append(event)
@@ -331,8 +331,8 @@ class _Records:
 
 
 def _of_the_user(recording: Recording, where: Frame) -> Frame:
-    """Return the frame of what the user gave to torch.compile, where Dynamo sees torch's function
-    around it.
+    """Return the frame of the callable that the user passed to torch.compile, where Dynamo has
+    torch's wrapper around it.
     """
     if not is_wrapper(where.file, where.function):
         return where
@@ -355,8 +355,8 @@ def _frames(stack: Any) -> tuple[Frame, ...]:
 
 
 def _is_zero(value: object) -> bool:
-    """Return whether a figure is a count or a time of nothing: of torch's hundred figures a
-    compilation has some twenty.
+    """Return whether a figure is a count or a time of zero: of torch's hundred figures a
+    compilation has about twenty.
     """
     return type(value) in (int, float) and not value
 
@@ -369,8 +369,8 @@ def _first_line(text: str) -> str:
 
 
 def add_recompiles(recording: Recording, name: str, payload: Callable[[], Any]) -> None:
-    """Add rows for what the hook noted (recompiles.py). Without it, add rows for what torch
-    reports: a text or a list of texts, given by ``payload``.
+    """Add rows for the failed guards that the hook recorded (recompiles.py). Without them, add rows
+    for torch's report: a text or a list of texts, returned by ``payload``.
     """
     noted = recording.failed_guards.pop(name, None)
     if noted is None:
@@ -420,12 +420,12 @@ torch/fx/passes/graph_transform_observer.py).
 
 SHORT_PASS_S = 0.0005
 """Seconds below which a pass is short. Half of the 50 events of a small compilation are, and
-together they take none of its time.
+together they take almost no time.
 """
 
 EVERY_PASS_OF = 200
-"""The number of compilations that have a row for every pass, and one for every line that a phase
-was at. In later ones a short pass has no row: its time is that of the event around it.
+"""Number of compilations that get a row for every pass, and for every line of a phase. In later
+ones a short pass has no row: its time counts for the enclosing event.
 """
 
 

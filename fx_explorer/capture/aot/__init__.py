@@ -1,3 +1,3 @@
-"""AOTAutograd's work is recorded here: the partition into forward and backward, what is saved
-between them, and regions.
+"""This package records AOTAutograd's work: the partition into forward and backward, the values
+saved between them, and regions.
 """

@@ -1,5 +1,5 @@
-"""A program may call torch's compilers itself, without ``torch.compile``: this module records what
-it gives them.
+"""This module records a program's own calls of torch's compilers, without ``torch.compile``, with
+their arguments.
 
 Hooks: ``compile_fx`` and ``_compile_fx_inner`` (torch/_inductor/compile_fx.py), which torch's
 minifier, its ``fx_graph_runnable`` files, AOTInductor and own backends call; ``aot_function`` and
@@ -82,7 +82,7 @@ def _inner(recording: Recording, original: Callable[..., Any]) -> Callable[..., 
 
 
 def _direction(options: dict[str, Any]) -> Direction:
-    """Return what Inductor takes the graph for."""
+    """Return the direction that Inductor's options give the graph."""
     if options.get("is_backward"):
         return "backward"
     if options.get("is_inference"):
@@ -165,7 +165,7 @@ def _aot_function(
 
 
 class _AotCall:
-    """One function that was given to AOTAutograd, which compiles it when it is first called."""
+    """One function that was passed to AOTAutograd, which compiles it when it is first called."""
 
     def __init__(self, recording: Recording, function: str) -> None:
         self._recording = recording
@@ -174,7 +174,9 @@ class _AotCall:
         self.segment = Segment()
 
     def opened_by(self, returned: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function that AOTAutograd made. Its first call is the compilation."""
+        """Return the function that AOTAutograd made, in a wrapper that records the first call as
+        the compilation.
+        """
 
         @functools.wraps(returned)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -212,8 +214,8 @@ def _function_name(function: Any) -> str:
 
 
 def make_fx_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record the graphs that the program traces with ``make_fx``. torch traces with it, too, for
-    purposes of its own.
+    """Record the graphs that the program traces with ``make_fx``. torch's own uses of it are
+    ignored.
     """
     from torch.fx.experimental import proxy_tensor
 
@@ -235,9 +237,9 @@ def make_fx_hook(recording: Recording) -> contextlib.AbstractContextManager[None
 
 
 def precompile_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record what ``torch.compiler.precompile.capture`` compiles, and the code that it saves (torch
-    2.15: ``PrecompiledModule``, torch/_precompile.py). What is saved has to be built, also while
-    inspecting.
+    """Record the compilations of ``torch.compiler.precompile.capture``, and the code that it saves
+    (torch 2.15: ``PrecompiledModule``, torch/_precompile.py). Code to be saved has to be built,
+    even while inspecting.
     """
     if importlib.util.find_spec("torch._precompile") is None:
         return contextlib.nullcontext()
@@ -275,14 +277,13 @@ def _add_precompiled(recording: Recording, precompiled: Any) -> None:
 
 
 MOST_IN_SUMMARY = 1_000
-"""Entries of each list of a summary that are kept."""
+"""Most entries of each list in a summary that are stored."""
 
 
 def capture_session_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record torch's own summary of a capture of several graphs when the capture ends: what it
-    covers, and which guards its code is without (torch 2.15: ``PrecompileSession``,
-    torch/_dynamo/precompile_package.py, behind which ``torch.compiler.precompile`` has no tracer
-    yet).
+    """Record torch's own summary of a capture of several graphs when the capture ends: the captured
+    functions, and the guards that its code lacks (torch 2.15: ``PrecompileSession``,
+    torch/_dynamo/precompile_package.py, which ``torch.compiler.precompile`` does not use yet).
     """
     if importlib.util.find_spec("torch._dynamo.precompile_package") is None:
         return contextlib.nullcontext()
@@ -302,9 +303,8 @@ def capture_session_hook(recording: Recording) -> contextlib.AbstractContextMana
 
 
 def _shortened(summary: dict[str, Any]) -> dict[str, object]:
-    """Return the summary with each list as long as is kept, and the numbers of guards that the
-    saved code checks (``kept``) and does not check (``unchecked``). Nothing is kept of how torch
-    renders a check.
+    """Return the summary with shortened lists, and with the numbers of guards that the saved code
+    checks (``kept``) and does not check (``unchecked``). torch's text of the checks is dropped.
     """
     unchecked = len(summary["dropped_guards"]) + len(summary["policy_dropped_guards"])
     kept: dict[str, object] = {"kept": len(summary.pop("kept_guards")), "unchecked": unchecked}

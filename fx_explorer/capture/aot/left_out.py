@@ -1,5 +1,5 @@
-"""This module finds the operations of a graph of which AOTAutograd left nothing in what it traced
-of that graph, and why: by what each call returned, and by the nodes that it made meanwhile.
+"""This module finds the operations of a graph for which AOTAutograd's trace has no node, and the
+reason: from the result of each call, and from the nodes that were added during it.
 
 Hooks: ``Interpreter.run_node`` (torch/fx/interpreter.py), which calls each node of Dynamo's graph,
 and of those nested in it, while AOTAutograd traces it; and ``Graph.eliminate_dead_code``
@@ -25,20 +25,20 @@ from fx_explorer.model import LeftOut
 _WHAT = "what AOTAutograd left out"
 
 _CALLS_SEEN = "fx_explorer_calls_seen"
-"""Attribute of a graph that is being traced. It holds the calls of the original graph that were
-seen meanwhile.
+"""Attribute of a graph that is being traced. It holds the calls of the original graph that were run
+during the trace.
 """
 
 
 class _CallsSeen(NamedTuple):
     segment: Segment
     made: dict[int, list[torch.fx.Node]]
-    """Row of each call → the nodes that were made while it ran."""
+    """Row of each call → the nodes that were added while it ran."""
 
 
 @contextlib.contextmanager
 def left_out_hooks(recording: Recording) -> Iterator[None]:
-    """Note, inside the block, which operations AOTAutograd leaves out of what it traces."""
+    """Record, inside the block, which operations AOTAutograd leaves out of its trace."""
     seen = functools.partial(_seen_calls, recording)
     cleaned = functools.partial(_seen_removals, recording)
     with (
@@ -73,7 +73,7 @@ def _seen_calls(recording: Recording, original: Callable[..., Any]) -> Callable[
 
 
 def _last_node(graph: torch.fx.Graph | None) -> torch.fx.Node | None:
-    """Return the node that was made last; None where there is no graph, or no node in it."""
+    """Return the node that was added last; None without a graph, or for an empty one."""
     if graph is None:
         return None
     return next(iter(reversed(graph.nodes)), None)
@@ -82,7 +82,7 @@ def _last_node(graph: torch.fx.Graph | None) -> torch.fx.Node | None:
 def _made_since(
     graph: torch.fx.Graph | None, last: torch.fx.Node | None
 ) -> list[torch.fx.Node] | None:
-    """Return the nodes that were added behind ``last``; None where that cannot be known."""
+    """Return the nodes that were added after ``last``; None where that cannot be known."""
     if graph is None:
         return None
     made: list[torch.fx.Node] = []
@@ -128,8 +128,8 @@ def _note_call(
 
 
 def _returned_its_inputs(interpreter: Any, node: torch.fx.Node, result: object) -> bool:
-    """Return whether all tensors that a call returned were given to it, alone or among several. A
-    method whose name ends in ``_`` may have changed what needs no operation (``requires_grad_``).
+    """Return whether all tensors in a call's result were among its inputs. A method whose name ends
+    in ``_`` may have changed a property without an operation (``requires_grad_``).
     """
     if str(node.target).endswith("_"):
         return False

@@ -1,5 +1,5 @@
-"""AOTAutograd's hooks record the joint graph, the forward and backward graphs, what the forward
-saves for the backward, and why.
+"""This module hooks into AOTAutograd to record the joint graph, the forward and backward graphs,
+the values that the forward saves for the backward, and the reasons.
 
 Hook: ``torch._dynamo.backends.common.aot_module_simplified``, which every AOTAutograd backend goes
 through. Its compilers and its partition function arrive as keyword arguments, so wrapping those
@@ -60,8 +60,8 @@ _COMPILERS: dict[str, Direction] = {
 
 
 def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record AOTAutograd's graphs: each compiler that it is given, and the partitioner, record what
-    they are handed.
+    """Record AOTAutograd's graphs: each compiler passed to it, and the partitioner, are wrapped to
+    record their arguments.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,9 +102,9 @@ def aot_hooks(recording: Recording) -> contextlib.AbstractContextManager[None]:
 def _recording_compiler(
     recording: Recording, segment: Segment, compiler: Any, direction: Direction
 ) -> Any:
-    """Return ``compiler``, recording the graph it is given. A serializable compiler stays one:
-    torch's caches ask for the type. From the second graph on, torch sets ``compiler_fn`` of a plain
-    function, too, to that function (``AotAutograd.__call__``).
+    """Return ``compiler`` in a form that records its graph. A serializable compiler stays one,
+    because torch's caches check the type. From the second graph on, torch also sets ``compiler_fn``
+    of a plain function to that function (``AotAutograd.__call__``).
     """
     given = recording.here.ahead or ""
     inner = None if isinstance(compiler, FunctionType) else getattr(compiler, "compiler_fn", None)
@@ -175,7 +175,7 @@ def _lowered(
     module: torch.fx.GraphModule,
     lower: Callable[[], Any],
 ) -> Any:
-    """Return the compiled function. That of a region of its own is a part of the one around it."""
+    """Return the compiled function. The function of a nested region is a part of the one around it."""
     if recording.here.is_nested:
         return lower()
     return recording.boundary.lowered(direction, module, lower)
@@ -188,7 +188,9 @@ def _unwrapped(compiler: Any) -> Any:
 def add_aot_graph(
     recording: Recording, segment: Segment, module: torch.fx.GraphModule, direction: Direction
 ) -> None:
-    """Record a graph as AOTAutograd hands it to a compiler, with its links to the one it is of."""
+    """Record a graph as AOTAutograd passes it to a compiler, with links to the graph it was traced
+    from.
+    """
     if direction in segment.aot:  # recorded when it was partitioned
         return
     if direction == "backward":
@@ -205,13 +207,13 @@ def add_aot_graph(
 
 
 def _add_origins(recording: Recording, recorded: RecordedGraph, segment: Segment) -> None:
-    """Record what AOTAutograd traced a graph from, and what it left out of it."""
+    """Record the nodes from which AOTAutograd traced a graph, and the nodes that it left out."""
     recording.writer.add_all(traced_links(recorded, segment))
     recording.writer.add_all(left_out_rows(segment))
 
 
 def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphModule) -> None:
-    """Add the graph of a region, which is only passed through: what was compiled is the part of the
+    """Add the graph of a region, which is only passed through: the compiled part belongs to the
     outer graph, in that graph's direction.
     """
     traced = traced_region(segment, module)
@@ -222,8 +224,8 @@ def _add_region(recording: Recording, segment: Segment, module: torch.fx.GraphMo
 def recording_partition(
     recording: Recording, segment: Segment, partition: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return ``partition``, recording the joint graph, the two that it is cut into, and what is
-    saved between them.
+    """Return ``partition`` in a form that records the joint graph, the two graphs it is split into,
+    and the values saved between them.
     """
 
     @functools.wraps(partition)
@@ -276,8 +278,8 @@ def _partitioned(
 
 
 def results_of(module: torch.fx.GraphModule) -> tuple[int, ...]:
-    """Return the position among Dynamo's results for each output of a graph, -1 for one that is
-    none of them; () where torch has not described them.
+    """Return, for each output of a graph, its position among Dynamo's results, -1 for an output
+    that is not one of them; () where torch has not described them.
 
     Inputs that were changed come before the results, bases of views and what is saved for the
     backward behind. AOTAutograd describes every output
@@ -299,7 +301,7 @@ def _result(described: Any) -> int:
 # Nested compile regions (``torch.compiler.nested_compile_region``).
 
 REGIONS_HAVE_PARTITIONERS = (2, 13)
-"""Since this release a region may have a partitioner of its own."""
+"""First release in which a region may have a partitioner of its own."""
 
 
 @contextlib.contextmanager
@@ -307,8 +309,8 @@ def nested_region_hooks(recording: Recording) -> Iterator[None]:
     """Record nested compile regions: each is partitioned on its own, before the graph that calls
     it, and compiled once however often it is called. Hooks: ``run_joint_graph_passes_on_hops`` and
     ``_get_partition_fn`` (torch/_functorch/_aot_autograd/graph_compile.py). The joint graph of a
-    region is recorded when torch partitions it. Whose it is becomes known when the graph around it
-    is partitioned, which by then calls what torch made of the region.
+    region is recorded when torch partitions it. Its owner is known later, when the graph around it
+    is partitioned: that one calls torch's result for the region.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(
@@ -356,7 +358,7 @@ def _watching_partitioner(recording: Recording, original: Callable[..., Any]) ->
 def partition_region(
     recording: Recording, joint: torch.fx.GraphModule, partition: Callable[[], Parts]
 ) -> Parts:
-    """Return the forward and backward of one region, and keep its joint graph for the graph around
+    """Return the forward and backward of one region, and store its joint graph for the graph around
     it.
     """
     segment, recorded = recording.segment(), None
@@ -377,7 +379,7 @@ def partition_region(
 
 @dataclass(frozen=True)
 class MinCut:
-    """One cut: networkx's graph, and the names of the nodes that are saved after it."""
+    """One minimum cut: networkx's graph, and the names of the nodes that are saved according to it."""
 
     edges: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(repr=False)
     """Edges of networkx's graph, with their capacities. Not part of the ``repr``, which would take
@@ -435,8 +437,8 @@ def _cut(joint: torch.fx.Graph, graph: Any, saved: list[torch.fx.Node]) -> MinCu
 def add_partition_choices(
     recording: Recording, segment: Segment, partition: Callable[..., Any]
 ) -> None:
-    """Add a row for each value that is saved, and for each operation of the forward that the
-    backward does again. ``partition`` is the function that split the joint graph.
+    """Add a row for each saved value, and for each operation of the forward that the backward
+    recomputes. ``partition`` is the function that split the joint graph.
     """
     forward, backward = segment.aot["forward"], segment.aot["backward"]
     saved = {row.name for row in segment.saved.values() if row.kind != "number"}
@@ -458,9 +460,9 @@ def add_partition_choices(
 
 
 def _who_decided(recording: Recording, partition: Callable[..., Any]) -> str:
-    """Return what split a graph of which no cut was searched: the memory budget, or the backend and
-    its partition function, as ``mine: default_partition``. Empty where torch's own function,
-    which searches, found nothing to search.
+    """Return who split a graph without a minimum cut: the memory budget, or the backend and its
+    partition function, as ``mine: default_partition``. Empty where torch's own function had nothing
+    to search.
     """
     if (
         torch._functorch.config.activation_memory_budget == 0
@@ -490,8 +492,8 @@ def _choice(node: torch.fx.Node, saved: set[str], again: set[str]) -> Choice | N
 
 
 def _decisive(cuts: list[MinCut], saved: set[str]) -> MinCut | None:
-    """Return the cut that was used: with a memory budget below 1 torch makes several, and takes the
-    first that is small enough.
+    """Return the cut that was used: with a memory budget below 1 torch computes several, and takes
+    the first that is small enough.
     """
     return max(
         reversed(cuts),
@@ -538,8 +540,8 @@ def _row(
 
 
 def _computing(node: torch.fx.Node) -> torch.fx.Node:
-    """Return the operation that computes a value as one of several results: a rule that excludes
-    the operation counts for the value.
+    """Return the operation that computes a value, through a getitem of its results: a rule that
+    excludes the operation also applies to the value.
     """
     whole = node.args[0] if node.target is operator.getitem else node
     if isinstance(whole, torch.fx.Node):
@@ -548,8 +550,8 @@ def _computing(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def _ground(name: str, cut: MinCut) -> tuple[Ground, str]:
-    """Return why the partitioner saves or recomputes a value, and torch's own reason. A rule that
-    forbids one of the two comes before the minimum cut.
+    """Return why the partitioner saves or recomputes a value, with torch's own reason. A rule that
+    forbids one of the two takes precedence over the minimum cut.
     """
     ruled_out: tuple[tuple[Ground, Mapping[str, Any]], ...] = (
         ("cannot_recompute", _edge(cut, "source", f"{name}_in")),

@@ -1,5 +1,5 @@
-"""Regional compilation (``--backend regional_inductor``) compiles each annotated region on its own:
-this module records what becomes of each.
+"""This module records regional compilation (``--backend regional_inductor``), which compiles each
+annotated region by itself.
 
 ``torch.fx.passes.regional_inductor`` cuts the annotated nodes out of AOTAutograd's forward and
 backward graphs and gives each region to ``torch._inductor.standalone_compile``; everything else
@@ -43,8 +43,8 @@ from fx_explorer.model import Link, RegionLowering
 
 @contextlib.contextmanager
 def regional_backend(recording: Recording) -> Iterator[None]:
-    """Let torch know a backend ``regional_inductor`` inside the block, and record each region that
-    Inductor compiles.
+    """Register a backend ``regional_inductor`` with torch inside the block, and record each region
+    that Inductor compiles.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(
@@ -65,8 +65,8 @@ def regional_backend(recording: Recording) -> Iterator[None]:
 
 
 def _backend_for(recording: Recording) -> Callable[..., Any]:
-    """Return the backend as a plain function. Its module tells ``can_wait``
-    (stepping/stepped_boundary.py) that it is ours and not a backend of the program's.
+    """Return the backend as a plain function. By its module ``can_wait``
+    (stepping/stepped_boundary.py) recognises that it is ours and not the program's.
     """
 
     def regional_inductor(
@@ -99,8 +99,8 @@ def _backend(
 
 
 def _configs(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return ``mode`` and ``options`` of torch.compile, which hold for every region; the region's
-    own configs go before them.
+    """Return ``mode`` and ``options`` of torch.compile, which apply to every region; the region's
+    own configs take precedence.
     """
     mode = arguments.get("mode")
     of_mode = torch._inductor.list_mode_options(mode) if mode else {}
@@ -165,8 +165,8 @@ def _recording_region(recording: Recording, original: Callable[..., Any]) -> Cal
 
 
 def _run_eagerly(compiled: Any, eager: Callable[..., Any] | None) -> Any:
-    """Let ``eager`` run when a program calls what Inductor made, not through torch.compile: while
-    inspecting nothing is built.
+    """Make ``eager`` run when a program calls Inductor's result directly, not through
+    torch.compile: while inspecting nothing is built.
     """
     name = next((name for name in ("inner_fn", "_compiled_fn") if hasattr(compiled, name)), "")
     if eager is not None and name:
@@ -211,7 +211,8 @@ def _compile_region(
 
 
 def _subgraph_name(module: object) -> str:
-    """Return torch's name for the region that is being compiled; empty when ``module`` is none.
+    """Return torch's name for the region that is being compiled; empty when ``module`` is not a
+    region.
 
     ``_get_regional_inductor_subgraph_name`` (torch/fx/traceback.py) says it; releases without that
     function have the name only in the variables of the caller, ``_compile_submod``.
@@ -230,8 +231,8 @@ def _subgraph_name(module: object) -> str:
 
 
 def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> Segment:
-    """Return what the graphs of one region are linked through: its nodes stand for the rows of the
-    graph it was cut from.
+    """Return a segment for the graphs of one region, in which each node has the row of the outer
+    graph's node.
     """
     direction = recording.here.direction
     outer = recording.segment().aot.get(direction)
@@ -247,8 +248,8 @@ def _segment(recording: Recording, module: torch.fx.GraphModule, subgraph: str) 
 
 
 def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGraph | None:
-    """Return the graph AOTAutograd traced of a region, each node standing for the row of the outer
-    graph that it came from.
+    """Return AOTAutograd's graph of a region, with each node mapped to the row of the outer graph
+    that it came from.
     """
     cut_out = segment.dynamo
     if cut_out is None:
@@ -266,8 +267,8 @@ def traced_region(segment: Segment, module: torch.fx.GraphModule) -> RecordedGra
 
 
 def as_traced(segment: Segment, links: Iterable[Link]) -> Iterator[Link]:
-    """Say of the links in a region how the step over the traced graph is known, of which there are
-    no rows.
+    """Replace the evidence of a region's links by the evidence of the step over the traced graph,
+    which has no rows.
     """
     for link in links:
         yield replace(link, how=segment.traced_how.get(link.parent, link.how))
@@ -283,7 +284,7 @@ def _row(recording: Recording, module: torch.fx.GraphModule, subgraph: str) -> R
 
 @contextlib.contextmanager
 def _recorded(recording: Recording, row: RegionLowering) -> Iterator[None]:
-    """Record one row when the block is done, whether it went through or raised."""
+    """Record one row when the block ends, whether it succeeded or raised."""
     began, subgraph = time.perf_counter(), row.subgraph
     try:
         yield
@@ -308,8 +309,8 @@ _SUBGRAPH = "__marked_inductor_submod"
 
 @dataclass(frozen=True)
 class _SeparateRegion:
-    """Stands as ``inductor_region`` while torch cuts regions out: those are one whose ``key`` is
-    equal.
+    """Takes the place of ``inductor_region`` while torch cuts regions out: nodes with an equal
+    ``key`` are one region.
     """
 
     key: str
@@ -326,9 +327,9 @@ def annotated_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def region_name(node: torch.fx.Node) -> str | None:
-    """Return the region a node is in; empty for one without a name; None when it is in none, as are
-    inputs and outputs. An input carries the annotation of whatever made it, be it in another
-    region.
+    """Return the region of a node; empty for a region without a name; None for a node in no region,
+    such as inputs and outputs. The annotation of an input belongs to the node that made it, perhaps
+    in another region.
     """
     custom = node.meta.get("custom")
     if node.op in ("placeholder", "output") or not isinstance(custom, dict) or KEY not in custom:
@@ -341,8 +342,9 @@ def region_name(node: torch.fx.Node) -> str | None:
 
 @contextlib.contextmanager
 def keep_regions_separate(gm: torch.fx.GraphModule) -> Iterator[int]:
-    """Keep regions of ``gm`` with different names or configs apart for ``regional_inductor`` inside
-    the block, and let it compile each with its own configs. Yields how many nodes are marked.
+    """Keep regions of ``gm`` with different names or configs separate for ``regional_inductor``
+    inside the block, and make it compile each with its own configs. Yields how many nodes are
+    marked.
 
     The metadata of ``gm`` itself is changed; in the graphs that are cut out of it stands what the
     user wrote. Raises UsageError for regions that wait for each other: torch cuts each out as if it
@@ -420,7 +422,9 @@ def _separate(written: object) -> dict[str, Any]:
 
 
 def _as_written(compile_regions: Callable[..., object]) -> Callable[..., object]:
-    """Give the regions, which are cut out by now, the user's annotations, and their inputs none."""
+    """Restore the user's annotations in the regions, which are cut out by now, and remove those of
+    their inputs.
+    """
 
     def compile_as_written(gm: torch.fx.GraphModule) -> object:
         for name, module in gm.named_modules():

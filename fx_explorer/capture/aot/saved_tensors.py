@@ -33,7 +33,7 @@ from fx_explorer.model.rows.observation import SavedKind
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """``storage`` is the name of the buffer that holds the output; empty for a number or None."""
+    """Where an output is stored. ``storage`` is the name of its buffer; empty for a number or None."""
 
     storage: str
     size_bytes: int = -1
@@ -77,8 +77,8 @@ def _of_buffer(buffer: Any, lowering: Any) -> StoredOutput:
 
 
 def _of_region(buffer: Any, call: Any, lowering: Any) -> StoredOutput:
-    """Return where the result of a nested compile region is stored. It may be one of the region's
-    operands, or a view of one.
+    """Return where the result of a nested compile region is stored: in a buffer, or in one of the
+    region's operands (perhaps as a view).
     """
     inner = call.subgraph.graph
     output = _stored(inner.graph_outputs[buffer.indices[0][1]], inner)
@@ -102,8 +102,8 @@ def _bytes(layout: Any, lowering: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """``first``: the first node of the forward graph whose value lies in it, an input where it is
-    one's.
+    """A storage in the forward graph. ``first`` is the first node whose value is in it, an input if
+    it is an input's.
     """
 
     first: torch.fx.Node
@@ -135,8 +135,8 @@ def add_saved_tensors(recording: Recording, segment: Segment) -> None:
 
 
 def _takes_memory(node: torch.fx.Node | None) -> bool:
-    """Return whether a node of the forward graph has a tensor or a number: the backward of a
-    DTensor is handed the mesh, too, which is no value that is saved.
+    """Return whether a node of the forward graph has a tensor or a number. The backward of a
+    DTensor also receives the mesh, which is not a saved value.
     """
     values = (torch.Tensor, int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
     return node is not None and isinstance(node_value(node), values)
@@ -145,7 +145,7 @@ def _takes_memory(node: torch.fx.Node | None) -> bool:
 def settle_saved_tensors(
     recording: Recording, segment: Segment, outputs: Sequence[StoredOutput]
 ) -> None:
-    """Correct the rows now that the forward was lowered; ``outputs`` are what it returns."""
+    """Correct the rows after the forward was lowered; ``outputs`` are its outputs."""
     forward = segment.aot["forward"]
     inputs = {node.name: node for node in forward.ids if node.op == "placeholder"}
     storages = dict(_storages(forward))
@@ -206,8 +206,8 @@ def _placed(segment: Segment, row: SavedTensor, storage: _Storage) -> SavedTenso
 
 
 def _storages(graph: RecordedGraph) -> Iterator[tuple[torch.fx.Node, _Storage]]:
-    """Yield the storage of each node as the fake tensors have it that AOTAutograd traced with:
-    their views share a storage as real ones do.
+    """Yield the storage of each node, from the fake tensors with which AOTAutograd traced: their
+    views share a storage as real ones do.
     """
     return _storages_of(graph.module)
 
@@ -239,7 +239,7 @@ def _result_of_region(
     module: torch.fx.GraphModule, node: torch.fx.Node
 ) -> torch.fx.Node | tuple[object, ...] | None:
     """Trace a value that a nested compile region returns: to the operand whose storage it shares,
-    else to a tuple that tells its storage from those of other calls. None for other values.
+    else to a tuple that distinguishes its storage from those of other calls. None for other values.
 
     All calls of a region carry the fake values of its one graph, so these cannot tell them apart.
     """
@@ -260,8 +260,8 @@ def _result_of_region(
 
 
 def _kind_of_input(segment: Segment, node: torch.fx.Node) -> SavedKind:
-    """Say what an input of the forward graph is. AOTAutograd knows which input of the traced graph
-    it is, and that one knows whose.
+    """Return the kind of an input of the forward graph. AOTAutograd describes which input of the
+    traced graph it is, and that graph has the owner.
     """
     inputs = segment.traced.inputs if segment.traced else ()
     description = node.meta.get("desc")
@@ -295,7 +295,7 @@ def _name_of(source: Any) -> str:
 
 
 def known_bytes(size: Any) -> int:
-    """Return a size that may be symbolic, by its hint; -1 when it has none."""
+    """Return a size, using the hint of a symbolic one; -1 without a hint."""
     if not isinstance(size, torch.SymInt):
         return int(size)
     hint = size.node.hint

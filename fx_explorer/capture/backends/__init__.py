@@ -1,3 +1,3 @@
-"""Backends say what they support and publish stages of their own: both are recorded here, and how
-often what they made is called.
+"""This package records what backends say about their support, the stages that they publish, and the
+calls of their compiled functions.
 """

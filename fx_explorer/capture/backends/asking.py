@@ -1,4 +1,4 @@
-"""When a graph goes to a backend, this module records what the backend supports of it.
+"""This module records what a backend supports of a graph when the graph is passed to it.
 
 In this order: what torch's partitioner was asked while the backend compiled, as it was; the
 backend's own ``operator_support``, which we ask, and have torch's partitioner ask; nothing but what
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 
 PARTITIONED = "Partitioned graph"
-"""Title of a graph that a backend made for itself and had partitioned."""
+"""Title of a graph that a backend made itself and passed to the partitioner."""
 
 NOT_ASKED = ("inductor", REGIONAL)
-"""Backends that take every operator, and have views of their own."""
+"""Backends that accept every operator, and have views of their own."""
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """A backend's name, and the support that it declares; None where it declares none."""
+    """A backend's name with the support that it declares; None if it declares none."""
 
     backend: str
     declared: Declared | None
 
 
 def answerer(backend: str, compiler: Any) -> Answerer | None:
-    """Return who can be asked; None for Inductor, which takes every operator."""
+    """Return the backend to be asked; None for Inductor, which accepts every operator."""
     if backend in NOT_ASKED:
         return None
     return Answerer(backend, declared_by(compiler))
@@ -67,14 +67,14 @@ class Asking:
     answerer: Answerer
     recorded: RecordedGraph
     copy: torch.fx.GraphModule
-    """The graph as it was given: backends change it."""
+    """A copy of the graph as it was passed to the backend, which may change its own."""
     direction: Direction
     proposals: dict[int, Proposal] = field(default_factory=dict)
-    """By the ``id`` of the partitioner."""
+    """Proposals by the ``id`` of the partitioner."""
     partitioners: list[Any] = field(default_factory=list)
-    """Kept, so that no id is given twice."""
+    """Keeps partitioners alive, so that no id is used twice."""
     is_answered: bool = False
-    """Whether a graph that was made from this one was reported in its stead."""
+    """Whether a graph that was made from this one was reported in its place."""
 
     def begin(self, partitioner: Any) -> None:
         """Note that the partitioner is about to propose partitions."""
@@ -83,7 +83,7 @@ class Asking:
         self.partitioners.append(partitioner)
 
     def answer(self, partitioner: Any, node: torch.fx.Node, answer: object) -> None:
-        """Note the answer of the backend's support for one node."""
+        """Record the backend's answer about one node."""
         proposal = self.proposals.get(id(partitioner))
         if proposal is not None:
             proposal.answers[node] = answer
@@ -95,8 +95,8 @@ class Asking:
             proposal.take(partitions)
 
     def _graph_of(self, module: torch.fx.GraphModule) -> RecordedGraph:
-        """Return the recorded graph for the one that is partitioned: the graph that the backend was
-        given, or a graph that the backend made, which is recorded now.
+        """Return the recorded graph for the one being partitioned: the graph that the backend was
+        given, or a graph that it made, which is recorded now.
         """
         if _is_same(module.graph, self.copy.graph):
             return self.recorded
@@ -104,9 +104,7 @@ class Asking:
 
 
 def _is_same(graph: torch.fx.Graph, given: torch.fx.Graph) -> bool:
-    """Return whether the graph has the nodes of the one that was given: torch keeps names in
-    copies.
-    """
+    """Return whether the graph has the same nodes as the given one. torch keeps names in copies."""
     ours = {node.name: (node.op, target_name(node)) for node in given.nodes}
     return len(graph.nodes) == len(ours) and all(
         ours.get(node.name) == (node.op, target_name(node)) for node in graph.nodes
@@ -121,8 +119,8 @@ def given_to_backend(
     module: torch.fx.GraphModule,
     direction: Direction = "",
 ) -> Iterator[None]:
-    """Record, after the block, what the backend supports of the graph that it is given in the
-    block, and how long it was at work on it.
+    """Record, after the block, what the backend supports of its graph, and how long it worked on
+    it.
     """
     asking, outer = None, recording.here.asking
     if who is not None and recorded is not None:
@@ -164,7 +162,7 @@ SAID_BY_NOBODY = SupportReport(0, 0, 0, "", "nobody")
 
 @dataclass(frozen=True)
 class _Answers:
-    """What is known of the operators of one graph: their work, support and segments."""
+    """The facts about the operators of one graph: their work, support and segments."""
 
     report: SupportReport
     work: dict[torch.fx.Node, NodeCost]
@@ -207,7 +205,7 @@ def _work_of(graph: torch.fx.Graph) -> dict[torch.fx.Node, NodeCost]:
 
 
 def _add_declared(asking: Asking, declared: Declared) -> None:
-    """Ask what the backend declares of each operator, and have torch's partitioner ask."""
+    """Check each operator against the backend's declaration, also through torch's partitioner."""
     asked = AskedSupport(declared)
     submodules = dict(asking.copy.named_modules())
     work = _work_of(asking.copy.graph)
@@ -260,8 +258,8 @@ def _add(asking: Asking, graph: RecordedGraph, answers: _Answers) -> None:
 
 @contextlib.contextmanager
 def timed(recording: Recording, backend: str) -> Iterator[None]:
-    """Record the block as a span of the backend's stage. Torch's own events inside it count for
-    themselves.
+    """Record the block as a span of the backend's stage. Torch's own events inside it keep their
+    time.
     """
     start_s = recording.elapsed() - recording.waited_s
     try:
@@ -284,13 +282,13 @@ PARTITION_LIMIT_S = 10.0
 
 
 class PartitionTakesTooLong(Exception):
-    """torch's partitioner had not proposed anything within ``PARTITION_LIMIT_S``."""
+    """Raised when torch's partitioner has proposed nothing within ``PARTITION_LIMIT_S``."""
 
 
 class AskedSupport:
-    """The OperatorSupport that torch's partitioner asks in place of the backend's, and that
-    remembers the answers. An exception, or an answer that is neither True nor False, is noted and
-    counts as not supported.
+    """The OperatorSupport that replaces the backend's in torch's partitioner, and stores the
+    answers. An exception, or an answer that is neither True nor False, is recorded and counts as
+    not supported.
     """
 
     def __init__(self, declared: Declared) -> None:
@@ -376,8 +374,8 @@ def _operators(count: int) -> str:
 WHAT = "what a backend supports"
 
 MOST_PARTITIONED = 4_000
-"""Nodes of a graph that we have partitioned. torch keeps all that is below each node: its time and
-memory grow with the square.
+"""Largest number of nodes for which we call the partitioner. torch stores all nodes below each
+node: its time and memory grow with the square.
 """
 
 Segments = dict[torch.fx.Node, int]
@@ -386,27 +384,25 @@ Segments = dict[torch.fx.Node, int]
 
 @dataclass
 class Proposal:
-    """A Proposal is one call of torch's partitioner by a backend: the graph, the settings, and the
-    answers.
-    """
+    """One call of torch's partitioner by a backend: the graph, the settings, and the answers."""
 
     graph: RecordedGraph
     """The graph that was partitioned."""
     support: Any
     """The backend's OperatorSupport, which its partitioner asks for each node."""
     nodes: dict[torch.fx.Node, NodeCost]
-    """Its nodes but for the output, in order."""
+    """Nodes of the graph except the output, in order."""
     allows_single: bool
     merges_independent: bool
     answers: dict[torch.fx.Node, object] = field(default_factory=dict)
-    """What the backend's support answered the partitioner."""
+    """The answers of the backend's support to the partitioner."""
     reasons: dict[torch.fx.Node, str] = field(default_factory=dict)
     segments: Segments | None = None
-    """None until partitions are proposed."""
+    """The segments; None until partitions are proposed."""
 
     def take(self, partitions: Any) -> None:
-        """Note which segments there are by now. The reasons are asked for while the graph is
-        whole.
+        """Store the present segments. The reasons are computed the first time, while the graph is
+        complete.
         """
         if self.segments is None:
             self.reasons = reasons_of(self.support, self.answers)
@@ -414,7 +410,7 @@ class Proposal:
 
 
 def partitioner_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Note what backends ask torch's partitioner, and what it proposes to them."""
+    """Record the questions of backends to torch's partitioner, and its proposals."""
 
     def propose(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -483,8 +479,8 @@ def proposal_of(partitioner: Any, graph: RecordedGraph) -> Proposal:
 
 
 def numbered(partitions: Any, nodes: Iterable[torch.fx.Node]) -> Segments:
-    """Return the segment of each operator, numbered by the first of each. What else is in a
-    partition (constants) is left out.
+    """Return the segment of each operator, numbered in the order of their first operators. Other
+    nodes of a partition (constants) are left out.
     """
     order = [node for node in nodes if node.op in CALLS]
     owner: dict[torch.fx.Node, int] = {}
@@ -511,8 +507,8 @@ def reasons_of(support: Any, answers: Mapping[torch.fx.Node, object]) -> dict[to
 
 
 def partitioned(module: torch.fx.GraphModule, support: AskedSupport) -> tuple[Segments | None, str]:
-    """Return the segments that torch's partitioner makes of a graph when we ask it; else None and
-    why not.
+    """Return the segments that torch's partitioner proposes for a graph when we call it; else None
+    and the reason.
     """
     if len(module.graph.nodes) > MOST_PARTITIONED:
         return None, (

@@ -1,5 +1,5 @@
-"""Each entry that a backend compiled is counted in its calls, and what it returns is compared with
-the graph it was made of.
+"""This module counts the calls of each function that a backend compiled, and compares its results
+with the graph it was made from.
 
 What Inductor makes stays the object that it is, since torch continues to use it as such: its calls
 are counted in its class, ``CompiledFxGraph.__call__`` (torch/_inductor/output_code.py). While
@@ -21,7 +21,9 @@ from fx_explorer.capture.torch_compat.patching import patched
 from fx_explorer.model import BackendEntry, Direction
 
 _ALWAYS_WRITTEN = 4
-"""The first calls are written at once. Later ones when their number has doubled, and at the end."""
+"""Number of first calls that are written at once. Later ones are written when their number has
+doubled, and at the end.
+"""
 
 
 @contextlib.contextmanager
@@ -69,7 +71,7 @@ def _is_counted(recording: Recording, direction: Direction) -> bool:
 
 
 def _recompiled(made: Any) -> Any:
-    """Return the function itself, where torch would put it in the place of a lazy one
+    """Return the function that torch would use in place of a lazy one
     (torch/_dynamo/output_graph.py, after ``call_user_compiler``).
     """
     from torch.fx._lazy_graph_module import _LazyGraphModule
@@ -132,7 +134,7 @@ def _counting(
 
 
 class _Entry:
-    """Counts the calls of one entry, and keeps its row of the session up to date."""
+    """Counts the calls of one compiled function, and updates its row in the session."""
 
     def __init__(self, recording: Recording, row: BackendEntry, outputs: int) -> None:
         self.row = row

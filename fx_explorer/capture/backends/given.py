@@ -1,5 +1,5 @@
-"""Whatever a backend gives to ``publish`` is read here so that nothing of it can do harm, and
-linked to the recorded nodes that it is about.
+"""This module reads what a backend passes to ``publish``, safely whatever it is, and links it to
+the recorded nodes that it is about.
 
 A backend's methods are its own: they may raise anything, and may give text without end. A published
 text or graph is linked to the very node where that is known, else to the one of its name in the
@@ -34,11 +34,10 @@ pipeline.
 
 MOST_ASCII = 16_000_000
 MOST_CHARACTERS = 4_000_000
-"""Characters of a text: what a pane shows of it at once, and what it takes of the program's memory.
-"""
+"""Most characters of a text: a limit for a pane, and for the program's memory."""
 
 MOST_PROBLEMS = 20
-"""Most sentences about one published thing. Further problems are likely to be similar."""
+"""Most sentences about one publication. Further problems are likely to be similar."""
 
 MOST_LINES_LINKED = 1_000_000
 MOST_NODES_OF_A_LINE = 1_000
@@ -46,7 +45,7 @@ MOST_NODES_OF_A_LINE = 1_000
 
 @dataclass
 class Problems:
-    """What was wrong with one thing that was published, in sentences."""
+    """Sentences on the problems of one publication."""
 
     of: str
     """Which thing: ``stage "program"``."""
@@ -57,9 +56,7 @@ class Problems:
             self.sentences.append(sentence)
 
     def tried(self, what: str, read: Callable[[], T], otherwise: T) -> T:
-        """Return the result of ``read``. When it raises, the problem is noted, and ``otherwise`` is
-        returned.
-        """
+        """Return the result of ``read``. If it raises, record the problem and return ``otherwise``."""
         try:
             return read()
         except KeyboardInterrupt:
@@ -79,8 +76,8 @@ def describe_error(error: BaseException) -> str:
 
 
 def name_of(value: object, problems: Problems, otherwise: str, what: str = "name") -> str:
-    """Return a name as one short line that cannot steer a terminal; of what is no text, its text.
-    ``what`` says what it is to be.
+    """Return a name as one short line without control characters; for an object that is not a text,
+    its text. ``what`` says what kind of name it is.
     """
     if not isinstance(value, str):
         problems.add(f"its {what} is of type {type(value).__name__}, not a text")
@@ -98,8 +95,8 @@ Graph = Any
 
 
 def content_of(content: object, problems: Problems) -> Graph | str | None:
-    """Return the graph or the text that was given, or that a given function makes; None where there
-    is none, which is noted.
+    """Return the given graph or text, or the result of a given function; None without one, which is
+    recorded.
     """
     if callable(content) and not isinstance(content, (torch.nn.Module, type)):
         raised = object()
@@ -134,8 +131,8 @@ class BoundedText:
 
 
 def bounded_text(text: str, problems: Problems) -> BoundedText:
-    """Return a text as a session keeps it. One that is too long has a remark in its middle, which
-    is noted, too.
+    """Return a text in the length that a session stores. A text that is too long gets a remark in
+    its middle, which is recorded as a problem, too.
     """
     most = MOST_ASCII if text.isascii() else MOST_CHARACTERS
     if len(text) <= most:
@@ -149,7 +146,7 @@ def bounded_text(text: str, problems: Problems) -> BoundedText:
 
 def lines_of(links: object, problems: Problems) -> list[tuple[int, list[object]]]:
     """Return (line, value given for it) for each line in ``links``, a mapping or a function that
-    makes one. Keys that are no line numbers are noted as problems.
+    returns one. Keys that are not line numbers are recorded as problems.
     """
     if callable(links) and not isinstance(links, type):
         links = problems.tried("the function that makes its links", links, None)
@@ -202,7 +199,7 @@ def given_graph(segment: Segment, direction: Direction) -> RecordedGraph | None:
 
 
 class KnownNodes:
-    """The recorded nodes of a segment, found by a node or by its name."""
+    """Finds the recorded nodes of a segment, by a node or by its name."""
 
     def __init__(self, segment: Segment, direction: Direction) -> None:
         self.given = given_graph(segment, direction)
@@ -228,7 +225,7 @@ class KnownNodes:
 
     def of_name(self, name: str) -> int:
         """Return the row of the node of this name in the graph that the backend was given, else in
-        the last one that it published; 0 where neither has one.
+        the last one that it published; 0 if neither has one.
         """
         for graph in self._graphs:
             if name in graph.by_name:
@@ -243,7 +240,7 @@ def line_nodes(
     known: KnownNodes,
     problems: Problems,
 ) -> Iterator[LineNode]:
-    """Yield the links of a text's lines. What leads nowhere is noted."""
+    """Yield the links of a text's lines. Links without a target are recorded as problems."""
     for line, nodes in lines:
         if not 1 <= line <= whole_lines:
             problems.add(f"its links name line {line:,}, and it has {whole_lines:,}")
@@ -295,7 +292,7 @@ def graph_links(later: RecordedGraph, segment: Segment, direction: Direction) ->
 
 
 def _first_found(node: torch.fx.Node, graphs: Sequence[EarlierGraph]) -> Found | None:
-    """Return the rows that a node came from, in the first of these graphs that has any; None when
+    """Return the rows that a node came from, in the first of these graphs that has any; None if
     none has.
     """
     for graph in graphs:
@@ -325,9 +322,7 @@ def _is_there(node: torch.fx.Node, earlier: EarlierGraph) -> bool:
 def _within(
     node: torch.fx.Node, graph: RecordedGraph, parents: dict[torch.fx.Node, Found]
 ) -> Found:
-    """Return the recorded nodes that the graph called by ``node`` was made from, and how that is
-    known.
-    """
+    """Return the recorded nodes from which the graph called by ``node`` was made, and the evidence."""
     if node.op == "call_module":
         inner = graph.nested.get(str(node.target))
     else:

@@ -1,4 +1,4 @@
-"""The recording receives what backends publish (fx_explorer/publishing.py), and writes it down.
+"""This module receives what backends publish (fx_explorer/publishing.py), and records it.
 
 Whatever was wrong with it is a Failure of the session; nothing is raised but what a user at a gate
 asks for.
@@ -44,21 +44,19 @@ from fx_explorer.model import (
 from fx_explorer.session.bounds import shortened
 
 _IGNORED = "ignore_logging_functions"
-"""Option of torch._dynamo: functions whose calls in compiled code are left out of it."""
+"""Option of torch._dynamo: functions whose calls are left out of compiled code."""
 
 
 @contextlib.contextmanager
 def publish_hook(recording: Recording) -> Iterator[None]:
-    """Record what is published inside the block. In code that Dynamo traces, publishing is left
-    out.
-    """
+    """Record publications inside the block. In code that Dynamo traces, publishing is left out."""
     with publishing.with_listener(_Listener(recording)), _left_out_of_traces():
         yield
 
 
 @contextlib.contextmanager
 def _left_out_of_traces() -> Iterator[None]:
-    """Leave calls of ours out of what Dynamo traces. In a release that cannot do that they are
+    """Leave our functions' calls out of Dynamo's traces. In a release without that option they are
     graph breaks, which the session shows like any other.
     """
     config = torch._dynamo.config
@@ -72,13 +70,13 @@ def _left_out_of_traces() -> Iterator[None]:
 
 
 MOST_STAGES = 1_000
-"""Stages of one compilation that are kept: one that publishes while it runs would have them without
-end.
+"""Most stages of one compilation that are stored. A backend that publishes while it runs would have
+no end of them.
 """
 
 
 class _Listener:
-    """Hears what is published on any thread."""
+    """Receives publications on any thread."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -111,8 +109,8 @@ class _Listener:
                 self._report(of)
 
     def _compilation(self) -> str:
-        """Return the compilation that publishes: the one of this thread, that of the entry that
-        runs in it, else the last one that torch is at, or was.
+        """Return the compilation that publishes: that of this thread, else of the compiled function
+        that runs in it, else the last one that torch worked on.
         """
         recording = self._recording
         return (
@@ -193,7 +191,7 @@ class _Listener:
         return artifact
 
     def _report(self, of: Problems) -> None:
-        """Store what was wrong, each thing once."""
+        """Store each problem once."""
         for sentence in of.sentences:
             self._recording.note_of_backend(f"{of.of}: {sentence}", self._recording.variant_id())
 
@@ -235,8 +233,8 @@ _LOGGED = "_get_dynamo_config_for_logging"
 
 @contextlib.contextmanager
 def logged_as(values: Mapping[str, object]) -> Iterator[None]:
-    """Have torch log these values of options inside the block, whatever values are in force: those
-    of a run that nobody records.
+    """Make torch log these values of options inside the block, instead of those of an unrecorded
+    run that are in force.
 
     Hook: ``_get_dynamo_config_for_logging`` (torch/_dynamo/utils.py). It sorts every option that is
     a set and turns all of them into JSON. torch 2.11 does so with ``ignore_logging_functions``,
@@ -262,10 +260,10 @@ def logged_as(values: Mapping[str, object]) -> Iterator[None]:
 # Runs of a backend's programs, as ``fx_explorer.publish_run`` gets them, as rows.
 
 MOST_RUNS = 100
-"""Most runs of one entry that are kept. A training loop has one for each step."""
+"""Most runs of one compiled function that are stored. A training loop has one for each step."""
 
 MOST_INSTRUCTIONS = 20_000
-"""Instructions of one run that are kept."""
+"""Most instructions of one run that are stored."""
 
 MAX_SHAPES = 1_000
 
@@ -274,7 +272,7 @@ _PROGRAM = "program"
 
 
 def add_run(recording: Recording, entry: str, instructions: Any, call: Any, of: Problems) -> None:
-    """Store one run. What cannot be read of it is noted, the rest is kept."""
+    """Store one run. Parts that cannot be read are recorded as problems; the others are stored."""
     compilation = recording.variant_id()
     program, direction = _program(recording, entry)
     recording.published.runs[compilation, entry, direction] += 1
@@ -315,9 +313,9 @@ def _call_number(call: Any, counted: int, of: Problems) -> int:
 
 
 def _program(recording: Recording, entry: str) -> tuple[int, Direction]:
-    """Return the text of the program that an entry runs, and its direction. It is the last program
-    that the compilation published in the direction that runs in this thread (else in the entry's);
-    0 when the compilation published none.
+    """Return the text of the program that a compiled function runs, and its direction. It is the
+    last program that the compilation published in the direction that runs in this thread (else in
+    the function's); 0 when the compilation published none.
     """
     running = recording.here.running_direction
     stages = recording.published.stages.get(recording.variant_id(), [])

@@ -1,5 +1,5 @@
-"""This module counts the work of one node, whatever the graph: operations by torch's own formulas,
-and the bytes of the tensors that it takes and makes.
+"""This module counts the work of one node, in any graph: operations by torch's own formulas, and
+the bytes of its input and output tensors.
 
 Nodes of AOTAutograd are counted as Inductor counts them (capture/torch_flops.py). A function of
 torch in a graph of Dynamo's is run with fake tensors of its sizes, made for that: those of the
@@ -46,8 +46,8 @@ class CallRun:
 
     flops: int = UNKNOWN
     computes: bool = True
-    """Whether it called any operator that is no view: ``x.view``, and ``reshape`` or ``contiguous``
-    of what lies so already, call none.
+    """Whether it called any operator other than views: ``x.view`` does not, nor ``reshape`` or
+    ``contiguous`` of a tensor that has that layout already.
     """
 
 
@@ -86,7 +86,7 @@ class _WorkCounter:
 
 
 def _is_made_of_others(operator: torch._ops.OpOverload) -> bool:
-    """Return whether torch calls other operators for this one, as for ``aten.linear``."""
+    """Return whether torch implements this operator by other operators, such as ``aten.linear``."""
     return bool(operator.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd))
 
 
@@ -94,8 +94,8 @@ _TORCHS = ("torch", "_operator", "builtins", "math")
 
 
 def _may_be_run(node: torch.fx.Node) -> bool:
-    """Return whether the call is one of torch's that takes or makes tensors: nothing of the
-    program's is run, and nothing that switches something on or off.
+    """Return whether the call is an operator of torch's that takes or returns tensors, so that it
+    may be run: not code of the program's, nor a switch of some mode.
     """
     if node.op not in ("call_function", "call_method"):
         return False
@@ -110,8 +110,8 @@ def _may_be_run(node: torch.fx.Node) -> bool:
 
 
 def _run_of(node: torch.fx.Node) -> CallRun:
-    """Return what torch does while a call is run with fake tensors; nothing is known where it
-    cannot be run so.
+    """Return torch's work when a call is run with fake tensors; unknown where it cannot be run with
+    them.
     """
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
@@ -133,8 +133,8 @@ def _flop_counter() -> FlopCounterMode:
 
 
 class _Operators(TorchDispatchMode):
-    """Notes whether a call runs any operator that is not a view, and whether all its operators can
-    be counted.
+    """Records whether a call runs any operator that is not a view, and whether all its operators
+    can be counted.
     """
 
     def __init__(self) -> None:
@@ -180,8 +180,8 @@ class _NoNumber(Exception):
 
 
 def _number(size: Any) -> int:
-    """Return a size as in this call. ``int()`` of a symbol would fix it, and change what is
-    compiled.
+    """Return the value of a size in this call. ``int()`` of a symbol would specialize it, and
+    change the compiled code.
     """
     number = size.node.hint if isinstance(size, torch.SymInt) else size
     if number is None:

@@ -1,5 +1,5 @@
-"""This module finds the backend that the user asked for, the name that they know it by, and what it
-declares to support.
+"""This module finds the backend that the user asked for, the user's name for it, and the support
+that it declares.
 
 Inside DistributedDataParallel torch puts a backend of its own in front of the user's: DDPOptimizer
 (torch/_dynamo/backends/distributed.py) cuts Dynamo's graph so that gradients can be reduced while
@@ -36,8 +36,8 @@ from fx_explorer.highlight import printable
 
 
 def users_backend(compiler: Any) -> Any:
-    """Return the user's backend where ``compiler`` is DDPOptimizer; any other compiler is returned
-    as it is.
+    """Return the user's backend if ``compiler`` is DDPOptimizer; any other compiler is returned
+    unchanged.
     """
     owner = getattr(compiler, "__self__", None)
     if type(owner).__name__ != "DDPOptimizer":
@@ -55,8 +55,8 @@ _OF_INDUCTOR = ("compile_fx", "compile_fx_inner", "_compile_fx_inner")
 
 
 def backend_name(compiler: Any) -> str:
-    """Return ``inductor`` for torch's own wrapper, the name that the user gave for a registered
-    backend or one of a file, else that of the function; empty when none is known.
+    """Return ``inductor`` for torch's own wrapper, the user's name for a registered backend or one
+    from a file, else the name of the function; empty without any.
     """
     compiler = users_backend(compiler)
     inner = getattr(compiler, "_torchdynamo_orig_backend", None)
@@ -77,7 +77,7 @@ def backend_name(compiler: Any) -> str:
 
 
 def _repr_by_torch(given: Any) -> str | None:
-    """Return the name that torch.compile takes for a backend without one."""
+    """Return the name that torch.compile uses for a backend without a name."""
     if hasattr(given, "__name__"):
         return None
     return str(given)
@@ -104,7 +104,7 @@ def _name_of_object(backend: Any) -> str:
 
 
 def _name_of_compiler(compiler: Any) -> str:
-    """Return the name of the compiler given to ``aot_autograd``; empty where it has none of its
+    """Return the name of the compiler given to ``aot_autograd``; empty if it has no name of its
     own.
     """
     name = "" if compiler is None else _name_of_object(compiler)
@@ -124,8 +124,8 @@ def _registered(backend: Any) -> str:
 
 
 def _variable_of(backend: Any, inner: Any) -> str:
-    """Return the name of the variable that holds the backend in the file of a function that it is
-    made of, or in the script; empty when there is none.
+    """Return the name of the variable that holds the backend, in the file of a function inside it
+    or in the script; empty without one.
     """
     for scope in _scopes(inner):
         for name, value in list(scope.items()):
@@ -156,22 +156,22 @@ Ask = Callable[[Mapping[str, torch.nn.Module], torch.fx.Node], object]
 
 @dataclass(frozen=True)
 class Declared:
-    """A backend's own answer to what it supports."""
+    """A backend's own declaration of what it supports."""
 
     source: str
-    """Description of the answer's source, such as ``operator_support of mine.py, a registry of 12
-    names``.
+    """Description of the declaration's source, such as ``operator_support of mine.py, a registry of
+    12 names``.
     """
     ask: Ask | None
-    """Says whether a node is supported; None where what was declared cannot be asked."""
+    """Returns whether a node is supported; None if the declaration cannot be evaluated."""
     reason: Ask | None = None
-    """Says in words why an operator is not supported; None where the backend does not say."""
+    """Returns why an operator is not supported; None if the backend gives no reasons."""
     oddities: tuple[str, ...] = ()
-    """Sentences on declarations that cannot be what the author meant."""
+    """Sentences on declarations that the author cannot have meant."""
 
 
 def declared_by(backend: Any) -> Declared | None:
-    """Return what a backend declares; None where it declares nothing."""
+    """Return a backend's declaration; None without one."""
     for function in functions_of(backend):
         support = getattr(function, NAME, None)
         if _can_be_meant(support):
@@ -190,8 +190,8 @@ def _can_be_meant(support: object) -> bool:
 
 
 def functions_of(backend: Any) -> Iterator[Any]:
-    """Yield the function that the user wrote, beneath what torch put around it, and the compilers
-    that it gives to AOTAutograd.
+    """Yield the function that the user wrote, inside torch's wrappers, and the compilers that it
+    passes to AOTAutograd.
     """
     seen: list[int] = []
     pending = [users_backend(backend)]
@@ -215,8 +215,8 @@ _INNER = ("_torchdynamo_orig_backend", "compiler_fn", "__wrapped__")
 
 
 def _of_file(function: Any) -> Any:
-    """Return the global ``operator_support`` of the file in which a function is defined; None when
-    there is none, and for files of torch itself.
+    """Return the global ``operator_support`` of the file that defines a function; None without one,
+    and for files of torch itself.
     """
     if str(getattr(function, "__module__", "")).partition(".")[0] == "torch":
         return None
@@ -234,7 +234,7 @@ def _file(function: Any) -> str:
 
 
 def _declared(support: Any, where: str) -> Declared:
-    """Return what is declared by an OperatorSupport, a class of it, a registry or a function."""
+    """Return the declaration made by an OperatorSupport, a class of it, a registry or a function."""
     if isinstance(support, type):
         try:
             support = support()
@@ -266,8 +266,8 @@ def _described(support: Any) -> str:
 
 
 def _of_a_node(function: Callable[..., object]) -> Ask:
-    """Return a function of (submodules, node), as torch has them, for one that may take the node
-    alone.
+    """Return a function of (submodules, node), as torch's are, for a function that may take only
+    the node.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -305,7 +305,7 @@ class Registry:
         return len(self._names) + len(self._objects)
 
     def has(self, submodules: Mapping[str, torch.nn.Module], node: torch.fx.Node) -> bool:
-        """Return whether the operator of a node is in it, under whichever of its names."""
+        """Return whether the registry has the operator of a node, under any of its names."""
         if node.op == "call_module":
             target = type(submodules.get(str(node.target)))
         else:
@@ -323,7 +323,7 @@ class Registry:
         return bool(objects & self._hashed) or bool(_names_of(op, target) & self._names)
 
     def oddities(self) -> list[str]:
-        """Return sentences on what is in it and cannot be an operator of this torch."""
+        """Return sentences on entries of the registry that cannot be operators of this torch."""
         unknown = sorted(name for name in self._names if not _is_known(name))
         odd = [repr(entry)[:60] for entry in self._objects if not callable(entry)]
         parts = []
@@ -387,7 +387,7 @@ def _names_of(op: str, target: Any) -> set[str]:
 
 
 def _is_known(name: str) -> bool:
-    """Return whether this torch has anything of this name that a graph can call."""
+    """Return whether this torch has an operator or function of this name that a graph can call."""
     parts = name.removeprefix("torch.ops.").replace("::", ".").split(".")
     if not all(part.isidentifier() for part in parts):
         return False

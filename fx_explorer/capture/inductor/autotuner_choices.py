@@ -42,7 +42,7 @@ _KEY = "fx_explorer_choices"
 @dataclass(frozen=True, slots=True)
 class TemplateChoice:
     name: str
-    """Name of the function in ``source``; empty: the name of the kernel that is taken."""
+    """Name of the function in ``source``; empty: the name of the chosen kernel."""
     options: dict[str, object]
     source: str
     """The source of the choice; empty for a library call."""
@@ -50,21 +50,21 @@ class TemplateChoice:
     """The time that the autotuner measured on a real GPU; 0 when it did not."""
     error: str = ""
     alone: str = ""
-    """The one node that ``source`` computes; empty: all that the kernel computes."""
+    """The only node that ``source`` computes; empty: it computes all nodes of the kernel."""
     line_nodes: LineNodes = ()
     """Nodes that single lines of ``source`` compute; the other lines compute ``alone``."""
 
 
 @dataclass
 class KeptChoices:
-    """The choices there were for one node."""
+    """All choices of the autotuner for one node."""
 
     choices: tuple[TemplateChoice, ...]
     callers: tuple[Any, ...] = ()
-    """Inductor's own objects for them, on a virtual GPU."""
+    """Inductor's own objects for the choices, on a virtual GPU."""
     whole: tuple[tuple[str, LineNodes], ...] = ()
-    """The source of each as it would stand in the output code, with placeholders for its name;
-    empty: it is not known.
+    """The source of each choice as it would be in the output code, with placeholders for its name;
+    empty: not known.
     """
 
 
@@ -72,7 +72,7 @@ NOT_RUN = "It could not be run on this GPU: the autotuner has no time of it."
 
 
 def keep_choices(candidates: Iterable[Any]) -> None:
-    """Remember the choices for the node that is being lowered. The first is the one that Inductor
+    """Store the choices for the node that is being lowered. The first is the one that Inductor
     uses.
     """
     from torch._inductor.virtualized import V
@@ -110,7 +110,7 @@ def choices_for(
     lowering: Any, nodes: Iterable[torch.fx.Node], kernel: str = "", written: str = ""
 ) -> tuple[TemplateChoice, ...]:
     """Return the choices for the ``kernel`` that computes ``nodes`` and was ``written`` by
-    Inductor; empty when there was nothing to choose.
+    Inductor; empty if there was only one.
     """
     kept: dict[str, KeptChoices] = getattr(lowering, _KEY, {})
     choices = next((kept[node.name] for node in nodes if node.name in kept), KeptChoices(()))
@@ -126,7 +126,7 @@ def choices_for(
 def _whole(
     choice: TemplateChoice, kernel: str, written: str, line_nodes: LineNodes
 ) -> TemplateChoice:
-    """Return ``choice`` as it would be in the output code, where that is known."""
+    """Return ``choice`` with its source as it would be in the output code, where that is known."""
     if not written:
         return choice
     return replace(
@@ -217,7 +217,7 @@ class _Lowered:
         return candidates
 
     def timed(self, timings_ms: dict[Any, float], *_: object) -> None:
-        """Keep the times of one operation's candidates, in milliseconds; a candidate that failed
+        """Store the times of one operation's candidates, in milliseconds; a candidate that failed
         has an infinite time.
         """
         with self._recording.noting("what the autotuner timed", "kernel"):
@@ -230,8 +230,8 @@ class _Lowered:
 
 @contextlib.contextmanager
 def choices_hook(recording: Recording) -> Iterator[None]:
-    """Note the candidates that are timed inside the block. A virtual GPU has no times, and on a CPU
-    without one nothing is tuned that we show.
+    """Record the candidates that are timed inside the block. A virtual GPU has no times, and on a
+    machine without a GPU no choice that we show is tuned.
     """
     if recording.request.gpu or not (torch.version.cuda or torch.version.hip):
         yield
@@ -271,9 +271,7 @@ def write_choices(codegen_template: Callable[..., Any], template_node: Any, *nod
 def _written(
     codegen_template: Callable[..., Any], buffer: Any, caller: Any, *nodes: Any
 ) -> tuple[str, LineNodes]:
-    """Return the code of one choice. Where the fused operations do not fit it, return its code
-    without them.
-    """
+    """Return the code of one choice; without the fused operations if they do not fit it."""
     if not hasattr(caller, "make_kernel_render"):
         return NOT_WRITTEN
     try:
@@ -300,8 +298,8 @@ def _rendered_as(buffer: Any, caller: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undone(graph: Any) -> Iterator[None]:
-    """Undo, after the block, what rendering changes in the graph: each time it takes a number for
-    its workspace (``WorkspaceArg.unique_name``, torch/_inductor/codegen/common.py).
+    """Undo, after the block, the effect of rendering on the graph: each rendering takes a number
+    for its workspace (``WorkspaceArg.unique_name``, torch/_inductor/codegen/common.py).
     """
     numbers = graph.workspace_id
     graph.workspace_id = itertools.count()

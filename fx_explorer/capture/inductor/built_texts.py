@@ -1,5 +1,4 @@
-"""This module reads what Triton's cache has of a kernel that was built: its texts, and the
-machine's code.
+"""This module reads the files of a built kernel in Triton's cache: its texts, and the machine code.
 
 There is one directory per kernel and configuration, with one file per stage
 (triton/compiler/compiler.py, ``compile``). The machine's code is kept as it is: disassembling takes
@@ -24,7 +23,7 @@ TEXT_LEVELS: tuple[Level, ...] = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 def texts_in(folder: Path) -> Texts:
-    """Read the texts of the levels that lie in the folder."""
+    """Read the texts of all levels in the folder."""
     texts: Texts = {}
     for level in TEXT_LEVELS:
         for file in folder.glob(f"*.{level}"):
@@ -33,8 +32,8 @@ def texts_in(folder: Path) -> Texts:
 
 
 def file_named_in(ttir: str) -> str:
-    """Return the base name of the module that defines the kernel. The place of the function itself
-    comes first, before those in it.
+    """Return the base name of the module that defines the kernel. The location of the function
+    itself comes before the locations inside it.
     """
     match = re.search(r'^#loc\d* = loc\("([^"]*)":', ttir, re.MULTILINE)
     if not match:
@@ -50,8 +49,8 @@ def machine_code_in(folder: Path) -> str:
 
 
 def spilled_bytes(ptx: str) -> int:
-    """Return the bytes that each thread spills, as ptxas says when it assembles the same code
-    again; NOT_KNOWN where it cannot be asked.
+    """Return the bytes that each thread spills, according to ptxas when it assembles the same code
+    again; NOT_KNOWN where it cannot be run.
 
     The driver reports only the local memory of a thread, which is also used for what is no spill,
     as by ``sin``.

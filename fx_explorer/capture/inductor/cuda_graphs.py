@@ -52,26 +52,26 @@ _PLACE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 @dataclass
 class CudaGraphRuns:
-    """What was recorded so far. A graph is reported as the session does: ``[0/0] forward``."""
+    """The recorded runs of CUDA graphs. A graph is named as in the session: ``[0/0] forward``."""
 
     recorded: Counter[str] = field(default_factory=Counter)
     replayed: Counter[str] = field(default_factory=Counter)
     sizes: dict[str, dict[int, set[tuple[int, ...]]]] = field(default_factory=dict)
-    """Graph → number of inputs of each of its parts → the integers among them, by which torch tells
-    one recording from another.
+    """Graph → number of inputs of each of its parts → their integers, by which torch distinguishes
+    recordings.
     """
     why_again: dict[str, list[str]] = field(default_factory=dict)
     """Graph → why it was recorded once more, each time."""
     wall: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
-    """What keeps a fault of ours from the program: these hooks run in its own calls."""
+    """Context that keeps our errors out of the program: these hooks run in its own calls."""
     running: str = ""
-    """The graph whose inputs torch looks at; empty where it looks at none."""
+    """The graph whose inputs torch is checking; empty if it checks none."""
     _misfits: list[Callable[[], str]] = field(default_factory=list)
-    """What says why recordings did not fit the call that is being made."""
+    """Functions that return why recordings did not fit the present call."""
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
-        """Hear of every run inside the block. A torch without CUDA graph trees is left alone."""
+        """Record every run inside the block. A torch without CUDA graph trees is left alone."""
         from torch._inductor import cudagraph_trees as trees
 
         manager, node = trees.CUDAGraphTreeManager, trees.CUDAGraphNode
@@ -172,7 +172,7 @@ def _graph(manager: Any) -> str:
 
 
 def in_short(reason: str) -> str:
-    """Return torch's reason in one line: what changed, and the last line of the program that it
+    """Return torch's reason in one line: the change, and the last line of the program that it
     names.
     """
     what = next((line.strip() for line in reason.splitlines() if line.strip()), "").rstrip(".")
@@ -184,8 +184,8 @@ def in_short(reason: str) -> str:
 
 
 def describe_runs(build: CudaGraphRuns, call: CudaGraphRuns, outside: set[str]) -> list[str]:
-    """Say which graphs of a call are replayed, which are not, and what was recorded more than once.
-    ``build`` is what was recorded until the program was warm, ``call`` what was in one call,
+    """Describe which graphs of a call are replayed, which are not, and which were recorded more
+    than once. ``build`` has the recordings until the program was warm, ``call`` those of one call,
     ``outside`` the graphs whose generated code runs in a call.
     """
     if not build.recorded and not call.replayed and not call.recorded:
@@ -224,7 +224,7 @@ NAME = "log_cudagraph_skip_and_bump_counter"
 
 @contextlib.contextmanager
 def hearing_skips(hear: Callable[[str], object]) -> Iterator[None]:
-    """Tell ``hear`` the reason of each skip, in torch's words, with the line that torch found."""
+    """Call ``hear`` with the reason of each skip, in torch's words, with the line that torch found."""
 
     def noting_answers(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -247,7 +247,7 @@ WHAT = "whether graphs run as CUDA graphs"
 POST_COMPILE = ("cudagraph_post_compile", "cudagraph_partition_post_compile")
 
 NO_PARTITIONS = "partition includes all ops when cudagraphs is disabled"
-"""What ``should_partition`` answers for every operator where CUDA graphs are off."""
+"""The answer of ``should_partition`` for every operator when CUDA graphs are off."""
 
 CPU_OPERATOR = "cpu ops"
 NO_REASON = "torch gives no reason"
@@ -291,7 +291,7 @@ class _SeenCudaGraphs:
         return post_compile
 
     def _handed_over(self, graph: Any) -> None:
-        """Note a graph that torch is going to record, with its parts; None for a graph in one
+        """Record a graph that torch is going to record, with its parts; None for a graph in one
         piece.
         """
         if not self._is_hearing_runs and torch.backends.cuda.is_built():
@@ -313,8 +313,8 @@ class _SeenCudaGraphs:
         )
 
     def _mutated(self, graph: Any) -> str:
-        """Return torch's words about inputs that the graph writes into and that may be others in
-        each call; empty where there are none. Of these torch decides when it runs.
+        """Return torch's message about inputs that the graph writes into and that may change from
+        call to call; empty without any. For these torch decides at run time.
         """
         from torch._inductor import cudagraph_utils
 
@@ -337,7 +337,9 @@ class _SeenCudaGraphs:
         return should_partition
 
     def _is_left_out(self, node: Any, answer: object) -> None:
-        """Note an operator that is not recorded, with its reason: releases up to 2.12 tell none."""
+        """Record an operator that is not in a CUDA graph, with its reason; releases up to 2.12 give
+        none.
+        """
         if not torch._inductor.config.triton.cudagraphs:
             return
         device = node.get_device()
@@ -373,7 +375,7 @@ class _SeenCudaGraphs:
 
 
 def _stack_of(node: Any) -> str:
-    """Return the stack of the operator that a scheduler node computes; empty where it has none."""
+    """Return the stack of the operator that a scheduler node computes; empty without one."""
     for part in node.get_nodes():
         for origin in getattr(part.node, "origins", ()):
             if stack := getattr(origin, "stack_trace", None):

@@ -34,8 +34,8 @@ OnKernels = Callable[[LoweredKernels], None]
 
 
 class KernelRecording:
-    """What is being lowered, per thread. ``unavailable``: view → why this torch release cannot
-    offer it.
+    """The graphs that are being lowered, per thread. ``unavailable``: view → why this torch release
+    cannot fill it.
     """
 
     def __init__(self, on_kernels: OnKernels, *, notes_library_calls: bool) -> None:
@@ -75,8 +75,8 @@ class KernelRecording:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """Note that the module is written inside the block. Its text is complete only afterwards
-        (tuning code may come in front).
+        """Mark that the module is written inside the block. Its text is complete only afterwards
+        (tuning code may be put first).
         """
         outer = getattr(self._local, "waiting", None)
         waiting: list[LoweringInProgress] = []
@@ -90,8 +90,8 @@ class KernelRecording:
 
     @contextlib.contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """Deliver a fault of ours while ``what`` is noted as a problem, since it must not become
-        one of the compile.
+        """Turn an error of ours into a recorded problem while ``what`` is recorded, so that it does
+        not become an error of the compile.
         """
         try:
             yield
@@ -121,7 +121,7 @@ class KernelRecording:
 def kernel_recording(
     on_kernels: OnKernels, *, notes_library_calls: bool = False
 ) -> Iterator[KernelRecording]:
-    """Tell ``on_kernels`` of every graph that Inductor generates code for inside the block, once
+    """Call ``on_kernels`` for every graph for which Inductor generates code inside the block, once
     its code is complete.
 
     It is called in the compiling thread, first for the whole graph and then for each graph nested

@@ -127,7 +127,7 @@ def _after_post_grad(recording: Recording, module: torch.fx.GraphModule) -> None
 
 
 def fusion_hook(recording: Recording) -> contextlib.AbstractContextManager[None]:
-    """Record Inductor's IR before and after fusion, and stop at the gates there."""
+    """Record Inductor's IR before and after fusion, and wait at the gates there."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -217,8 +217,8 @@ def joint_pass_hook(recording: Recording) -> contextlib.AbstractContextManager[N
 
 
 def _cut_segment(recording: Recording) -> Segment | None:
-    """Return the segment whose joint graph is about to be cut; None where the passes run over a
-    part of a graph, or over one that is lowered already.
+    """Return the segment whose joint graph is about to be partitioned; None where the passes run
+    over a part of a graph, or over a graph that has been lowered.
     """
     here = recording.here
     if here.direction or here.is_in_regions or here.is_nested:
@@ -272,7 +272,7 @@ def describe(scheduler_nodes: Iterable[Any]) -> tuple[str, LineNodes]:
 
 
 class _Printer:
-    """Prints each index expression once: repeated layers have the same ones."""
+    """Prints each index expression once, because repeated layers have the same ones."""
 
     def __init__(self) -> None:
         self._printed: dict[Any, str] = {}
@@ -328,8 +328,8 @@ class _Printer:
         )
 
     def _dependencies(self, scheduler_node: Any) -> Iterator[_Line]:
-        """Yield what an operation without a loop body (a library call, a concatenation) reads and
-        writes.
+        """Yield the reads and writes of an operation without a loop body (a library call, a
+        concatenation).
         """
         accesses = scheduler_node.read_writes
         for verb, dependencies in (("reads", accesses.reads), ("writes", accesses.writes)):
@@ -368,7 +368,7 @@ class _LoopBodyText:
         self._body = body
         self._stored = stored
         self._names: dict[Any, str] = {}
-        """What stands for an operation's value in the lines after it."""
+        """Node of a loop body → the name of its value in later lines."""
         self._count = 0
 
     def lines(self, block: Any, indent: str) -> Iterator[_Line]:
@@ -389,7 +389,7 @@ class _LoopBodyText:
 
     def _name(self, node: Any) -> str:
         """Return the name in the generated code, ``tmp0``. The names of the loop body's own nodes
-        would be taken for FX nodes.
+        would look like FX nodes.
         """
         self._names[node] = name = f"tmp{self._count}"
         self._count += 1

@@ -1,5 +1,5 @@
-"""This module notes the calls of one graph as they are generated: which nodes each computes, and
-(through marks among the wrapper's lines) on which line it stands.
+"""This module records the calls of one graph as they are generated: the nodes that each computes,
+and its line (through marks among the wrapper's lines).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _NOT_A_CALL = ("MemoryPlanningLine", "CommentLine", "AssertSizeStrideLine", "Mul
 """Lines the wrapper writes around a library call (torch/_inductor/codegen/wrapper.py)."""
 
 _CALLS_NOTHING = ("MultiOutput", "AssertScalar")
-"""Scheduled as library calls, but none: one takes a result out of another, one checks a size
-(torch/_inductor/ir.py).
+"""IR nodes that are scheduled like library calls but call nothing: one selects a result of another
+node, one checks a size (torch/_inductor/ir.py).
 """
 
 IS_TEMPLATE = "@triton_heuristics.template("
-"""This is in the source of a Triton kernel that was made from a template."""
+"""Text in the source of every Triton kernel that was made from a template."""
 
 MULTIPLIES = "tl.dot"
 """This is in the source of a Triton kernel that multiplies matrices itself."""
@@ -63,12 +63,12 @@ MULTIPLIES = "tl.dot"
 
 @dataclass
 class LoweringInProgress:
-    """A graph whose code is being generated. ``outer`` is the one it is nested in."""
+    """A graph whose code is being generated. ``outer`` is the graph that contains it."""
 
     lowering: Any
     outer: LoweringInProgress | None
     notes_library_calls: bool = False
-    """Whether each library call is noted in a form in which it can be repeated alone."""
+    """Whether each library call is recorded so that it can be repeated alone."""
     result: Any = None
     error: str = ""
     nested: list[LoweringInProgress] = field(default_factory=list)
@@ -81,8 +81,7 @@ class LoweringInProgress:
     _bytes: dict[str, int] = field(default_factory=dict)
     """Name of a kernel → bytes that one call of it moves."""
     _own: dict[str, object] = field(default_factory=dict)
-    """Name of a kernel of the user's → the object that ``@triton.jit`` made of the user's
-    function.
+    """Name of a kernel of the user's → the object that ``@triton.jit`` made of the user's function.
     """
     _extern: tuple[Any, list[CallInProgress]] | None = None
     _line_count: int = 0
@@ -107,8 +106,8 @@ class LoweringInProgress:
         source: str,
         code: object,
     ) -> None:
-        """Note a kernel that is defined. ``code`` is Inductor's own object for the kernel, None
-        when it gave none.
+        """Record the definition of a kernel. ``code`` is Inductor's own object for the kernel, None
+        if there is none.
         """
         self._defined[kernel] = list(node_schedule), line_nodes, source
         self._bytes[kernel] = self._estimate(bytes_of_kernel, code)
@@ -117,7 +116,7 @@ class LoweringInProgress:
         self._own[kernel] = function
 
     def call(self, kernel: str) -> CallInProgress:
-        """Note a call of a generated kernel: of the one just defined, else (user-written,
+        """Record a call of a generated kernel: of the one just defined, else (user-written,
         multi-kernel) for the current node.
         """
         defined = self._defined.get(kernel)
@@ -138,8 +137,8 @@ class LoweringInProgress:
         return call
 
     def _computed_by(self, kernel: str, scheduler_nodes: list[Any]) -> set[torch.fx.Node]:
-        """Return the nodes that a kernel computes. A call of a user's kernel may be among the
-        origins of a generated kernel, because it made one of its arguments; it is left out.
+        """Return the nodes that a kernel computes. A call of a user's kernel is left out: it may be
+        among the origins of a generated kernel because it made one of its arguments.
         """
         if kernel in self._own:
             return calling_nodes(scheduler_nodes)
@@ -190,8 +189,8 @@ class LoweringInProgress:
         wrapper_lines.insert(at, mark(call, is_end=False))
 
     def _estimate(self, estimate: Callable[[Any], int], of: Any) -> int:
-        """Return an estimate; -1 where there is none, or where Inductor fails at it: then a problem
-        is noted, and the kernel is kept.
+        """Return an estimate; -1 where there is none, or where Inductor fails to compute it, which
+        is recorded as a problem.
         """
         if of is None or not is_for_gpu(self.lowering):
             return NOT_KNOWN
@@ -207,7 +206,7 @@ class LoweringInProgress:
     # when the code is complete
 
     def place_calls(self) -> None:
-        """Read the lines of the calls off the generated text's line map, and take our marks out of
+        """Read the lines of the calls from the generated text's line map, and remove our marks from
         it.
         """
         code = _python_code(self.result)
@@ -222,8 +221,8 @@ class LoweringInProgress:
         code.line_map[:] = [entry for entry in code.line_map if not isinstance(entry[1], CodeMark)]
 
     def lowered(self) -> LoweredKernels:
-        """Return what happened to this graph: its kernels with the lines of their calls, the nodes
-        without a kernel, and the storages of its outputs.
+        """Return the results of lowering this graph: its kernels with the lines of their calls, the
+        nodes without a kernel, and the storages of its outputs.
         """
         # The code of a nested graph stands in that of the outermost one.
         root = self.outer or self
@@ -259,7 +258,7 @@ class LoweringInProgress:
 
     def _with_alone(self, kernel: GeneratedKernel, lines: Sequence[str]) -> GeneratedKernel:
         """Return a library call together with a LibraryCall, from which it can be repeated alone.
-        Any other kernel, and any call where that was not asked for, is returned as it is.
+        Any other kernel, and any call if that was not requested, is returned unchanged.
         """
         if kernel.language != "extern" or not self.notes_library_calls:
             return kernel
@@ -270,8 +269,8 @@ class LoweringInProgress:
         return replace(kernel, calls=tuple(calls))
 
     def _with_copied(self, kernel: GeneratedKernel) -> GeneratedKernel:
-        """Return a kernel of the user's with the lines it was copied from. One that was not written
-        stays as it is.
+        """Return a kernel of the user's with the lines from which it was copied. Other kernels are
+        returned unchanged.
         """
         is_own = kernel.name in self._own and kernel.source
         if is_own:
@@ -289,8 +288,8 @@ def _kernels(
     shift: int,
     lowering: Any,
 ) -> Iterator[GeneratedKernel]:
-    """Yield the kernels. Calls of one generated kernel are taken together; each library call is a
-    kernel of its own.
+    """Yield the kernels. All calls of a generated kernel belong to one kernel; each library call is
+    a kernel of its own.
     """
     defined = definitions(text)
     lines = text.split("\n")
@@ -379,8 +378,8 @@ def _is_call(line: object) -> bool:
 
 
 def _python_code(result: Any) -> Any:
-    """Return the wrapper's ``ValueWithLineMap``; None when there is none (code generation failed,
-    or the FX wrapper).
+    """Return the wrapper's ``ValueWithLineMap``; None without one (code generation failed, or the
+    FX wrapper).
     """
     code = result[0] if isinstance(result, tuple) and result else None
     if hasattr(code, "value") and hasattr(code, "line_map"):

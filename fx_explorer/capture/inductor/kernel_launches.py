@@ -1,6 +1,6 @@
-"""This module notes, while the program runs, what Inductor builds for a real GPU, how its autotuner
-times it, and how the program launches it, and makes rows of the notes: KernelBuild, KernelLaunch,
-and the texts below the Triton source.
+"""This module records, while the program runs, the kernels that Inductor builds for a real GPU, how
+its autotuner times them, and how the program launches them. It turns the records into rows:
+KernelBuild, KernelLaunch, and the texts below the Triton source.
 
 Hooks: ``precompile``, ``bench`` and ``run`` of ``CachingAutotuner``
 (torch/_inductor/runtime/triton_heuristics.py). They are in this process also when kernels are
@@ -47,7 +47,9 @@ from fx_explorer.session import SessionReader, SessionWriter
 from fx_explorer.session.levels import add_level
 
 MAX_SIZES = 50
-"""Sizes that are kept of a kernel's launches: those with still other sizes are counted together."""
+"""Most sizes of a kernel's launches that are stored. Launches with further sizes are counted
+together.
+"""
 
 BYTES_OF_A_REGISTER = 4
 """``n_spills`` of a launcher is the driver's local memory of a thread, counted in registers."""
@@ -66,9 +68,7 @@ class KernelNotes:
         return list(self._kernels.values())
 
     def built(self, autotuner: Any, wanted: list[Any]) -> None:
-        """Note what ``precompile`` has built; ``wanted`` are the configurations that it was
-        given.
-        """
+        """Record the builds of ``precompile``; ``wanted`` are the configurations that it was given."""
         noted = self._noted(autotuner)
         for launcher in autotuner.launchers:
             self._note_build(noted, launcher, "smaller_block" if wanted else "heuristic", wanted)
@@ -148,8 +148,8 @@ class KernelNotes:
 
 @contextlib.contextmanager
 def launch_hook(recording: Recording) -> Iterator[None]:
-    """Note the builds, timings and launches of kernels inside the block. Nothing is launched while
-    inspecting, nor on a virtual GPU.
+    """Record the builds, timings and launches of kernels inside the block. Nothing is launched
+    while inspecting, or on a virtual GPU.
     """
     if (
         not recording.request.build
@@ -216,7 +216,7 @@ def _run(notes: KernelNotes, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def options_key(config: Any) -> Options:
-    """Return what distinguishes a ``triton.Config`` from others."""
+    """Return a key of a ``triton.Config``, by which it is distinguished from others."""
     return (
         *config.kwargs.items(),
         ("num_warps", config.num_warps),
@@ -231,8 +231,8 @@ def _known(number: object, factor: int = 1) -> int:
 
 
 def _cache_folder(device: int) -> Path:
-    """Return the folder of Triton's cache. It is asked for at once: a program may have another one
-    per compile.
+    """Return the folder of Triton's cache. It is looked up immediately, because a program may
+    change it between compiles.
     """
     return Path(require("torch._inductor.runtime.cache_dir_utils", "triton_cache_dir")(device))
 
@@ -244,7 +244,9 @@ def _is_from_cache(autotuner: Any) -> bool:
 
 
 def _text_of(file: str | None) -> str:
-    """Return the text of a file; empty for a file that is gone: then its kernel cannot be found."""
+    """Return the text of a file; empty if the file no longer exists, so that its kernel cannot be
+    found.
+    """
     try:
         return Path(file or "").read_text(encoding="utf-8")
     except OSError:
@@ -256,8 +258,8 @@ def _text_of(file: str | None) -> str:
 
 
 def described(autotuner: Any, arguments: tuple[Any, ...]) -> tuple[Argument, ...]:
-    """Describe what ``CachingAutotuner.run`` was given, in order, with the names that the kernel
-    has for it.
+    """Describe the arguments of ``CachingAutotuner.run``, in order, with the kernel's names for
+    them.
     """
     names = [*argument_names(autotuner), *autotuner.inductor_meta.get("extra_launcher_args", ())]
     names += [f"argument {number}" for number in range(len(names), len(arguments))]
@@ -334,7 +336,7 @@ class NotedLaunch:
 @dataclass
 class NotedKernel:
     """Builds, timings and launches of one autotuner. It keeps the autotuner alive, as the module
-    that torch loaded it from does anyway.
+    from which torch loaded it does anyway.
     """
 
     autotuner: Any
@@ -441,9 +443,9 @@ class _LaunchRows:
         self._writer = writer
         self._choices = choices
         self._launched: set[int] = set()
-        """Rows of choices that are the ones that ran."""
+        """Rows of choices that were launched."""
         self._builds: dict[int, dict[Options, int]] = {}
-        """Row of each configuration, by kernel: two autotuners of one kernel share them."""
+        """Row of each configuration, by kernel. Two autotuners of one kernel share them."""
 
     def add(self, noted: NotedKernel, kernel: Kernel) -> None:
         with self._writer.transaction():
@@ -463,8 +465,8 @@ class _LaunchRows:
                 )
 
     def add_lost(self, noted: NotedKernel) -> None:
-        """Add the resources and texts of a candidate that was only timed. It may be one of several
-        equal operations. Warps and stages are kept apart too: they are not in the text of a
+        """Add the resources and texts of a candidate that was only timed. It may belong to several
+        equal operations. Warps and stages are compared too, because they are not in the text of a
         template's function.
         """
         source = _bare(noted.source)
@@ -494,8 +496,8 @@ class _LaunchRows:
         timed: list[_TunedCandidate],
         position: int,
     ) -> int:
-        """Add a row in place of the candidate that it was timed as, where there is one: the
-        candidate was timed without what is fused into it.
+        """Replace the candidate's row, if there is one, by the row of the launched kernel: the
+        candidate was timed without the operations fused into it.
         """
         row = replace(
             self._build(noted, kernel, noted.builds[key]),
@@ -568,8 +570,8 @@ def _written(noted: NotedKernel) -> dict[str, object]:
 
 
 def _with_resources(row: KernelBuild, build: NotedBuild, ptx: str) -> KernelBuild:
-    """Fill in the resources as the driver told torch. It does not report spills: without local
-    memory there are none, else ptxas has to say.
+    """Fill in the resources as the driver reports them to torch. It does not report spills: without
+    local memory there are none, otherwise ptxas computes them.
     """
     warps = build.options["num_warps"]
     warp_size = torch.cuda.get_device_properties(0).warp_size

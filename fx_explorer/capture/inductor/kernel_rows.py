@@ -1,5 +1,5 @@
-"""This module describes what one Inductor graph became, and makes rows of it: kernels, their calls,
-the calls of libraries, their code, and the FX nodes behind each call and each line.
+"""This module describes the results of lowering one graph, and makes rows of them: kernels, their
+calls, library calls, their code, and the FX nodes of each call and each line.
 
 A library call has no code of its own: it is the line of the output code that makes it, one Kernel
 row per call. What is described are plain values and no hooks. Nodes are named as in the post-grad
@@ -40,7 +40,7 @@ from fx_explorer.model.rows.kernels import KernelLanguage
 
 
 def add_lowered(recording: Recording, lowered: LoweredKernels) -> None:
-    """Store everything that one graph became. A graph that was never recorded (a foreign caller of
+    """Store all results of one graph. A graph that was never recorded (from another caller of
     Inductor) is recorded here.
     """
     inside = recording.segment().subgraph
@@ -76,7 +76,7 @@ def _direction(lowered: LoweredKernels) -> Direction:
 
 def _graph(recording: Recording, lowered: LoweredKernels, direction: Direction) -> RecordedGraph:
     """Return the rows of the graph that was lowered. The module is the recorded one itself, unless
-    a pass put another in its place.
+    a pass replaced it.
     """
     segment = recording.segment()
     for recorded in segment.post_grad.values():
@@ -146,8 +146,8 @@ class _KernelRows:
         self._add_choices(kernel_id, kernel, calls)
 
     def _copied_lines(self, artifact: int, kernel: GeneratedKernel) -> Iterator[LineSource]:
-        """Yield the lines of a kernel that were copied from the user's files. Empty lines are
-        nobody's.
+        """Yield the lines of a kernel that were copied from the user's files. Empty lines are left
+        out.
         """
         lines = kernel.source.split("\n")
         for copied in kernel.copied:
@@ -197,9 +197,8 @@ class _KernelRows:
         return self._writer.add(row)
 
     def _add_choices(self, kernel_id: int, kernel: GeneratedKernel, calls: list[int]) -> None:
-        """Add what the autotuner would choose from. For a template on a virtual GPU, the first is
-        the kernel itself. Of a real GPU's choices more is known when the recording ends
-        (kernel_launches.py).
+        """Add the autotuner's choices. For a template on a virtual GPU, the first is the kernel
+        itself. For a real GPU more is known when the recording ends (kernel_launches.py).
         """
         gpu = self._recording.request.gpu
         gpu_name = ""
@@ -221,8 +220,8 @@ class _KernelRows:
     def _link_choice(
         self, artifact: int, call: GeneratedCall, call_id: int, options: dict[str, object]
     ) -> None:
-        """Link the lines of the choice with these options to this call. Each call has choices of
-        its own: when they are timed on a GPU, their order differs from call to call.
+        """Link the lines of the choice with these options to this call. Each call has its own
+        choices: when they are timed on a GPU, their order differs from call to call.
         """
         for choice in call.choices:
             if choice.options == options:
@@ -256,7 +255,7 @@ class _KernelRows:
 
 
 def _choice_row(kernel_id: int, position: int, choice: TemplateChoice, gpu: str) -> KernelBuild:
-    """Make the row of a choice. A library has nothing that could be built."""
+    """Return the row of a choice. A library call has nothing to build."""
     if choice.source:
         return KernelBuild(0, kernel_id, position, choice.options, gpu, origin="template")
     return KernelBuild(
@@ -289,17 +288,15 @@ class GeneratedCall:
     line_nodes: tuple[tuple[int, str], ...] = ()
     """(line of the kernel's source, node), as seen while that line was written for this call."""
     choices: tuple[TemplateChoice, ...] = ()
-    """All choices there were for a template or library call, the one that was taken first (on a GPU
-    the fastest).
-    """
+    """All choices for a template or library call, the chosen one first (on a GPU the fastest)."""
     alone: LibraryCall | None = None
-    """How a library call is made alone, where that was asked for and can be done."""
+    """How to repeat a library call alone, if that was requested and is possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedKernel:
-    """One generated function, or one library call (``language`` ``extern``); repeated layers share
-    it, with a call each.
+    """One generated function with all its calls, which repeated layers share, or one library call
+    (``language`` ``extern``).
     """
 
     name: str
@@ -315,7 +312,7 @@ class GeneratedKernel:
     """Line of the output code where ``source`` starts; for ``extern`` the line of the call."""
     calls: tuple[GeneratedCall, ...]
     estimated_bytes: int = -1
-    """What one call reads and writes; -1 where Inductor was not asked."""
+    """Bytes that one call reads and writes; -1 where they were not estimated."""
     estimated_flops: int = -1
     copied: tuple[CopiedLines, ...] = ()
     """Lines of a user's kernel that were copied from the user's files; empty for other kernels."""
@@ -326,8 +323,8 @@ class GeneratedKernel:
 
     @property
     def choices(self) -> tuple[TemplateChoice, ...]:
-        """Return the choices there were for the first call. They are the same for each call, but
-        for the nodes.
+        """Return the choices of the first call. They are the same for each call, except for the
+        nodes.
         """
         return self.calls[0].choices
 
@@ -337,7 +334,7 @@ class LoweredKernels:
     """The kernels of one post-grad graph (GraphLowering, torch/_inductor/graph.py)."""
 
     module: torch.fx.GraphModule
-    """The post-grad graph; its nodes are the ones named."""
+    """The post-grad graph, to which the named nodes belong."""
     graph_id: int | None
     subgraph: str
     """Name of the function in the output code for a nested graph (cond, while_loop,
@@ -356,20 +353,22 @@ class LoweredKernels:
     without_kernel: Mapping[str, str] = field(default_factory=dict)
     """Call node that no kernel computes → why. Empty when code generation failed."""
     error: str = ""
-    """First line of what stopped code generation; the kernels are those generated before it."""
+    """First line of the error that stopped code generation; the kernels are those generated before
+    it.
+    """
     problems: tuple[str, ...] = ()
-    """What this recording could not find out, and why."""
+    """Facts that this recording could not determine, with the reasons."""
     outputs: tuple[StoredOutput, ...] = ()
-    """What the graph returns, in order; empty when code generation failed."""
+    """The outputs of the graph, in order; empty when code generation failed."""
 
 
 # Library calls of a wrapper, found on its lines and made alone.
 
 
 def library_call(line: str, lowering: Any) -> LibraryCall | None:
-    """Return the call on a line of output code, so that it can be repeated alone; None for other
-    lines, and where that is impossible: it is not one of ATen's, or takes other arguments than
-    tensors of known sizes.
+    """Return the call on a line of output code, in a form that can be repeated alone; None for
+    other lines, and where that is impossible: the operator is not one of ATen's, or takes arguments
+    other than tensors of known sizes.
     """
     call = _call(line)
     if call is None or not ast.unparse(call.func).startswith(_LIBRARIES):
@@ -433,9 +432,7 @@ def _call(line: str) -> ast.Call | None:
 
 
 def _given(name: str, lowering: Any) -> Layout | int | None:
-    """Return what a name of the output code stands for: a buffer, an input, a constant or a
-    size.
-    """
+    """Return the value of a name in the output code: a buffer, an input, a constant or a size."""
     value = lowering.name_to_buffer.get(name, lowering.graph_inputs.get(name))
     if value is None:
         constant = lowering.constants.get(name)
@@ -453,7 +450,7 @@ def _given(name: str, lowering: Any) -> Layout | int | None:
 
 
 def _symbols(lowering: Any) -> Iterator[Any]:
-    """Yield the symbols that stand for sizes of the graph's inputs."""
+    """Yield the symbols for sizes of the graph's inputs."""
     for given in lowering.graph_inputs.values():
         for size in given.get_size() if hasattr(given, "get_size") else [given]:
             yield from getattr(size, "free_symbols", ())
@@ -466,7 +463,7 @@ def _layout(
 
 
 def _numbers(values: Iterable[Any], lowering: Any) -> tuple[int, ...] | None:
-    """Return sizes as numbers; None where one of them is not known."""
+    """Return sizes as numbers; None if one of them is not known."""
     numbers = []
     for value in values:
         number = _number(value, lowering)

@@ -47,7 +47,7 @@ _PLACEHOLDER = re.compile(r"(?:Placeholder\.)?(?:KERNEL_NAME|DESCRIPTIVE_NAME)")
 """``str`` of a ``Placeholder``, torch/_inductor/utils.py."""
 
 _ESCAPED = re.compile(r"\\([\\'\"])")
-"""What Inductor escapes in such a text (torch/_inductor/codegen/wrapper.py,
+"""Matches the escapes of Inductor in such a text (torch/_inductor/codegen/wrapper.py,
 ``define_user_defined_triton_kernel``).
 """
 
@@ -61,7 +61,7 @@ class Definition(NamedTuple):
 
 def definitions(output_code: str) -> dict[str, Definition]:
     """Return every kernel that the output code defines, by name. An auto-tuning block in front
-    repeats them: the last one counts.
+    repeats some: the last definition counts.
     """
     by_name: dict[str, Definition] = {}
     line, counted = 1, 0
@@ -85,14 +85,14 @@ def definitions(output_code: str) -> dict[str, Definition]:
 
 
 def _unescaped(quoted: str) -> str:
-    """Return the source as it is compiled: a kernel of the user's own may have backslashes, and
-    quotes of this kind. Line numbers do not change.
+    """Return the source as it is compiled: a kernel of the user's own may contain backslashes, and
+    the same quotes. Line numbers do not change.
     """
     return _ESCAPED.sub(r"\1", quoted)
 
 
 def inlined(name: str, source: str, output_code: str) -> Definition:
-    """Find a kernel that is no string of its own. ``source`` is what was generated, with
+    """Find a kernel that is not a string of its own. ``source`` is the generated text, with
     placeholders for its name.
     """
     source = _PLACEHOLDER.sub(name, source)
@@ -137,8 +137,8 @@ def buffers(scheduler_nodes: Iterable[Any]) -> set[str]:
 
 
 def extern_origins(ir_node: Any) -> set[torch.fx.Node]:
-    """Return the FX nodes of an IR node. ``origin_node`` says exactly which call it is; ``origins``
-    also name what was fused into its inputs.
+    """Return the FX nodes of an IR node. ``origin_node`` is exactly the call; ``origins`` also has
+    nodes that were fused into its inputs.
     """
     origin = ir_node.get_origin_node()
     if origin is None:
@@ -159,7 +159,7 @@ _CONTROL = {
     "WhileLoop": "torch.while_loop",
     "InvokeSubgraph": "nested_compile_region",
 }
-"""IR nodes (torch/_inductor/ir.py) that run other graphs, by what the user calls them."""
+"""IR nodes (torch/_inductor/ir.py) that run other graphs → the user's name of the operation."""
 
 
 def extern_name(ir_node: Any) -> str:
@@ -223,15 +223,15 @@ NOT_KNOWN = -1
 
 
 def is_for_gpu(lowering: Any) -> bool:
-    """Return whether the code is for a GPU. On a CPU nobody asks for estimates, and counting takes
-    a millisecond per matrix multiplication.
+    """Return whether the code is for a GPU. On a CPU estimates are not used, and counting takes a
+    millisecond per matrix multiplication.
     """
     return bool(set(getattr(lowering, "device_types", ())) - {"cpu", "meta"})
 
 
 def bytes_of_kernel(kernel: Any) -> int:
-    """Return Inductor's estimate for a kernel that code was just generated for; -1 for a kind of
-    kernel that has none.
+    """Return Inductor's estimate for a kernel whose code was just generated; -1 for a kind of
+    kernel without one.
     """
     if hasattr(kernel, "estimate_kernel_num_bytes"):
         return int(kernel.estimate_kernel_num_bytes())
@@ -261,7 +261,7 @@ class CallInProgress:
     """Names of the buffers it writes."""
     line_nodes: LineNodes = ()
     source: str = ""
-    """What was generated, before its name was put in; empty for a library call."""
+    """The generated text, before the kernel's name was inserted; empty for a library call."""
     estimated_bytes: int = NOT_KNOWN
     estimated_flops: int = NOT_KNOWN
     runs: tuple[str, ...] = ()
@@ -272,8 +272,8 @@ class CallInProgress:
 
 @dataclass(frozen=True)
 class CodeMark:
-    """What we put into a ``LineContext``: a call begins (or has ended) here, or a nested function's
-    text begins here.
+    """Our mark in a ``LineContext``: a call begins (or has ended) here, or a nested function's text
+    begins here.
     """
 
     call: CallInProgress | None

@@ -36,7 +36,7 @@ class _State(threading.local):
     tracing: str | None = None
     """Post-grad node whose element function is being traced."""
     running: torch.fx.Node | None = None
-    """Node of a loop body that is being run: to emit its code, or to trace it again."""
+    """Node of a loop body that is being run, to emit its code or to trace it again."""
     written: list[str] | None = None
     """The nodes of the line written last."""
     rendered: RenderedTexts | None = None
@@ -47,8 +47,8 @@ _state = _State()
 
 @contextlib.contextmanager
 def line_recording() -> Iterator[dict[str, str]]:
-    """Let ``lines_of`` know the kernels that are generated in this thread inside the block. Yields
-    view → why it is not available.
+    """Make the kernels that are generated in this thread inside the block known to ``lines_of``.
+    Yields view → why it is not available.
     """
     missing: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
@@ -84,8 +84,8 @@ def _rendered() -> RenderedTexts:
 
 
 def _install(stack: contextlib.ExitStack, missing: dict[str, str]) -> None:
-    """Hook into Inductor where a node's name travels with its code, until the stack is closed. What
-    this torch release lacks is noted in ``missing``.
+    """Hook into Inductor where a node's name is passed along with its code, until the stack is
+    closed. Parts that this torch release lacks are added to ``missing``.
     """
     try:
         from torch._inductor import ir
@@ -140,8 +140,8 @@ def _loops_post_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tagged(function: Any, name: str) -> Any:
-    """Return a wrapper of ``function`` that notes, while it runs, that the node ``name`` is
-    computed. A function that was wrapped for another node is returned as it is.
+    """Return a wrapper of ``function`` that marks, while it runs, that the node ``name`` is
+    computed. A function that was wrapped for another node is returned unchanged.
     """
     if hasattr(function, _KEY) or not callable(function):
         return function
@@ -200,7 +200,7 @@ def _run_as(node: torch.fx.Node) -> Iterator[None]:
 
 
 def _writeline(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Make each line that is written for a node remember that node."""
+    """Attach the node to each line that is written for it."""
 
     def writeline(buffer: Any, line: Any) -> None:
         original(buffer, line)
@@ -265,7 +265,7 @@ def _getvalue(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _node_name(running: torch.fx.Node) -> str | None:
-    """Return the post-grad node that a loop body's node was made for."""
+    """Return the post-grad node for which a loop body's node was made."""
     name = running.meta.get(_KEY)
     if name is None:
         name = _neighbour_name(running) or _scheduled_name()
@@ -301,14 +301,14 @@ LineNodes = tuple[tuple[int, str], ...]
 """(line from 1, node name), by line."""
 
 _KEPT = 64
-"""A kernel is defined soon after its text is made; a combination of kernels makes all its texts
-first.
+"""Number of texts that are stored. A kernel is defined soon after its text is made; a combination
+of kernels makes all its texts first.
 """
 
 
 class TaggedLine(str):
-    """A line of code. ``nodes`` is shared by its copies: a node found later to be computed by it is
-    known to all.
+    """A line of code with its nodes. Copies share ``nodes``, so that a node added later is known to
+    all copies.
     """
 
     __slots__ = ("nodes",)
@@ -325,7 +325,7 @@ class TaggedLine(str):
 
 
 class _LineTag:
-    """What stands around a tagged line in a buffer while its text is made; None after it."""
+    """Marks a tagged line in a buffer while its text is made; None afterwards."""
 
     def __init__(self, nodes: list[str] | None) -> None:
         self.nodes = nodes
@@ -335,14 +335,16 @@ _END = _LineTag(None)
 
 
 class RenderedTexts:
-    """The texts made lately from buffers with tagged lines, with the nodes of their lines."""
+    """The latest texts that were made from buffers with tagged lines, with the nodes of their
+    lines.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, list[tuple[int, list[str]]]] = {}
 
     def render(self, buffer: Any) -> str:
-        """Render ``buffer.getvalue()``. Inductor's own line map says where each tagged line went,
-        if it was written at all.
+        """Render ``buffer.getvalue()``. Inductor's own line map gives the position of each tagged
+        line that was written.
         """
         lines = buffer._lines
         buffer._lines = list(_with_tags(lines))
@@ -359,9 +361,7 @@ class RenderedTexts:
         return text
 
     def lines_of(self, text: str) -> LineNodes:
-        """Return the nodes of the lines of ``text``, counted from its first line that is not
-        blank.
-        """
+        """Return the nodes of the lines of ``text``, counted from its first line that is not blank."""
         leading = text[: len(text) - len(text.lstrip())].count("\n")
         line_nodes: dict[tuple[int, str], None] = {}
         for line, nodes in self._texts.get(text) or self._embedded(text):
@@ -369,8 +369,8 @@ class RenderedTexts:
         return tuple(sorted(line_nodes))
 
     def _embedded(self, text: str) -> Iterator[tuple[int, list[str]]]:
-        """Yield each tagged line of a buffer whose text a template has put, indented, into its own:
-        it is found there line by line.
+        """Yield each tagged line of a buffer whose text a template has inserted, indented, into its
+        own. It is searched for line by line.
         """
         lines = [line.strip() for line in text.split("\n")]
         for part, tagged in self._texts.items():
@@ -408,7 +408,7 @@ def _tagged_lines(line_map: list[tuple[int, Any]]) -> list[tuple[int, list[str]]
 
 
 def _find(lines: list[str], block: list[str]) -> int | None:
-    """Return where ``block`` begins in ``lines``; None when it is not there."""
+    """Return where ``block`` begins in ``lines``; None if it is not there."""
     if not block[0]:
         return None
     for start, line in enumerate(lines):
@@ -444,7 +444,7 @@ def late_line_hooks(running: Callable[[], Any], run_as: Callable[[Any], Any]) ->
 def _reduction_prefix(
     original: Callable[..., Any], running: Callable[[], Any], run_as: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """Remember the node of a line such as ``float tmp_acc0 = 0;``, which is made by a function that
+    """Attach the node to a line such as ``float tmp_acc0 = 0;``, which is made by a function that
     is called once the loop around the reduction is known.
     """
     from torch._inductor.utils import IndentedBuffer
@@ -472,8 +472,8 @@ def _reduction_prefix(
 
 
 def _move_code(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep the nodes of lines in the tail of a vectorised loop, which are rewritten with another
-    variable, one for one, inside ``for (…) { }``.
+    """Keep the nodes of lines in the tail of a vectorised loop, each of which is rewritten with
+    another variable inside ``for (…) { }``.
     """
 
     def move_code_under_inner_loop(code: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,5 @@
-"""A clock ticks in the wrappers that Inductor generated, the Python functions that allocate buffers
-and call kernels: wherever a wrapper begins to do something else.
+"""This module puts a clock into the wrappers that Inductor generated, the Python functions that
+allocate buffers and call kernels. It ticks wherever a wrapper begins another kind of work.
 
 The functions are the same objects meanwhile and run other code (``__code__``), because torch keeps
 them in closures. That code is made of the wrapper's own file (``PyCodeCache.modules``,
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 PartKind = Literal["call", "checks", "buffers"]
-"""``call``: of a kernel, of a library, or of another wrapper. ``checks``: of sizes, strides and
-alignment. ``buffers``: everything else: buffers allocated, released or taken over, views of them,
-arguments, and what is returned.
+"""The kind of work of a part. ``call``: of a kernel, of a library, or of another wrapper.
+``checks``: of sizes, strides and alignment. ``buffers``: everything else, such as allocating,
+releasing and reusing buffers, views, arguments, and results.
 """
 
 WRAPPER, PART, WRAPPER_END = "wrapper", "part", "wrapper_end"
@@ -44,7 +44,9 @@ _BUFFERS = (
 _ADD, _NOW, _SEEN = "_fx_explorer_add", "_fx_explorer_now", "_fx_explorer_seen"
 
 Seen = Callable[..., Any]
-"""Is given the position of a part, what it calls, and the arguments; makes the call."""
+"""A function that receives the position of a part, the callable, and its arguments, and makes the
+call.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,12 @@ class WrapperPart:
 
     file: str
     line: int
-    """The first one's, from 1."""
+    """Line of the first statement, from 1."""
     kind: PartKind
     name: str = ""
-    """What a ``call`` calls, as it is written: ``cpp_fused_relu_0``, ``extern_kernels.addmm``."""
+    """The called name of a ``call``, as it is written: ``cpp_fused_relu_0``,
+    ``extern_kernels.addmm``.
+    """
     arguments: int = 0
 
 
@@ -69,7 +73,7 @@ class _Wrapper:
 
 
 class WrapperClock:
-    """A clock for every wrapper that there is when it is made. ``add`` is given the ticks: time,
+    """A clock for every wrapper that exists when it is made. ``add`` receives the ticks: time,
     kind, and position of the part.
     """
 
@@ -85,7 +89,7 @@ class WrapperClock:
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
-        """Let the wrappers tick."""
+        """Switch the clock of the wrappers on inside the block."""
         with self._running(
             lambda wrapper: wrapper.ticking, **{_ADD: self._add, _NOW: time.perf_counter}
         ):
@@ -93,8 +97,8 @@ class WrapperClock:
 
     @contextlib.contextmanager
     def seeing(self, seen: Seen) -> Iterator[None]:
-        """Let ``seen`` make the calls of the wrappers: it is given the position of the part, the
-        callable, and its arguments.
+        """Make the wrappers call through ``seen`` inside the block: it receives the position of the
+        part, the callable, and its arguments.
         """
         with self._running(lambda wrapper: wrapper.counting, **{_SEEN: seen}):
             yield
@@ -181,7 +185,7 @@ class _Ticking:
         self._file = file
         self._parts = parts
         self._kind: PartKind | None = None
-        """What the statements before do; None behind a call, which is a part of its own."""
+        """Kind of the statements before; None after a call, which is a part of its own."""
 
     def changed(self, definition: ast.FunctionDef) -> ast.FunctionDef:
         begin = self._tick(
@@ -243,7 +247,7 @@ class _Ticking:
 
 
 class _Counting:
-    """Has another function make the calls, which gets the part of each."""
+    """Rewrites a wrapper so that another function makes its calls and receives the part of each."""
 
     def __init__(self, file: str, parts: list[WrapperPart]) -> None:
         self._of_line = {
@@ -268,8 +272,8 @@ class _Counting:
 
 
 def _same(definition: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
-    """Return the function with another body, and nothing that would be evaluated when it is
-    made.
+    """Return the function with another body, without anything that would be evaluated when it is
+    defined.
     """
     definition.body, definition.decorator_list = body, []
     return definition

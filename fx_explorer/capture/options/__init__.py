@@ -1,1 +1,1 @@
-"""The options of the compiler are read and set here, with what torch says of each."""
+"""This package reads and sets the options of the compiler, with torch's documentation of each."""

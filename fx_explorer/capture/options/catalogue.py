@@ -1,5 +1,5 @@
-"""This module lists the options of the compiler: their types, their values, and what they do in
-torch's own words.
+"""This module lists the options of the compiler: their types, their values, and torch's own
+documentation.
 
 The words come from the comments in the config modules' own source. What torch.compile takes comes
 from its docstring.
@@ -49,9 +49,9 @@ _written: weakref.WeakSet[SessionWriter] = weakref.WeakSet()
 
 
 def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
-    """Return the value of every option now, by full name, and of what ``request`` gives to
-    torch.compile. It takes some 2 ms. Ask before the recorder turns torch's caches off, which is
-    none of the user's doing.
+    """Return the present value of every option, by full name, and of the arguments in ``request``.
+    It takes about 2 ms. Call it before the recorder turns torch's caches off, which the user has
+    not done.
     """
     now: dict[str, object] = {}
     for group in MODULES:
@@ -76,9 +76,9 @@ def in_force(request: CaptureRequest | None = None) -> dict[str, object]:
 def list_settings(
     values: Mapping[str, object] | None = None, only: Collection[str] | None = None
 ) -> list[Setting]:
-    """List every option, with the value it has in ``values`` (by full name), else now; ``only``
-    limits the list to these. The first call reads the sources of the config modules, and has torch
-    load its backends if no compile has yet (0.2 s).
+    """List every option, with its value in ``values`` (by full name), else its present value;
+    ``only`` limits the list to these. The first call reads the sources of the config modules, and
+    makes torch load its backends if no compile has done so (0.2 s).
     """
     now = {**in_force(), **(values or {})}
     settings = _compile_settings(now)
@@ -119,8 +119,8 @@ def _setting(group: SettingGroup, name: str, values: Mapping[str, object]) -> Se
 
 
 def _type_of(entry: Any, source: SettingHelp, default: object) -> str:
-    """Return the plain part of the declared type, together with the default's own type where the
-    default does not fit: torch does not hold the two together.
+    """Return the plain part of the declared type, together with the default's own type if it does
+    not fit: torch does not check that.
     """
     declared = _annotation(entry.value_type)
     if entry.value_type in (type(None), object, list, tuple, dict):
@@ -151,8 +151,8 @@ def _help(entry: Any, source: SettingHelp) -> str:
 
 
 def as_json(value: object) -> str:
-    """Return the value as JSON. What is no plain data is named, not printed: a printed object may
-    be anything.
+    """Return the value as JSON. A value that is not plain data is named, not printed, because its
+    text may be anything.
     """
     if is_plain(value):
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
@@ -180,7 +180,7 @@ _ARGUMENT_TYPES = {
     "recompile_limit": "int | None",
     "isolate_recompiles": "bool",
 }
-"""The arguments that can be given as plain data and decide what is compiled."""
+"""The arguments that can be given as plain data and affect what is compiled."""
 
 
 def _compile_settings(values: Mapping[str, object]) -> list[Setting]:
@@ -243,8 +243,8 @@ def _stance_help() -> str:
 
 
 def _argument_help(name: str) -> str:
-    """Return what torch.compile's docstring says of an argument: from ``name (type): …`` to the
-    next one at the same depth.
+    """Return the part of torch.compile's docstring about an argument: from ``name (type): …`` to
+    the next one at the same depth.
     """
     match = re.search(
         rf"^( +){name} \((?:.*?)\): *(.*\n(?:\1 +.*\n|\s*\n)*)",
@@ -266,12 +266,12 @@ _RULER = re.compile(r"[-=#~ ]{4,}$")
 
 @dataclass(frozen=True, slots=True)
 class SettingHelp:
-    """One entry as its source has it."""
+    """One config entry as documented in its source."""
 
     help: str = ""
     annotation: str = ""
     guess: str = "Any"
-    """A type read off the value, for an entry without annotation whose value is None."""
+    """The type of the value, for an entry without annotation whose value is None."""
     variables: tuple[str, ...] = ()
     """Environment variables that its value is read from."""
 
@@ -303,7 +303,7 @@ class _ConfigSource:
     def _in_body(
         self, body: Sequence[ast.stmt], outer_help: str, before: dict[str, SettingHelp]
     ) -> dict[str, SettingHelp]:
-        """Return the entries of a block. A name assigned more than once keeps the first words and
+        """Return the entries of a block. A name assigned more than once keeps the first comment and
         the first annotation.
         """
         entries = dict(before)
@@ -374,7 +374,7 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _prose(comments: Sequence[str]) -> str:
-    """Return comments without their ``#``, without what is meant for tools, and without rulers."""
+    """Return comments without their ``#``, without pragmas, and without rulers."""
     bodies = [comment.strip().lstrip("#") for comment in comments]
     bodies = [_MARKER.sub("", body.removeprefix(" ")) for body in bodies if not _PRAGMA.match(body)]
     return "\n".join(body.rstrip() for body in bodies if not _RULER.match(body)).strip()
@@ -408,7 +408,7 @@ def _blocks(statement: ast.If | ast.Try | ast.With) -> Iterator[Sequence[ast.stm
 
 
 def _variables(value: ast.expr | None) -> tuple[str, ...]:
-    """Return the texts that look like an environment variable, wherever they are:
+    """Return the texts that look like an environment variable, anywhere in the expression:
     ``os.environ.get("A_B")``, ``Config(env_name_force="A_B")``.
     """
     if value:
@@ -419,8 +419,8 @@ def _variables(value: ast.expr | None) -> tuple[str, ...]:
 
 
 def _guess(value: ast.expr | None) -> str:
-    """Return the type of what ``value`` may come to: an environment variable that may be missing,
-    either side of a condition.
+    """Return the possible types of the expression: of an environment variable that may be missing,
+    of either side of a condition.
     """
     kinds = set(_kinds(value)) if value else set()
     if not kinds - {"None"}:
@@ -474,8 +474,8 @@ def default_of(group: SettingGroup, name: str) -> object:
 
 
 def documented(group: SettingGroup, name: str) -> SettingHelp:
-    """Return what the source of torch's module has about an option: its comment, its annotation,
-    and the environment variables it is read from.
+    """Return the documentation of an option in the source of torch's module: its comment, its
+    annotation, and its environment variables.
     """
     return entries_of(MODULES[group].__name__).get(name, SettingHelp())
 
@@ -496,8 +496,8 @@ def value_of(group: SettingGroup, name: str) -> object:
 
 
 def value_set_by_user(group: SettingGroup, name: str) -> bool:
-    """Return whether something has set it since torch was imported. The environment does not count,
-    because torch reads it as it is imported.
+    """Return whether the option was set after torch was imported. The environment does not count,
+    because torch reads it during the import.
     """
     module, name = _resolved(group, name)
     return override_of(module._config[name]) is not require(
@@ -516,8 +516,8 @@ def variable_of(group: SettingGroup, name: str) -> str:
 
 
 def set_entry(group: SettingGroup, name: str, value: object) -> Restore:
-    """Set an option, and return a function that restores it. Both go through torch's own patcher,
-    so that an option that the user had not set counts as not set afterwards.
+    """Set an option, and return a function that restores it. Both use torch's own patcher, so that
+    an option that the user had not set counts as not set afterwards.
     """
     module, name = _resolved(group, name)
     restore: Restore = module._make_closure_patcher(**{name: value})()
@@ -525,7 +525,9 @@ def set_entry(group: SettingGroup, name: str, value: object) -> Restore:
 
 
 def _resolved(group: SettingGroup, name: str) -> tuple[Any, str]:
-    """Return the module and name an alias stands for; an entry that is none stands for itself."""
+    """Return the module and name that an alias refers to; an entry without an alias refers to
+    itself.
+    """
     module = MODULES[group]
     while alias := getattr(module._config[name], "alias", None):
         module_name, name = alias.rsplit(".", 1)

@@ -75,9 +75,9 @@ def compile_call_hook(recording: Recording) -> Iterator[None]:
 
 
 def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of torch.compile with those of the request in their place. A mode and
-    options exclude each other, and a backend that replaces the program's takes neither: then the
-    program's are dropped.
+    """Return the arguments of torch.compile, replaced by those of the request. A mode and options
+    exclude each other, and a backend that replaces the program's takes neither: then the program's
+    are dropped.
     """
     dropped: set[str] = set()
     if wanted.get("mode"):
@@ -90,9 +90,7 @@ def with_those_wanted(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
 
 
 class _Calls:
-    """Records the arguments of each call of ``torch.compile``: one row for a value and the place
-    that gave it.
-    """
+    """Records the arguments of each call of ``torch.compile``: one row for a value and its place."""
 
     def __init__(
         self, recording: Recording, wanted: Mapping[str, Any], defaults: Mapping[str, object]
@@ -135,7 +133,7 @@ def in_words(value: object) -> str:
 
 
 def function_name(model: object) -> str:
-    """Return ``MLP`` for a module, also when its own method compiles it; ``f`` for a function."""
+    """Return ``MLP`` for a module, even if its own method compiles it; ``f`` for a function."""
     owner = getattr(model, "__self__", None)
     module = model if isinstance(model, torch.nn.Module) else owner
     if isinstance(module, torch.nn.Module):
@@ -148,7 +146,7 @@ def function_name(model: object) -> str:
 
 @contextlib.contextmanager
 def stance_hook(recording: Recording) -> Iterator[None]:
-    """Record every stance that is set inside the block, and the one in force when a compile
+    """Record every stance that is set inside the block, and the stance in force when a compile
     begins.
     """
     stances = _Stances(recording)
@@ -181,8 +179,8 @@ class _Stances:
         self.is_noted = False
 
     def note_set(self, stance: str) -> None:
-        """Note a stance that was set, and record it unless it is the default. One that fx-explorer
-        sets for a purpose of its own is ignored.
+        """Record a stance that was set, unless it is the default. A stance that fx-explorer sets
+        for its own purposes is ignored.
         """
         place = caller()
         if not place.file and stance not in ("default", self._recording.request.stance_wanted):
@@ -192,7 +190,7 @@ class _Stances:
             self.note()
 
     def note(self) -> None:
-        """Record the stance that is in force now."""
+        """Record the stance in force now."""
         self.is_noted = True
         stance = eval_frame._stance.stance
         row = OptionInForce(0, STANCE, as_json(stance), "default")
@@ -227,7 +225,7 @@ class _Configs:
         return bool(self._values)
 
     def note(self) -> None:
-        """Record each config whose value has changed. It takes some 0.15 ms when none has."""
+        """Record each config whose value has changed. It takes about 0.15 ms when none has."""
         for group, name in self._names:
             full_name, value = f"{group}.{name}", as_json(value_of(group, name))
             if self._values.get(full_name) != value:
@@ -239,7 +237,7 @@ class _Configs:
 
     def _origin(self, group: SettingGroup, name: str, value: str) -> tuple[SetBy, str]:
         """Return who set a value, and the environment variable if there is one. torch reads the
-        environment into the default itself, so a default may be the environment's.
+        environment into the default itself, so a default may come from the environment.
         """
         wanted = self._wanted()
         variable = variable_of(group, name)
@@ -253,7 +251,7 @@ class _Configs:
         return "default", ""
 
     def _wanted(self) -> dict[str, object]:
-        """Return what fx-explorer was asked to set, also at a gate."""
+        """Return the options that fx-explorer was asked to set, including those set at a gate."""
         return {**self._recording.request.settings, **self._recording.boundary.settings}
 
 

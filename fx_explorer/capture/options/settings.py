@@ -1,5 +1,5 @@
-"""This module checks and sets the options that the user gives, and the two that need more than
-that: the backend and ``dynamic``.
+"""This module checks and sets the user's options, including two that need more than that: the
+backend and ``dynamic``.
 
 Where the user's backend replaces the one that the program asked for, the compiler is made here that
 torch.compile would make of it.
@@ -44,7 +44,7 @@ def check(settings: Mapping[str, object]) -> None:
 
 
 def check_at_gate(settings: Mapping[str, object]) -> None:
-    """Raise UsageError for what only a whole capture can have."""
+    """Raise UsageError for options that can only be set for a whole capture."""
     whole = [name for name in settings if name in WHOLE_CAPTURE]
     if whole:
         raise UsageError(
@@ -57,8 +57,8 @@ def check_at_gate(settings: Mapping[str, object]) -> None:
 
 
 def apply(settings: Mapping[str, object]) -> Restore:
-    """Check all of ``settings`` (by full name), set those of the config modules, and return what
-    puts back what was before.
+    """Check all of ``settings`` (by full name), set those of the config modules, and return a
+    function that restores the earlier values.
 
     Entries of ``compile.*`` and the stance are checked only: they are the caller's business. torch
     keeps options for each thread: call this, and what it returns, on the thread that compiles.
@@ -168,15 +168,15 @@ _OPTIONS = ("assume_static_by_default", "automatic_dynamic_shapes")
 
 
 class DynamicShapes:
-    """Whether sizes become symbols in frames captured from now on."""
+    """Controls whether sizes become symbols in frames captured from now on."""
 
     def __init__(self) -> None:
         self._automatic: dict[str, bool] = {name: getattr(config, name) for name in _OPTIONS}
         """Without the argument: as the program has them."""
         self._wanted: dict[str, bool] = {}
-        """The options that are wanted; empty for what the program asked torch.compile for."""
+        """The requested options; empty for those with which the program called torch.compile."""
         self._frame = contextlib.ExitStack()
-        """What puts the options back when the frame that is being captured is through."""
+        """Restores the options when the capture of the present frame has finished."""
 
     def want(self, dynamic: object) -> None:
         """Set the argument for frames captured from now on."""
@@ -214,7 +214,7 @@ class DynamicShapes:
 
 
 def check_changes(gate: Gate, changes: Changes) -> None:
-    """Raise UsageError for what cannot be changed together with what is dynamic."""
+    """Raise UsageError for a change that cannot be combined with a change of dynamic shapes."""
     if gate != "dynamo":
         raise UsageError("What is dynamic, Dynamo decides: go again from dynamo to change it.")
     if changes.marks or changes.passes:

@@ -1,3 +1,3 @@
-"""Every hook writes with what is here: the state of a capture, and graphs, links, sources and
-values as rows.
+"""This package is used by every hook: it has the state of a capture, and writes graphs, links,
+sources and values as rows.
 """

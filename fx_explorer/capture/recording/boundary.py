@@ -1,4 +1,5 @@
-"""A boundary stands where one stage of a compilation ends and the next begins.
+"""This module describes boundaries: a boundary is the point where one stage of a compilation ends
+and the next begins.
 
 The hooks of each stage (dynamo/, aot/, inductor/) give the boundary what they are about to make. It
 has it made, or gives what was made before. Hooks know nothing else of stepping. In a capture that
@@ -16,7 +17,7 @@ import torch
 from fx_explorer.model import Direction, Gate, RegionLowering
 
 Key = tuple[str, Direction]
-"""What a stage makes: the result at a gate, or ``lowered`` for a direction's compiled function."""
+"""The key of a result: the result at a gate, or ``lowered`` for a direction's compiled function."""
 
 T = TypeVar("T")
 Compile = Callable[[torch.fx.GraphModule], Any]
@@ -31,7 +32,7 @@ class LoweringRequest:
     module: torch.fx.GraphModule
     inputs: Sequence[Any]
     users_compiler: Any = None
-    """The user's own compiler, to be asked what it supports; None for Inductor."""
+    """The user's own compiler, which can be asked what it supports; None for Inductor."""
 
 
 class Boundary(Protocol):
@@ -43,7 +44,7 @@ class Boundary(Protocol):
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """Return what the user set meanwhile: full name → value."""
+        """Return the options that the user set during the capture: full name → value."""
 
     def is_deferred(self, name: str) -> bool:
         """Return whether the graph of this compilation still waits for its turn."""
@@ -52,9 +53,7 @@ class Boundary(Protocol):
         """Rename the attempt ``name`` to ``aside``."""
 
     def lowered_ahead(self, name: str, lowering: LoweringRequest) -> None:
-        """Hear how the graph of a function that was captured ahead of time is about to be
-        lowered.
-        """
+        """Receive how the graph of a function captured ahead of time is about to be lowered."""
 
     def captured(
         self,
@@ -63,13 +62,13 @@ class Boundary(Protocol):
         inputs: list[Any],
         compile_here: Compile,
     ) -> Any:
-        """Return the backend's answer for a graph that Dynamo has captured. ``compile_here`` is
+        """Return the backend's result for a graph that Dynamo has captured. ``compile_here`` is
         Dynamo's own call of the backend.
         """
 
     def pass_through(self, key: Key, make: Callable[[], T], copy: Callable[[T], T]) -> T:
-        """Return the result of a stage: of ``make``, or a kept one. ``copy`` copies a result, so
-        that torch may change the copy and leave the kept one unchanged.
+        """Return the result of a stage: from ``make``, or a stored one. ``copy`` copies a result,
+        so that torch may change the copy and leave the stored one unchanged.
         """
 
     def passes(
@@ -93,21 +92,19 @@ class Boundary(Protocol):
         compile_region: Callable[[], Any],
         again: Callable[[], None],
     ) -> Any:
-        """Return what Inductor makes of one region. ``again`` is called when that was made
-        before.
-        """
+        """Return Inductor's result for one region. ``again`` is called if a stored result is used."""
 
     def gate(
         self, gate: Gate, direction: Direction, module: torch.fx.GraphModule | None = None
     ) -> None:
-        """Hear that a stage is finished. ``module`` may still be changed."""
+        """Receive the graph of a finished stage. ``module`` may still be changed."""
 
     def published(self, stage: str, direction: Direction) -> None:
-        """Hear that a backend has published a stage of its own."""
+        """Record that a backend has published a stage of its own."""
 
 
 class StraightThrough:
-    """The boundary when nobody steps: everything is made, and nothing waits."""
+    """The boundary of a capture without stepping: every stage runs, and nothing waits."""
 
     is_outside = False
     settings: Mapping[str, object] = {}

@@ -1,5 +1,5 @@
-"""This module has what is known of a compilation while it is recorded: its graphs, and what a
-thread compiles of it.
+"""This module has the state of a compilation while it is recorded: its graphs, and the part that a
+thread is compiling.
 
 torch says which compilation a thread is at, and the hooks say which part of it. The graphs of one
 call of the backend are a segment, which knows which FX node is which row.
@@ -49,8 +49,8 @@ class RecordedGraph:
 
     @cached_property
     def inputs(self) -> tuple[torch.fx.Node, ...]:
-        """Return the placeholders, in order. They are found once: each of a thousand parameters is
-        asked for by its position.
+        """Return the placeholders, in order. The result is stored, since each of a thousand
+        parameters may be looked up by its position.
         """
         return tuple(node for node in self.ids if node.op == "placeholder")
 
@@ -79,21 +79,21 @@ class RecordedGraph:
 
 @dataclass
 class Segment:
-    """The graphs of one call of the backend, all made from one Dynamo graph. Dropped when the next
-    one of its frame begins.
+    """The graphs of one call of the backend, all made from one Dynamo graph. It is dropped when the
+    next call for its frame begins.
     """
 
     dynamo: RecordedGraph | None = None
     pre_grad: RecordedGraph | None = None
     joint: RecordedGraph | None = None
     joint_after_passes: RecordedGraph | None = None
-    """The joint graph as it was partitioned; None unless Inductor's passes changed it before."""
+    """The joint graph as it was partitioned; None if Inductor's passes did not change it before."""
     aot: dict[Direction, RecordedGraph] = field(default_factory=dict)
     post_grad: dict[Direction, RecordedGraph] = field(default_factory=dict)
     unedited: dict[tuple[Gate, Direction], RecordedGraph] = field(default_factory=dict)
-    """(gate, direction) → the graph as it came to the gate, where it was edited there."""
+    """(gate, direction) → the graph as it reached the gate, for graphs that were edited there."""
     seq_parents: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes it stands for."""
+    """Autograd sequence number → rows of the Dynamo (or pre-grad) nodes with that number."""
     left_out: dict[int, LeftOutReason] = field(default_factory=dict)
     """Row of Dynamo's (or the pre-grad) graph → why AOTAutograd traced no node from it
     (aot/left_out.py). Rows from which a node came are not in it.
@@ -114,8 +114,8 @@ class Segment:
     the bucket.
     """
     answerer: Any = None
-    """The backend that says what it supports of these graphs (backends/asking.py); None where
-    nobody asks.
+    """The backend that can be asked what it supports of these graphs (backends/asking.py); None if
+    none is asked.
     """
     traced_how: dict[int, How] = field(default_factory=dict)
     """For a region: row in the outer graph → the evidence that links the region's own node
@@ -144,7 +144,8 @@ class Segment:
     """
 
     cuts: list[Any] = field(default_factory=list)
-    """Cuts of this graph by the partitioner that are not recorded yet (aot/partition.py)."""
+    """Minimum cuts of this graph by the partitioner that are not recorded yet (aot/partition.py).
+    """
 
     published: list[RecordedGraph] = field(default_factory=list)
     """The graphs that the backend published of its own stages, in the order of its calls."""
@@ -171,28 +172,28 @@ class ThisThread(threading.local):
     segment: Segment | None = None
     """The segment of the region being compiled; None for the whole graph."""
     asking: Any = None
-    """The graph that a backend is at work on, with what is known of its support
-    (backends/asking.py); None where nobody asks.
+    """The graph that a backend is compiling, with the record of its support (backends/asking.py);
+    None if none is asked.
     """
     is_in_regions = False
     """Whether AOTAutograd partitions nested compile regions rather than the graph around them."""
     ahead: str | None = None
     """Name of the compilation of torch's own AOT compile; empty before Dynamo has begun, None
-    outside any.
+    outside of such a compile.
     """
     backend_of_file: Any = None
-    """The backend that torch's own AOT compile was given; None outside any."""
+    """The backend of torch's own AOT compile; None outside of such a compile."""
     running = ""
-    """The compilation whose entry, made by a backend, runs; empty while none does."""
+    """The compilation whose compiled function (made by a backend) is running; empty if none is."""
     running_direction: Direction = ""
     """Direction of the entry that runs in this thread."""
     _is_publishing = False
     _aot_depth = 0
-    """How often AOTAutograd was entered and not left."""
+    """Number of AOTAutograd calls in progress."""
 
     @property
     def is_nested(self) -> bool:
-        """Return whether AOTAutograd was entered again while it compiled: for a region of its
+        """Return whether AOTAutograd was entered again during its compilation, for a region of its
         own.
         """
         return self._aot_depth > 1
@@ -207,7 +208,9 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def running_entry(self, compilation: str, direction: Direction) -> Iterator[None]:
-        """Run, inside the block, what a backend made for a graph of this direction."""
+        """Mark, inside the block, that a backend's compiled function for a graph of this direction
+        is running.
+        """
         before = self.running, self.running_direction
         self.running, self.running_direction = compilation, direction
         try:
@@ -217,7 +220,7 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[bool]:
-        """Yield whether nothing else is being published: making a stage's content may publish
+        """Yield whether no other stage is being published: making a stage's content may publish
         another one.
         """
         before, self._is_publishing = self._is_publishing, True
@@ -244,7 +247,7 @@ class ThisThread(threading.local):
 
     @contextlib.contextmanager
     def inside(self, segment: Segment) -> Iterator[None]:
-        """Record what is compiled inside the block under ``segment``, a part of the current one."""
+        """Record compilations inside the block under ``segment``, a part of the current one."""
         before, self.segment = self.segment, segment
         try:
             yield
@@ -263,7 +266,7 @@ class ThisThread(threading.local):
             self.ahead = before
 
     def stay_in(self, name: str) -> None:
-        """Make what follows, inside ``compiling_ahead``, belong to the compilation ``name``."""
+        """Assign everything that follows, inside ``compiling_ahead``, to the compilation ``name``."""
         if self.ahead is not None:
             self.ahead = name
 
@@ -286,14 +289,14 @@ class CompilationState:
     has_broken: bool = False
     """Whether the compilation ended at a graph break."""
     resume_code: ResumeCode | None = None
-    """What the function was made with; None until it has a graph."""
+    """The arguments with which Dynamo made the function; None until it has a graph."""
     skipping: GraphBreak | None = None
-    """The latest graph break that torch cannot resume from; None when there is none."""
+    """The latest graph break after which torch cannot resume; None without one."""
     break_causes: set[str] = field(default_factory=set)
     """Causes of its graph breaks."""
     error: BackendError | None = None
-    """What a backend raised, until it is known whether Dynamo turns it into a failure, a graph
-    break or a restart.
+    """A backend's error, until it is known whether Dynamo turns it into a failure, a graph break or
+    a restart.
     """
     variant: int = 0
     """Row of the variant being compiled; 0 for the first one."""

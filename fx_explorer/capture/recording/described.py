@@ -1,5 +1,5 @@
-"""This module writes short texts for rows: a value in a few words, for a guard or a step, and an
-error of the compiler in one line, as lists show it.
+"""This module writes short texts for rows: a value in a few words, for a guard or a step, and a
+compiler error in one line, as lists show it.
 
 To describe a value runs no code of the program's.
 """
@@ -15,9 +15,7 @@ import torch
 from fx_explorer.capture.recording.graphs import short_dtype
 
 LONGEST_VALUE = 60
-"""Most characters of a value. A recompile shows what changed; it is no dump of the program's
-data.
-"""
+"""Most characters of a value. A recompile shows the change, not the program's data."""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 

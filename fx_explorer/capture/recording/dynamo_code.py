@@ -1,5 +1,5 @@
-"""This module knows the code objects that Dynamo made during a capture, what they were made from,
-and what the arguments of a resume function are.
+"""This module tracks the code objects that Dynamo made during a capture, the code they were made
+from, and the arguments of resume functions.
 
 A resume function takes the values of its own frame by name (``L['x']``), or in one list
 (``L['__resume_frame_values'][1]``) where the function deletes one of them. With nested graph breaks
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RecordedBytecode:
-    """Bytecode that Dynamo made, as it is in the session."""
+    """Bytecode that Dynamo made, as it is recorded in the session."""
 
     artifact: int
     line_of: Mapping[int, int]
@@ -35,8 +35,8 @@ class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[types.CodeType, T]] = {}
-        """``id`` → (code object, value). The code is kept alive, so that no other can have its
-        id.
+        """``id`` → (code object, value). The code is kept alive, so that no other object can have
+        its id.
         """
 
     def __getitem__(self, code: types.CodeType) -> T:
@@ -56,7 +56,7 @@ class CodeDict(MutableMapping[types.CodeType, T], Generic[T]):
 
 
 class CodeSet(CodeDict[None]):
-    """A set of code objects, as far as torch's bytecode debugger needs one."""
+    """A set of code objects, with the methods that torch's bytecode debugger needs."""
 
     def add(self, code: types.CodeType) -> None:
         self[code] = None
@@ -64,11 +64,11 @@ class CodeSet(CodeDict[None]):
 
 @dataclass
 class DynamoBytecode:
-    """The code objects that Dynamo compiled in one capture, and those that it made of them."""
+    """The code objects that Dynamo compiled in one capture, and those that it made from them."""
 
     modified: CodeDict[RecordedBytecode] = field(default_factory=CodeDict)
     original: CodeSet = field(default_factory=CodeSet)
-    """Code that Dynamo made bytecode for. When it runs itself, the guards of all its bytecode have
+    """Code for which Dynamo made bytecode. If it runs itself, the guards of all that bytecode have
     failed.
     """
 
@@ -102,8 +102,8 @@ _NAMED = re.compile(r"L\['(?P<name>[^']+)'\]")
 
 
 class LocalName(NamedTuple):
-    """A local of a frame: the number of calls between the compiled function and its own, and its
-    source in the names of its own function.
+    """A local of a frame: the number of calls between the compiled function and the local's
+    function, and its source there.
     """
 
     depth: int
@@ -112,21 +112,23 @@ class LocalName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResumeCode:
-    """What a resume function was made with."""
+    """The arguments with which Dynamo made a resume function."""
 
     code: types.CodeType
     stack_size: int = 0
-    """How many values of unfinished expressions it takes."""
+    """Number of values of unfinished expressions that it takes."""
     locals: tuple[str, ...] = ()
     nested: tuple[ResumeCode, ...] = ()
     """The resume functions that are inlined into it, the innermost first."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Local → the source by which the function came by it that this is the rest of, or whose rest
-    that one is in turn: ``self`` of a submodule → ``L['self']._modules['inner']``.
+    """Local → its source in the function that this one resumes, or in the function that that one
+    resumes: ``self`` of a submodule → ``L['self']._modules['inner']``.
     """
 
     def local_name(self, source: str) -> LocalName:
-        """Return the local that a source of this function's begins with, and what follows in it."""
+        """Return the local with which a source of this function begins, with the rest of the
+        source.
+        """
         listed = _IN_A_LIST.match(source)
         if listed is None:
             return LocalName(0, source)
@@ -162,8 +164,8 @@ class ResumeCode:
 
     @property
     def argument_names(self) -> dict[str, str]:
-        """Return, for the lists that a resume function takes its arguments in, source → the user's
-        name, such as ``L['__resume_frame_values'][0]`` → ``x``. Longer sources come first.
+        """Return, for the lists in which a resume function receives its arguments, source → the
+        user's name, such as ``L['__resume_frame_values'][0]`` → ``x``. Longer sources come first.
         """
         names = {}
         for i, value in enumerate(self.values):

@@ -35,7 +35,9 @@ MOST_WRAPPED = 20
 """Decorators that are looked through; a chain of ``__wrapped__`` may have no end."""
 
 _WRAPPER = "wrap_inline"
-"""torch's function around what it does not compile by itself (torch/_dynamo/external_utils.py)."""
+"""Name of torch's wrapper for callables that it does not compile directly
+(torch/_dynamo/external_utils.py).
+"""
 
 
 def qualified_name(code: CodeType) -> str:
@@ -44,9 +46,9 @@ def qualified_name(code: CodeType) -> str:
 
 
 def name_of_compiled(code: CodeType) -> str:
-    """Return the name of what Dynamo compiles: ``Net.forward``, and ``Net.forward (no_grad)`` for
-    the function that the decorator ``no_grad`` put around it. A class that puts one around the
-    methods of its subclasses (``Base.__init_subclass__``) is named alone.
+    """Return the name of the function that Dynamo compiles: ``Net.forward``, and ``Net.forward
+    (no_grad)`` for the wrapper of the decorator ``no_grad``. A class that wraps the methods of its
+    subclasses (``Base.__init_subclass__``) is named alone.
     """
     name = qualified_name(code)
     if not code.co_freevars or _LOCALS not in name:
@@ -62,8 +64,8 @@ def name_of_compiled(code: CodeType) -> str:
 
 
 def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
-    """Return the qualified name of the function that the one with ``code`` was put around, as its
-    ``variables`` have it; empty where that is not known.
+    """Return the qualified name of the function inside the wrapper with this ``code``, from its
+    ``variables``; empty where it is not known.
     """
     for name in code.co_freevars:
         function = variables.get(name)
@@ -76,9 +78,9 @@ def inner_function(code: CodeType, variables: Mapping[str, Any]) -> str:
 
 
 def function_within(called: object) -> str:
-    """Return the qualified name of the user's function that is run when ``called`` is: that of a
-    ``partial``, the ``forward`` of a module, a ``__call__``, without the decorators around it;
-    empty where it is none of Python's. Nothing of the user's is called for it.
+    """Return the qualified name of the user's function that a call of ``called`` runs: that of a
+    ``partial``, the ``forward`` of a module, a ``__call__``, without its decorators; empty if it is
+    not a Python function. No code of the user's is run for this.
     """
     for _ in range(MOST_WRAPPED):
         inner = _one_less(called)
@@ -91,8 +93,8 @@ def function_within(called: object) -> str:
 
 
 def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionType | None:
-    """Return the user's function that torch's code for calls of modules runs: the ``forward`` of
-    the module in ``variables``, without the decorators around it. None for other code.
+    """Return the user's function that torch's code for module calls runs: the ``forward`` of the
+    module in ``variables``, without its decorators. None for other code.
     """
     if code not in (nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__):
         return None
@@ -108,7 +110,7 @@ def forward_of_call(code: CodeType, variables: Mapping[str, Any]) -> FunctionTyp
 
 
 def _one_less(called: object) -> object:
-    """Return what is run by ``called``; None where it runs by itself."""
+    """Return the callable that ``called`` wraps; None if it wraps none."""
     if isinstance(called, functools.partial):
         return called.func
     if isinstance(called, staticmethod | classmethod):
@@ -128,8 +130,8 @@ def _one_less(called: object) -> object:
 def _where_it_stands(
     function: FunctionType | MethodType, code: CodeType, variables: Mapping[str, Any]
 ) -> Iterator[object]:
-    """Yield what the program has under the name of ``function``: in the object and the classes it
-    belongs to, and in its module. Nothing of the user's is called for it.
+    """Yield the program's objects under the name of ``function``: in its object and classes, and in
+    its module. No code of the user's is run for this.
     """
     name = function.__name__
     for owner in (getattr(function, "__self__", None), _first_argument(code, variables)):
@@ -166,7 +168,7 @@ def _leads_to(outer: object, code: CodeType) -> bool:
 
 
 def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
-    """Return the variables that Dynamo compiles ``code`` with; none where it does not."""
+    """Return the variables with which Dynamo compiles ``code``; empty if it does not compile it."""
     call = compile_call(frame)
     if call.get("code") is not code:
         return {}
@@ -174,8 +176,8 @@ def _variables(frame: FrameType, code: CodeType) -> Mapping[str, Any]:
 
 
 def compile_call(frame: FrameType | None) -> Mapping[str, Any]:
-    """Return what Dynamo's ``_compile`` has that runs in ``frame`` or is one of its callers:
-    ``code`` and ``locals``, which torch gives no hook; empty where none runs.
+    """Return the variables of Dynamo's ``_compile`` on the stack of ``frame``: ``code`` and
+    ``locals``, for which torch has no hook; empty if it is not running.
     """
     while frame is not None:
         if frame.f_code.co_name == "_compile" and frame.f_code.co_filename.endswith(
@@ -196,8 +198,8 @@ WRAPPER = "wrap_inline.<locals>.inner"
 
 
 def is_wrapper(file: str, function: str) -> bool:
-    """Return whether this is torch's function. torch's records have its short name, its code object
-    the long one.
+    """Return whether this is torch's wrapper function. torch's records have its short name, its
+    code object the long one.
     """
     return file.endswith("external_utils.py") and function in ("inner", WRAPPER)
 
@@ -211,7 +213,7 @@ class GivenCallable(NamedTuple):
 
 
 class GivenCallables:
-    """Knows the callables that torch.compile was called with. None of them is kept alive."""
+    """Remembers the callables that torch.compile was called with, without keeping them alive."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, GivenCallable]] = {}
@@ -239,8 +241,8 @@ class GivenCallables:
 
 
 def being_compiled() -> object | None:
-    """Return the callable inside torch's function while Dynamo compiles that; None where it cannot
-    be told.
+    """Return the callable inside torch's wrapper while Dynamo compiles the wrapper; None where it
+    is not known.
     """
     variables = dict(compile_call(sys._getframe(1)).get("locals") or {})
     function: object | None = variables.get("fn")
@@ -248,8 +250,8 @@ def being_compiled() -> object | None:
 
 
 def name_of(given: object, place: CallSite) -> str:
-    """Return ``net (Sequential)`` if a variable of the user's was given, else ``Sequential``: a
-    framework's variable (``submodule.compile()``) tells the user nothing.
+    """Return ``net (Sequential)`` if a variable of the user's was compiled, else ``Sequential``: a
+    variable in a framework's code (``submodule.compile()``) tells the user nothing.
     """
     name, variable = own_name(given), ""
     if place.file and not INSTALLED.intersection(Path(place.file).parts):
@@ -300,8 +302,8 @@ def _called(call: ast.Call) -> str:
 
 
 def _subject(call: ast.Call) -> ast.expr | None:
-    """Return what is compiled: the first argument of ``torch.compile``, else what the method is
-    called of.
+    """Return the compiled expression: the first argument of ``torch.compile``, else the object
+    whose method is called.
     """
     if isinstance(call.func, ast.Attribute) and ast.unparse(call.func) != "torch.compile":
         return call.func.value

@@ -1,5 +1,5 @@
-"""No frame of Dynamo's stands for a compilation that the program asks for itself, by giving a graph
-to Inductor, or a function to AOTAutograd or ``make_fx``: this module names those.
+"""This module names compilations that the program requests itself, by passing a graph to Inductor,
+or a function to AOTAutograd or ``make_fx``. No frame of Dynamo's belongs to them.
 
 torch gives them no name. Here each gets one that says who compiles, with a number of its own:
 ``inductor/0/0``, ``aot/1/0``, ``make_fx/2/0``, ``precompile/3/0``.
@@ -23,7 +23,7 @@ from fx_explorer.capture.recording.state import Recording
 from fx_explorer.model import Compilation, Frame
 
 Compiler = Literal["inductor", "aot", "make_fx", "precompile"]
-"""Who compiles: the first part of the compilation's name."""
+"""The compiler, which is the first part of the compilation's name."""
 
 _BACKENDS: dict[Compiler, str] = {
     "inductor": "inductor",
@@ -33,7 +33,7 @@ _BACKENDS: dict[Compiler, str] = {
 }
 
 _FIRST_FRAME = 500_000
-"""Their frames are numbered from here: torch's own numbers stay below."""
+"""First frame number of these compilations; torch's own numbers stay below."""
 
 _NAMELESS = "graph"
 
@@ -43,15 +43,15 @@ _NO_DYNAMO = "the program called {}: Dynamo had no part in it"
 
 
 def is_given_directly(recording: Recording) -> bool:
-    """Return whether what is compiled now is in no compilation yet, torch's or one of these."""
+    """Return whether the present compilation has no name yet, neither torch's nor one of these."""
     return recording.here.ahead is None and not recording.compilation_name()
 
 
 @contextlib.contextmanager
 def given_directly(recording: Recording, compiler: Compiler, function: str) -> Iterator[str]:
-    """Open a compilation for what the program asks a compiler for inside the block, and record how
-    it ended. ``function`` says what is compiled. Yields the compilation's name. Nobody is waited
-    for inside: there is no frame to compile again.
+    """Open a compilation for the program's own call of a compiler inside the block, and record how
+    it ended. ``function`` names what is compiled. Yields the compilation's name. No gate waits
+    inside, because there is no frame to compile again.
     """
     with contextlib.ExitStack() as stack:
         name = ""
@@ -108,7 +108,7 @@ def _program_frames(sources: Sources) -> tuple[Frame, ...]:
 
 @contextlib.contextmanager
 def nobody_steps(recording: Recording) -> Iterator[None]:
-    """Have nobody waited for inside the block."""
+    """Switch off waiting at gates inside the block."""
     before, recording.boundary = recording.boundary, StraightThrough()
     try:
         yield

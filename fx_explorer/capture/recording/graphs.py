@@ -1,5 +1,4 @@
-"""This module makes the rows of FX graphs: what ``node.meta`` knows about each node, in the
-session's terms.
+"""This module makes the rows of FX graphs from ``node.meta`` of each node, in the session's terms.
 
 Reads live ``torch.fx`` objects and keeps none of them. Meta keys are set in torch/fx/proxy.py,
 torch/fx/traceback.py, torch/_dynamo/output_graph.py and
@@ -115,7 +114,7 @@ def _argument(value: Any) -> str:
 
 def node_value(node: torch.fx.Node) -> Any:
     """Return the fake tensor (or number) that Dynamo or AOTAutograd computed for the node; None
-    when there is none.
+    without one.
     """
     value = node.meta.get("val")
     if value is None:
@@ -128,7 +127,7 @@ def sizes(values: Sequence[Any]) -> tuple[str, ...]:
 
 
 def describe_value(value: Any) -> str:
-    """Describe a value that is not one tensor: ``(f32[4], i64[2, 3])``, ``Sym(s77)``."""
+    """Describe a value that is not a single tensor: ``(f32[4], i64[2, 3])``, ``Sym(s77)``."""
     if isinstance(value, torch.Tensor):
         return f"{short_dtype(value.dtype)}[{', '.join(sizes(value.shape))}]"
     if isinstance(value, (list, tuple)):
@@ -145,8 +144,8 @@ def describe_value(value: Any) -> str:
 
 
 def _mesh_text(value: Any) -> str:
-    """Return ``dp=2, tp=4`` for a mesh of devices, its dimensions by their names where they have
-    some, else by number; empty for anything else.
+    """Return ``dp=2, tp=4`` for a mesh of devices: its dimensions by name, else by number; empty
+    for anything else.
     """
     if type(value).__name__ != "DeviceMesh":
         return ""
@@ -155,7 +154,7 @@ def _mesh_text(value: Any) -> str:
 
 
 def _tensor_text(node: torch.fx.Node, value: torch.Tensor) -> str:
-    """Return what dtype and shape do not tell; empty for a plain tensor.
+    """Return the properties of a tensor beyond dtype and shape; empty for a plain tensor.
 
     For a tensor subclass that is its class and the tensors in it; for an input of AOTAutograd,
     which of these tensors it is.
@@ -184,7 +183,7 @@ def _subclass_text(value: torch.Tensor) -> str:
 
 
 def _placement_text(placement: Any) -> str:
-    """Return ``Shard(0)``, ``Replicate()`` or ``Partial(sum)``, as one writes them."""
+    """Return ``Shard(0)``, ``Replicate()`` or ``Partial(sum)``, as in user code."""
     kind = type(placement).__name__
     given = [
         str(getattr(placement, name)) for name in ("dim", "reduce_op") if hasattr(placement, name)
@@ -193,8 +192,8 @@ def _placement_text(placement: Any) -> str:
 
 
 def _object_text(node: torch.fx.Node, value: Any) -> str:
-    """Describe what is no tensor. An input of AOTAutograd may be an attribute of a tensor of the
-    program's class, as the mesh of a DTensor is.
+    """Describe an object that is not a tensor. An input of AOTAutograd may be an attribute of a
+    tensor subclass, such as the mesh of a DTensor.
     """
     description = node.meta.get("desc")
     is_attribute = type(description).__name__ == "SubclassGetAttrAOTInput"
@@ -213,8 +212,8 @@ def has_tensor(value: Any) -> bool:
 
 def computes_nothing(node: torch.fx.Node, target: str) -> bool:
     """Return whether no kernel can be expected for the node: views, getitems, sizes, memory not yet
-    written, inputs, the output. Python's own operators are asked for what they give: ``mul`` of two
-    sizes computes nothing, ``mul`` of two tensors does.
+    written, inputs, the output. For Python's own operators the result decides: ``mul`` of two sizes
+    computes nothing, ``mul`` of two tensors does.
     """
     if node.op not in CALLS or target in _VIEWS or _NOT_COMPUTING.match(target):
         return True
@@ -227,8 +226,8 @@ def computes_nothing(node: torch.fx.Node, target: str) -> bool:
 
 
 def _gathers(node: torch.fx.Node) -> bool:
-    """Return whether a getitem reads a tensor where another tensor or a list says. Any other one
-    chooses one of several results, or views part of a tensor.
+    """Return whether a getitem gathers elements of a tensor, by the index in another tensor or a
+    list. Any other getitem selects one of several results, or views a part of a tensor.
     """
     taken, index = node.args
     if not isinstance(taken, torch.fx.Node) or not isinstance(node_value(taken), torch.Tensor):
@@ -258,8 +257,8 @@ def module_path(path: str) -> str:
 
 
 def module_of(node: torch.fx.Node, renamed: Callable[[str], str] = str) -> tuple[str, str]:
-    """Return (path, type name) of the innermost nn.Module whose forward the node came from; empty
-    when unknown. ``renamed`` gives the source that the module's path is read off.
+    """Return (path, type name) of the innermost nn.Module in whose forward the node was traced;
+    empty when unknown. ``renamed`` maps to the source from which the module's path is read.
     """
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
@@ -273,8 +272,8 @@ def module_of(node: torch.fx.Node, renamed: Callable[[str], str] = str) -> tuple
 
 
 def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
-    """Return the attribute names of the nested graphs that a higher-order op calls, or of the one
-    that stands for a module (a partition of ``torch.fx.passes``).
+    """Return the attribute names of the nested graphs that a higher-order op calls, or of the graph
+    that is called as a module (a partition of ``torch.fx.passes``).
     """
     if node.op == "call_module":
         name = str(node.target)
@@ -287,7 +286,7 @@ def subgraph_names(node: torch.fx.Node) -> tuple[str, ...]:
 
 
 def submodule(module: torch.nn.Module | None, name: str) -> object:
-    """Return what is at the dotted ``name`` below ``module``; None when there is nothing."""
+    """Return the object at the dotted ``name`` below ``module``; None without one."""
     value: object = module
     for part in name.split("."):
         value = getattr(value, part, None)
@@ -346,22 +345,24 @@ _META_OF_A_ROW = (
     "autograd_backward",
     "partitioner_tag",
 )
-"""What ``node_row`` reads of ``node.meta``, but for annotations, which are changed in place."""
+"""Keys of ``node.meta`` that ``node_row`` reads, except for annotations, which are changed in
+place.
+"""
 
 
 class NodeRows:
     """Makes the rows of nodes. Most nodes of a graph are those of an earlier one, or copies that
-    share what is in their meta, and such a node gets the row that it had there.
+    share the content of their meta; such a node gets the earlier row again.
     """
 
     def __init__(self, sources: Sources, renamed: Callable[[str], str] = str) -> None:
         self._sources = sources
         self._renamed = renamed
         self._known: dict[str, tuple[list[object], Node]] = {}
-        """Name of a node → its latest row, and the values that the row was made from."""
+        """Name of a node → its latest row, and the values from which the row was made."""
 
     def forget(self) -> None:
-        """Let go of the nodes of earlier graphs."""
+        """Drop the nodes of earlier graphs."""
         self._known.clear()
 
     def of(self, node: torch.fx.Node) -> Node:
@@ -439,8 +440,8 @@ def is_region_call(node: torch.fx.Node) -> bool:
 
 
 def region_label(call: torch.fx.Node, inner: torch.fx.GraphModule, sources: Sources) -> str:
-    """Return the name of the user's function that the region ``inner`` is: the first one that its
-    nodes' stacks have beyond the call's stack.
+    """Return the name of the user's function that the region ``inner`` contains: the first one on
+    its nodes' stacks beyond the call's stack.
     """
     if not is_region_call(call):
         return ""

@@ -1,5 +1,5 @@
-"""The guard trees of compiled functions are kept here for as long as torch keeps them, and can be
-asked about other inputs.
+"""This module keeps the guard trees of compiled functions as long as torch keeps them, and can
+check other inputs against them.
 
 Nothing of the program is kept alive: a tree is known by a weak reference, and so are the variables
 its code closes over.
@@ -29,7 +29,7 @@ class CalledProgram(Protocol):
 
     @property
     def callable(self) -> Any:
-        """Return the model or function; None for a script, which calls whatever it likes."""
+        """Return the model or function; None for a script, which may call anything."""
 
     def inputs(self, expression: str) -> Arguments:
         """Return the expression's value in the program's module, prepared as the example inputs
@@ -82,7 +82,7 @@ class LiveTree:
     """The function's free variables and its ``self``, as weak references where possible."""
 
     def still_there(self) -> dict[str, Any]:
-        """Return what is kept, without the objects that are gone."""
+        """Return the stored objects, without those that no longer exist."""
         values = {}
         for name, value in self.kept.items():
             if isinstance(value, weakref.ref):
@@ -96,10 +96,10 @@ class LiveTree:
 class LiveGuards:
     program: CalledProgram | None = None
     questions: int = 0
-    """How many questions were asked."""
+    """Number of questions that were asked."""
     late: dict[int, list[GuardCheck]] = field(default_factory=dict)
-    """Compilation → checks that lowering asked for after Dynamo had made its tree. No tree makes
-    them.
+    """Compilation → checks that lowering requested after Dynamo had made its tree. They are in no
+    tree.
     """
     _trees: weakref.WeakKeyDictionary[Any, LiveTree] = field(
         default_factory=weakref.WeakKeyDictionary

@@ -1,6 +1,6 @@
-"""This module keeps a fault of ours out of the user's compile, with a wall around recording
-(``Noting``), and fx-explorer out of the program's sight while it records, and out of Dynamo's. It
-has the notes, too, that one hook leaves in the recording for another.
+"""This module separates recording from the program: ``Noting`` keeps our errors out of the user's
+compile, and hides fx-explorer from the program and from Dynamo while it records. It also has notes
+that one hook leaves in the recording for another.
 
 Our code must never be compiled, must not run the program's own tensor classes and modes, and must
 cause no graph break.
@@ -32,15 +32,15 @@ from fx_explorer.session.undisturbed import undisturbed
 _PACKAGE = str(Path(__file__).parents[2])
 
 _RAISED_BY_US = frozenset(("fx_explorer", "numpy", "sympy", "torch", "triton"))
-"""Packages whose exceptions our code meets, beside those of the standard library."""
+"""Packages whose exceptions may occur in our code, beside those of the standard library."""
 
 AddFault = Callable[[str, Stage | None, Exception], None]
-"""Is given what could not be recorded, its stage, and why."""
+"""A function that receives what could not be recorded, its stage, and the error."""
 
 
 class Noting:
-    """The wall around recording: nothing that is raised or called inside reaches the program or its
-    compiler. What is raised goes to ``add_fault``.
+    """The wall around recording: no exception and no call inside it reaches the program or its
+    compiler. Exceptions are passed to ``add_fault``.
     """
 
     __slots__ = ("_add_fault", "_stage", "_tracer", "_unseen", "_what")
@@ -76,9 +76,9 @@ class Noting:
 
 
 def _came_from_outside(error: Exception, tracer: object) -> bool:
-    """Return whether an exception was raised into our code by the program: by its trace function
-    (``sys.settrace``), or by another thread of it (``PyThreadState_SetAsyncExc``). That one has a
-    class that nothing of ours raises, and no frame but ours.
+    """Return whether the program raised an exception into our code: by its trace function
+    (``sys.settrace``), or from another of its threads (``PyThreadState_SetAsyncExc``). The latter
+    has a class that our code does not raise, and no frame but ours.
     """
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
@@ -98,7 +98,7 @@ def _came_from_outside(error: Exception, tracer: object) -> bool:
 
 
 class BackendError(NamedTuple):
-    """An error that a backend raised. ``stage`` is how far the compilation had come."""
+    """A backend's error. ``stage`` is the stage that the compilation had reached."""
 
     error: BaseException
     stage: Stage | None
@@ -126,17 +126,17 @@ class FailedGuard:
     reason: str
     value: GuardedValue
     times: int = 1
-    """How many compilations of the function it failed in."""
+    """Number of compilations of the function in which it failed."""
 
 
 class CountedEntry(Protocol):
-    """A function that a backend made, which counts its calls."""
+    """A function made by a backend, with a counter of its calls."""
 
     @property
     def row(self) -> BackendEntry: ...
 
     def was_called(self, returned: object) -> None:
-        """Count a call, and hold what it returned against the graph."""
+        """Count a call, and compare its result with the graph."""
 
     def write(self) -> None:
         """Bring its row up to date."""
@@ -144,18 +144,18 @@ class CountedEntry(Protocol):
 
 @dataclass
 class Published:
-    """What backends have published into the session."""
+    """The stages and entries that backends have published into the session."""
 
     stages: dict[int, list[PublishedStage]] = field(default_factory=dict)
     """Row of a compilation → its stages, in the order of publishing."""
     runs: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     """(row of a compilation, entry, direction) → how many runs were published."""
     messages: set[str] = field(default_factory=set)
-    """What was wrong with something that was published, each thing once."""
+    """Problems with published stages, each once."""
     latest: str = ""
     """The compilation that published last; empty before."""
     entries: list[CountedEntry] = field(default_factory=list)
-    """What backends have returned, and is counted in its calls."""
+    """The functions that backends have returned, whose calls are counted."""
     _of_inductor: dict[int, tuple[weakref.ref[object], CountedEntry]] = field(default_factory=dict)
     """Id of an object that Inductor returned → the object and its entry. Such objects cannot be
     hashed.
@@ -175,7 +175,7 @@ class Published:
 
 
 class CallAgain(Protocol):
-    """Calls what was captured once more."""
+    """Repeats the captured call."""
 
     inputs: str
     """A short description of the inputs it is called with."""
@@ -196,7 +196,7 @@ _OURS = Path(__file__).parents[2]
 _set_eval_frame: Callable[[Any], Any] = getattr(
     torch._C._dynamo.eval_frame, "set_eval_frame", lambda looking: looking
 )
-"""Sets what looks at each frame, and returns what did before."""
+"""Sets the callback that Dynamo runs for each frame, and returns the earlier one."""
 
 
 class DynamoOff:
@@ -260,8 +260,8 @@ def our_files_skipped(_: object) -> Iterator[None]:
 def patched_in_programs(
     owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Iterator[None]:
-    """Patch as ``patched`` does, for a function that compiled code may call: Dynamo takes the
-    replacement for torch's own.
+    """Patch as ``patched`` does, for a function that compiled code may call: Dynamo treats the
+    replacement like torch's own.
 
     Dynamo knows these functions by identity and must have seen the original first.
     ``get_torch_obj_rule_map`` (torch/_dynamo/trace_rules.py) says how to treat each;

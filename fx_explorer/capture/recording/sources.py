@@ -26,7 +26,9 @@ from fx_explorer.session import SessionWriter
 from fx_explorer.torch_texts.reports import parse_stack
 
 _OWN = (f"{Path(__file__).parents[2]}{os.sep}", "<frozen")
-"""Frames of ours and of the import system. They are in every stack and belong to nobody's model."""
+"""Beginnings of the paths of our files and of the import system, which are in every stack and
+belong to no model.
+"""
 
 MAX_SOURCE_BYTES = 4_000_000
 """A larger "source file" is data; it is listed without its text."""
@@ -47,7 +49,9 @@ def _library_roots() -> tuple[str, ...]:
 
 
 def _torch_root() -> str:
-    """Return the folder of torch, with a separator: torchvision beside it is another package."""
+    """Return the folder of torch, ending with a separator, since torchvision beside it is another
+    package.
+    """
     return f"{Path(sys.modules['torch'].__file__ or '').parent}{os.sep}"
 
 
@@ -67,8 +71,8 @@ class Sources:
         self._rollbacks = writer.rollbacks
         self._files: dict[str, int] = {}
         self._texts: dict[str, str] = {}
-        """Path → text of the user's files at first sight. It lacks what never was a file (a cell of
-        a notebook, generated code).
+        """Path → text of the user's files when they were first read. It lacks sources that were
+        never a file (a cell of a notebook, generated code).
         """
         self._stacks: dict[tuple[Frame, ...], int] = {}
         self._parsed: dict[str, tuple[Frame, ...]] = {}
@@ -85,8 +89,8 @@ class Sources:
         return known
 
     def _forget_what_was_rolled_back(self) -> None:
-        """Forget all ids after a rollback: some may be of rows that are not there, or become
-        another row's.
+        """Forget all ids after a rollback: their rows may not exist, or the ids may be given to
+        other rows.
         """
         if self._rollbacks != self._writer.rollbacks:
             self._rollbacks = self._writer.rollbacks
@@ -134,8 +138,8 @@ class Sources:
                 )
 
     def complete(self, shortened: str) -> str:
-        """Return the full path for one that torch's guard texts cut at the front, if exactly one
-        known file ends so; else the text as it is.
+        """Return the full path of a file whose beginning torch cut off in a guard's text, if
+        exactly one known file ends so; else the text unchanged.
         """
         if not shortened:
             return shortened
@@ -146,9 +150,7 @@ class Sources:
         return shortened
 
     def stack(self, frames: Iterable[Frame]) -> int:
-        """Return the id of the Stack with these frames, without our own worker's; 0 when there are
-        none.
-        """
+        """Return the id of the Stack with these frames, without our own worker's; 0 without frames."""
         key = tuple(frame for frame in frames if not frame.file.startswith(_OWN))
         if not key:
             return 0
@@ -160,14 +162,14 @@ class Sources:
         return known
 
     def parse(self, stack_trace: str) -> tuple[Frame, ...]:
-        """Parse a stack trace. The result is kept, because the nodes of a line share one text."""
+        """Parse a stack trace. The result is stored, because the nodes of a line share one text."""
         frames = self._parsed.get(stack_trace)
         if frames is None:
             frames = self._parsed[stack_trace] = parse_stack(stack_trace)
         return frames
 
     def place(self, stack_trace: str) -> StackPlace:
-        """Return where a stack is in the session, and the user's line in it. The nodes of one line
+        """Return the session's id of a stack, and the user's line in it. The nodes of one line
         share their stack text.
         """
         self._forget_what_was_rolled_back()
@@ -197,7 +199,7 @@ class Sources:
 
 
 def _change(known: str, path: str) -> str:
-    """Return what has become of a file that had the text ``known``; empty when it still has it."""
+    """Describe the change of a file that had the text ``known``; empty when it has not changed."""
     try:
         with tokenize.open(path) as file:  # as linecache reads it
             now = file.read()
@@ -249,7 +251,7 @@ def caller() -> CallSite:
 
 
 def is_torch_itself() -> bool:
-    """Return whether torch calls its own ``compile`` for itself, as for ``flex_attention``."""
+    """Return whether torch itself calls ``compile``, as for ``flex_attention``."""
     file = _first_outside_capture().f_code.co_filename
     return file.startswith(_TORCH) and file not in _PASSING_ON
 

@@ -1,5 +1,5 @@
-"""This module knows when a stage runs, by torch's own event names, and why a compilation has no
-result of it.
+"""This module maps torch's event names to stages, and explains why a compilation has no result of a
+stage.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ NEEDS_NONE = "the graph needed no kernel"
 def missing(
     recording: Recording, name: str, status: Status, error: str = ""
 ) -> dict[str, str] | None:
-    """Return stage → why compilation ``name`` has no result of it, or None when it has all.
-    ``error`` is what stopped it.
+    """Return stage → why compilation ``name`` has no result of it, or None when it has all results.
+    ``error`` is the error that ended it.
     """
     state = recording.of(name)
     seen = state.seen_stages

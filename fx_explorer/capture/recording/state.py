@@ -1,5 +1,5 @@
-"""The state of a capture is what the hooks share while it runs: the writer, the compilation in
-progress, and what is known of it so far.
+"""This module has the state of a capture that the hooks share while it runs: the writer, the
+compilation in progress, and its records so far.
 
 The hooks (dynamo/, aot/, inductor/, trace.py) see torch; this file turns what they see into rows. A
 fault of ours must never become a fault of the user's compile: every hook does its recording inside
@@ -85,21 +85,21 @@ class Recording:
         time.
         """
         self.phases = Phases(lambda: time.time() - self.started - self.waited_s)
-        """What torch times now, and at which lines of the user's it is."""
+        """The phases that torch is timing, and the user's lines that they are at."""
         self.boundary: Boundary = StraightThrough()
         """The Boundary that the hooks of each stage hand their work to."""
         self.with_pythons_own: Callable[[], contextlib.AbstractContextManager[object]] = (
             contextlib.nullcontext
         )
-        """Returns a context manager inside which Python's own functions are in their places,
-        whatever the program has replaced.
+        """Returns a context manager inside which Python's own functions are restored, in case the
+        program has replaced them.
         """
         self.replaced_in_words: Callable[[], str] = lambda: ""
-        """Names what the program has replaced, which may be why a record failed; empty when nothing
-        was.
+        """Names the functions that the program has replaced, which may be why a record failed;
+        empty without any.
         """
         self.flush: Callable[[], None] = lambda: None
-        """Writes what a hook has not written yet."""
+        """Writes the rows that a hook has buffered."""
         self.forward_ended: Callable[[object], None] = lambda loss: None
         """Called when the program has called the compiled target, while the result (with its loss)
         is alive.
@@ -108,32 +108,32 @@ class Recording:
         self._states: dict[str, CompilationState] = {}
         """Compilation → its state; restarted when torch reuses a name."""
         self.captured_ahead: set[str] = set()
-        """Compilations of functions that nobody has called (ahead_of_time.py)."""
+        """Compilations of functions that were captured before any call (ahead_of_time.py)."""
         self.built_to_save: set[str] = set()
         """Compilations whose code was built because it is saved, also while inspecting."""
         self.capture_summaries: list[dict[str, object]] = []
-        """What torch says of each capture of several graphs (``PrecompileSummary``)."""
+        """torch's summary of each capture of several graphs (``PrecompileSummary``)."""
         self.traced_ahead: list[tuple[weakref.ref[object], str]] = []
-        """What torch builds their guards of, with the compilation. It cannot be hashed."""
+        """(object from which torch builds guards, its compilation). The object cannot be hashed."""
 
         # what hooks leave for each other
         self.live_guards = LiveGuards()
         self.dynamo_bytecode = DynamoBytecode()
         self.given = GivenCallables()
         self.recompiled: dict[str, types.CodeType] = {}
-        """Compilation → the function that is compiled again, until the compilation ends."""
+        """Compilation → the function that is being recompiled, until the compilation ends."""
         self.failed_guards: dict[str, dict[str, FailedGuard]] = {}
-        """Compilation → the guards whose failure caused it, by what they guard. They are kept until
+        """Compilation → the guards whose failure caused it, by their source. They are stored until
         torch reports them.
         """
         self.output_codes: set[int] = set()
         """Text ids of the output codes that were generated here."""
         self.library_calls: dict[int, LibraryCall] = {}
-        """Id of a KernelCall of a library → how to repeat the call alone. Empty unless that is
-        wanted, for a GPU.
+        """Id of a library's KernelCall → how to repeat the call alone. Empty unless that was
+        requested, for a GPU.
         """
         self.counters: dict[str, Counter[str]] = {}
-        """Group → torch's counts while it was observed, such as ``counters["graph_break"]``."""
+        """Group → torch's counts during the capture, such as ``counters["graph_break"]``."""
         self.options_in_force: list[OptionInForce] = []
         """The options shown in the console, with every value they had."""
         self.resume_names: dict[str, str] = {}
@@ -144,7 +144,7 @@ class Recording:
         """Code of a resume function → the ResumeCode that Dynamo made it from."""
         self.published = Published()
         self.call_again: CallAgain | None = None
-        """Calls what was captured once more; None before it was called, and for a script."""
+        """Repeats the captured call; None before the first call, and for a script."""
 
         self._resets: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
@@ -155,8 +155,8 @@ class Recording:
         self._told_of_autograd = False
 
     def begin_in_fork(self) -> None:
-        """Begin again in a child that the program forked: what is compiled there is not the
-        parent's, and nobody steps through it.
+        """Start again in a child that the program forked: its compilations are not the parent's,
+        and it is not stepped through.
 
         The writer begins a session of its own with the first row.
         """
@@ -199,13 +199,15 @@ class Recording:
         return ""
 
     def next_direct_number(self) -> int:
-        """Return a number for what the program compiles without Dynamo (given_directly.py)."""
+        """Return a number for a compilation that the program requests without Dynamo
+        (given_directly.py).
+        """
         self._direct_calls += 1
         return self._direct_calls - 1
 
     @contextlib.contextmanager
     def within(self, name: str) -> Iterator[None]:
-        """Record what is recorded inside the block under the compilation ``name``."""
+        """Assign records inside the block to the compilation ``name``."""
         if self.compilation_name() == name:
             yield
             return
@@ -225,14 +227,14 @@ class Recording:
         return row
 
     def resume_code(self, code: types.CodeType) -> ResumeCode:
-        """Return the ResumeCode of a resume function; for any other function one that takes its
-        arguments by name.
+        """Return the ResumeCode of a resume function; for any other function a ResumeCode whose
+        arguments have their own names.
         """
         return self.resume_codes.get(code) or ResumeCode(code)
 
     def _source_from_the_start(self, source: str) -> str:
-        """Return a source of a resume function in the names of the original function that it
-        continues. Any other source is returned as it is.
+        """Return a source of a resume function in the names of the original function. Any other
+        source is returned unchanged.
         """
         made = self.of(self.compilation_name()).resume_code
         if not made:
@@ -240,8 +242,8 @@ class Recording:
         return made.original(source)
 
     def compilation_id(self, name: str | None = None) -> int:
-        """Return the row of the compilation (default: the current one); 0 outside any. It is added
-        if torch has not announced it.
+        """Return the row of the compilation (default: the current one); 0 outside of any. The row
+        is added if torch has not announced the compilation.
         """
         name = self.compilation_name() if name is None else name
         if not _is_a_frame(name):
@@ -251,7 +253,7 @@ class Recording:
         return self.row(name).id
 
     def variant_id(self, name: str | None = None) -> int:
-        """Return the row that results after Dynamo belong to: the variant being compiled, else the
+        """Return the row to which results after Dynamo belong: the variant being compiled, else the
         compilation itself.
         """
         name = self.compilation_name() if name is None else name
@@ -302,7 +304,7 @@ class Recording:
         return "Dynamo started again"
 
     def take_error(self, name: str) -> BackendError | None:
-        """Return what a backend raised in the compilation, and forget it."""
+        """Return and remove the error that a backend raised in the compilation."""
         state = self.of(name)
         raised, state.error = state.error, None
         return raised
@@ -326,8 +328,8 @@ class Recording:
 
     @contextlib.contextmanager
     def nothing_learnt(self) -> Iterator[None]:
-        """Restore the state of each compilation after the block, so that nothing in the block
-        changes it.
+        """Restore the state of each compilation after the block, so that the block changes nothing
+        in it.
         """
         before = {name: state.copied() for name, state in self._states.items()}
         try:
@@ -448,8 +450,8 @@ class Recording:
     # faults
 
     def noting(self, what: str, stage: Stage | None = None) -> Noting:
-        """Record ``what`` inside the block. A fault there does no harm to the compile; it is stored
-        and shown.
+        """Record ``what`` inside the block. An error of ours in it does not affect the compile; it
+        is stored and shown.
         """
         return Noting(self.add_fault, what, stage, DynamoAndOverridesOff())
 
@@ -460,7 +462,7 @@ class Recording:
         return Noting(self.add_fault, what, stage, DynamoOff())
 
     def add_fault(self, what: str, stage: Stage | None, error: Exception) -> None:
-        """Store that recording ``what`` failed, which is no fault of the program's."""
+        """Store that recording ``what`` failed, for a reason that is not the program's."""
         if isinstance(error, SessionWriteError):
             if not self._broken:
                 self._broken = True
@@ -491,8 +493,8 @@ class Recording:
         self.notify(Notice("note", text=message, stage=stage))
 
     def note_of_backend(self, message: str, compilation: int, kind: str = "published") -> None:
-        """Store, once, what is wrong with what a backend made or published, or, of kind ``remark``,
-        what is only not shown.
+        """Store, once, a problem with a backend's result or publication, or, with the kind
+        ``remark``, a part of it that is not shown.
         """
         if message in self.published.messages:
             return
@@ -501,8 +503,8 @@ class Recording:
         self.notify(Notice("note", text=message, stage="backend"))
 
     def unavailable(self, view: str, reason: str) -> None:
-        """Record once that this torch release lacks a hook, so that the view stays empty and says
-        why.
+        """Record once that this torch release lacks a hook, so that the view stays empty with a
+        reason.
         """
         if (view, reason) in self._told_unavailable:
             return
@@ -514,8 +516,8 @@ class Recording:
 
 
 def _is_a_frame(name: str) -> bool:
-    """Return whether the name is a frame's. A bare ``!2`` is none: there compiled autograd only
-    collects the backward, which is compiled as ``!2/0/0``.
+    """Return whether the name belongs to a frame. A bare ``!2`` does not: there compiled autograd
+    only captures the backward, which is compiled as ``!2/0/0``.
     """
     return "/" in name
 
@@ -549,7 +551,7 @@ def recordings() -> tuple[Recording, ...]:
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
-    """Report nothing to any recording inside the block."""
+    """Hide the block from all recordings."""
     with contextlib.ExitStack() as stack:
         for recording in recordings():
             stack.enter_context(recording.nothing_learnt())
@@ -559,7 +561,7 @@ def aside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unrecorded(recording: Recording) -> Iterator[None]:
-    """Record what happens inside the block into a session that is thrown away."""
+    """Record the block into a temporary session that is discarded."""
     # What was recorded before the block belongs into the real session.
     recording.flush()
     before = (

@@ -1,5 +1,5 @@
-"""This module finds what is installed beside torch, and in which version, whatever its distribution
-is called.
+"""This module finds which packages are installed beside torch, and their versions, under any name
+of their distribution.
 
 Wheels of one module come under many names: triton is ``triton``, ``pytorch-triton`` in torch's
 nightly builds, ``pytorch-triton-rocm`` and ``pytorch-triton-xpu`` for other GPUs, and none where it
@@ -21,8 +21,8 @@ _VERSION = re.compile(r"""^__version__\s*=\s*["']([^"'\n]{1,100})["']""", re.MUL
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a top-level module can be imported, as far as is known without importing it.
-    One that the program made itself has no place, and counts.
+    """Return whether a top-level module can be imported, without importing it. A module that the
+    program created itself has no file, and counts.
     """
     if module in sys.modules:
         return sys.modules[module] is not None
@@ -30,14 +30,14 @@ def is_installed(module: str) -> bool:
 
 
 def version_of(module: str) -> str:
-    """Return the version that the module says it is of, else its distribution."""
+    """Return the version that the module states, else that of its distribution."""
     imported = getattr(sys.modules.get(module), "__version__", None)
     return str(imported or _written_version(module) or _distributed_version(module) or UNKNOWN)
 
 
 def requirements_of(distribution: str) -> list[str]:
-    """Return what a distribution requires, ``triton==3.7.1; platform_system == "Linux"``; nothing
-    where it is not installed as one.
+    """Return the requirements of a distribution, ``triton==3.7.1; platform_system == "Linux"``;
+    empty if it is not installed.
     """
     try:
         return metadata.requires(distribution) or []

@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _INHERITED = object()
-"""Stands for what an owner has from a base class, and not itself."""
+"""Marks an attribute that an owner inherits from a base class."""
 
 _left_below: dict[int, tuple[Any, Any]] = {}
-"""Replacements whose block has ended while another stood over them, by their ``id``, each with what
-it replaced.
+"""Replacements whose block ended while another replacement wrapped them: ``id`` → the replacement
+and the value it replaced.
 """
 
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace ``owner.name`` with ``make(original)`` inside the block. On leaving, the original
-    comes back, unless someone else has wrapped ours meanwhile: then theirs is left in place. Blocks
-    may overlap, as those of two threads: when the last of them ends, the original is back.
+    """Replace ``owner.name`` with ``make(original)`` inside the block. Afterwards the original is
+    restored, unless other code has wrapped the replacement meanwhile: then that wrapper stays.
+    Blocks may overlap, as those of two threads do: when the last of them ends, the original is
+    restored.
 
     ``make`` is given a class method or a static method as whoever asks the class sees it, and what
     comes back is the descriptor that was there. Raises AttributeError where there is no such name.
@@ -46,12 +47,12 @@ def patched(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]
 
 
 def _held(owner: Any, name: str) -> Any:
-    """Return the attribute as the owner's own dict holds it: the descriptor, where it is one."""
+    """Return the attribute as it is in the owner's own dict: the descriptor, if it is one."""
     return vars(owner).get(name, _INHERITED)
 
 
 def _needs_no_object(owner: Any, name: str) -> bool:
-    """Return whether it is a method that is called without an object of the class."""
+    """Return whether it is a method that is called without an instance of the class."""
     if not isinstance(owner, type):
         return False
     return isinstance(inspect.getattr_static(owner, name), (classmethod, staticmethod))

@@ -1,4 +1,4 @@
-"""This module receives what torch says to its structured trace, without switching that trace on.
+"""This module receives the records of torch's structured trace, without switching that trace on.
 
 ``trace_structured`` (torch/_logging/_internal.py) evaluates a record, texts of graphs and of the
 program's objects included, only where its logger has a handler. A handler of ours would make it do
@@ -25,9 +25,7 @@ ARTIFACT = "artifact"
 
 @dataclass(frozen=True, slots=True)
 class TraceCall:
-    """One call of ``trace_structured``. Nothing of the record is evaluated before it is asked for,
-    and that may raise.
-    """
+    """One call of ``trace_structured``. The record is evaluated only on access, which may raise."""
 
     name: str
     content: Callable[[], Any]
@@ -38,7 +36,7 @@ class TraceCall:
 
     @property
     def compilation(self) -> str:
-        """Name of the compilation the record is about, ``0/0``; empty for none."""
+        """Return the name of the record's compilation, ``0/0``; empty for none."""
         trace_id = torch._guards.CompileContext.current_trace_id()
         compile_id = trace_id.compile_id if trace_id else self.compile_id
         if compile_id is None:
@@ -66,9 +64,9 @@ _listeners: list[Hear] = []
 
 @contextlib.contextmanager
 def observed_trace_calls(hear: Hear) -> Iterator[None]:
-    """Call ``hear`` for everything that torch says to its structured trace in the block, on the
-    thread that says it. Raises AttributeError in a torch release whose ``trace_structured`` does
-    not ask its logger.
+    """Call ``hear`` for every record of torch's structured trace inside the block, on the thread
+    that writes it. Raises AttributeError in a torch release whose ``trace_structured`` does not use
+    its logger.
     """
     if "handlers" not in _internal.trace_structured.__code__.co_names:
         raise AttributeError("trace_structured does not ask for the handlers of its logger")
@@ -84,8 +82,8 @@ def observed_trace_calls(hear: Hear) -> Iterator[None]:
 
 
 def _asked(logger_class: type[logging.Logger]) -> type[logging.Logger]:
-    """Return the same class, except for what reading ``handlers`` answers: ``trace_structured``
-    gets a handler that receives it; everyone gets those that are there.
+    """Return a subclass that differs in ``handlers``: ``trace_structured`` gets a handler that
+    receives the record, and all other code the real handlers.
     """
     asking = _internal.trace_structured.__code__
 

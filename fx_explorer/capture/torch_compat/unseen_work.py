@@ -1,5 +1,5 @@
-"""This module leaves out work of torch's that a capture has no use for: its caches of compiled
-graphs, asking for new pieces of Python's stack, texts that nobody reads, and looking for garbage.
+"""This module leaves out work of torch's that a capture does not need: its caches of compiled
+graphs, requests for new pieces of Python's stack, texts that are not read, and garbage collection.
 
 The caches are off while a capture records, and as the program has them where it must have them: of
 a graph that comes from a cache there would be nothing to see.
@@ -56,19 +56,18 @@ _AUTOGRAD_CACHE_OFF: dict[str, Any] = {"enable_autograd_cache": False}
 _OFF = (inductor_config, CACHES_OFF), (functorch_config, _AUTOGRAD_CACHE_OFF)
 
 _as_before: list[list[tuple[Any, dict[str, Any]]]] = []
-"""(config module, what the program had), for each capture that has the caches off."""
+"""(config module, the program's values), for each capture that has the caches off."""
 
 
 class _Recording(Protocol):
     def unavailable(self, view: str, reason: str) -> None:
-        """Note what is not shown, and why."""
+        """Record a view that is not shown, with the reason."""
 
 
 @contextlib.contextmanager
 def caches_off(recording: _Recording) -> Iterator[None]:
-    """Turn torch's caches off inside the block, so that everything is lowered: of a graph that
-    comes from a cache there would be nothing to see. An option that this torch release lacks is
-    named in the session.
+    """Turn torch's caches off inside the block, so that everything is lowered: a graph from a cache
+    would leave nothing to see. Options that this torch release lacks are named in the session.
     """
     before: list[tuple[Any, dict[str, Any]]] = []
     with contextlib.ExitStack() as stack:
@@ -87,9 +86,7 @@ def caches_off(recording: _Recording) -> Iterator[None]:
 
 @contextlib.contextmanager
 def caches_as_before() -> Iterator[None]:
-    """Put the caches back inside the block, within ``caches_off``, as the program had them before
-    anything was recorded.
-    """
+    """Restore the caches inside the block, within ``caches_off``, to the program's own values."""
     with contextlib.ExitStack() as stack:
         for config, values in _as_before[0] if _as_before else ():
             stack.enter_context(configured(config, values))
@@ -97,16 +94,16 @@ def caches_as_before() -> Iterator[None]:
 
 
 def is_cached() -> bool:
-    """Return whether what is compiled now becomes an entry of a cache: the program may have
-    switched one on.
+    """Return whether the present compilation is written to a cache: the program may have switched
+    one on.
     """
     switches = [(config, name) for config, values in _OFF for name in values]
     return any(getattr(config, name, False) for config, name in switches)
 
 
 def ignoring_older_cache_entries() -> contextlib.AbstractContextManager[None]:
-    """Cache what is compiled inside the block, but use no entry that is older. Kernels that are
-    built already are used.
+    """Cache compilations inside the block, but ignore older entries. Kernels that are built already
+    are used.
     """
     manager: contextlib.AbstractContextManager[None] = torch.compiler.config.patch(
         cache_key_tag=uuid.uuid4().hex
@@ -119,7 +116,7 @@ def ignoring_older_cache_entries() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def room_on_the_stack(_: object) -> Iterator[None]:
-    """Compile with room on Python's stack. The backward may be compiled on a thread of autograd's,
+    """Compile with a larger Python stack. The backward may be compiled on a thread of autograd's,
     beside Dynamo's.
     """
     from torch._dynamo import convert_frame
@@ -134,7 +131,7 @@ def room_on_the_stack(_: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_function_names_for_logs(_: object) -> Iterator[None]:
-    """Name no functions for a debug log that is off: Dynamo parses each source file it meets for
+    """Skip the names of functions for a debug log that is off: Dynamo parses each source file for
     the log's header (``get_line_of_code_header``).
     """
     from torch._dynamo import symbolic_convert
@@ -156,8 +153,8 @@ def no_function_names_for_logs(_: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_printed_graphs(_: object) -> Iterator[None]:
-    """Print no graphs for entries of caches that are off, nor for a trace that nobody reads
-    (``_log_joint_graph``, ``_log_fw_bw_graphs``, ``codegen_and_compile``; read in torch 2.13).
+    """Skip printing graphs for entries of caches that are off, and for a trace that is not written
+    (``_log_joint_graph``, ``_log_fw_bw_graphs``, ``codegen_and_compile``; as in torch 2.13).
     """
     from torch._functorch._aot_autograd import graph_compile
     from torch._inductor import compile_fx
@@ -190,8 +187,8 @@ def no_printed_graphs(_: object) -> Iterator[None]:
 _COMPILING_THRESHOLDS = (2_000_000, 1_000, 1_000)
 
 _FROZEN_BY_PYTHON = 10_000
-"""Python 3.12 begins with 375 frozen objects. A program that freezes its own freezes torch's
-160,000, too.
+"""Most objects that Python itself freezes: 3.12 begins with 375. A program that freezes its own
+objects also freezes torch's 160,000.
 """
 
 _FRAMES_ARE_TRACKED_WHEN_THEY_END = sys.version_info >= (3, 11)
@@ -205,10 +202,10 @@ _RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 
 @contextlib.contextmanager
 def collected_rarely(_: object) -> Iterator[None]:
-    """Collect garbage rarely while Dynamo or Inductor compiles, and let go of the program's objects
-    when a compile ends. The user's own program keeps the thresholds it has. Raises ImportError or
-    AttributeError in a torch release that lacks a name of this: later, inside a compile of the
-    program's, none is asked for.
+    """Collect garbage rarely while Dynamo or Inductor compiles, and drop the program's objects when
+    a compile ends. The user's own program keeps its thresholds. Raises ImportError or
+    AttributeError in a torch release that lacks a required name, so that no error occurs later
+    inside a compile.
     """
     from torch._dynamo import config, convert_frame
     from torch._dynamo.callback import CompilationCallbackHandler
@@ -233,9 +230,9 @@ def collected_rarely(_: object) -> Iterator[None]:
 
 
 class _Locked:
-    """Dynamo's lock, which it holds while it looks at a function. When it is released, exceptions
-    that Dynamo suppresses are past. (A function around Dynamo's own would be seen: torch counts the
-    frames above it.)
+    """Dynamo's lock, which it holds while it compiles a function. When it is released, exceptions
+    that Dynamo suppresses are over. (A wrapper around Dynamo's own function would be noticed: torch
+    counts the frames above it.)
     """
 
     def __init__(self, compiles: _Compiles, lock: Any) -> None:
@@ -257,12 +254,12 @@ class _Locked:
 
 
 class _Compiles:
-    """The compiles that have begun and not ended, one within the other."""
+    """The nested compiles that have begun and not ended."""
 
     def __init__(self, kinds: _Kinds) -> None:
         self._kinds = kinds
         self._begun: list[tuple[tuple[int, int, int], int]] = []
-        """(thresholds, collections that there had been) of each."""
+        """(thresholds, number of collections before) of each."""
 
     def begun_by(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -316,8 +313,8 @@ class _Compiles:
 
 
 def _let_go_of_the_program(generations: tuple[int, ...], kinds: _Kinds) -> bool:
-    """Empty what may hold the program's objects, among the objects of these generations. Return
-    whether that has freed all that Dynamo knew of the program.
+    """Empty objects of these generations that may hold the program's objects. Return whether that
+    has freed all of Dynamo's references to the program.
     """
     if not _FRAMES_ARE_TRACKED_WHEN_THEY_END:
         return False
@@ -328,8 +325,8 @@ def _let_go_of_the_program(generations: tuple[int, ...], kinds: _Kinds) -> bool:
 def _emptied(
     generations: tuple[int, ...], kinds: _Kinds
 ) -> tuple[list[FrameType], list[weakref.ref[Any]]]:
-    """Empty what may hold the program's objects. Return the frames that have ended, and all that is
-    to be freed.
+    """Empty objects that may hold the program's objects. Return the frames that have ended, and
+    references to all objects that should be freed.
     """
     holding, knowing = kinds.holding, kinds.knowing()
     found = _objects(generations, {FrameType} | holding | knowing)
@@ -348,16 +345,17 @@ class _Kinds:
     """Types of objects that torch makes while it traces a program."""
 
     holding: set[type]
-    """Those of these types whose objects hold objects of the program."""
+    """Types whose objects hold objects of the program."""
     known: tuple[type, ...]
-    """What torch knows of the program, which is to be freed, with all subclasses."""
+    """Types, with all subclasses, of torch's objects about the program that should be freed."""
     kept: tuple[type, ...]
-    """Types among ``known`` that are kept for the next compile, and hold no objects of the
-    program.
+    """Types among ``known`` that are kept for the next compile, and hold no objects of the program.
     """
 
     def knowing(self) -> set[type]:
-        """Return all types of what torch knows. Classes are made while a program runs, too."""
+        """Return all types of torch's objects about the program. New classes may be made while a
+        program runs.
+        """
         known = set[type]().union(*map(_with_subclasses, self.known))
         return known.difference(*map(_with_subclasses, self.kept))
 
@@ -409,7 +407,7 @@ def _clear(frame: FrameType) -> None:
 
 
 def _nobody_holds(frames: list[FrameType]) -> bool:
-    """Return whether nothing but one another, and this list, holds these frames: they are freed
+    """Return whether only the frames themselves, and this list, hold these frames: they are freed
     with the list.
     """
     frames.append(_ended_frame())
@@ -424,7 +422,7 @@ def _ended_frame() -> FrameType:
 
 
 def _gpu_memory_is_short() -> bool:
-    """Return whether more than half of the GPU's memory is in use, by whomever."""
+    """Return whether more than half of the GPU's memory is in use, by any program."""
     if not torch.cuda.is_initialized():
         return False
     free, whole = torch.cuda.mem_get_info()

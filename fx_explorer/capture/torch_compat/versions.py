@@ -1,5 +1,5 @@
-"""This module knows what torch's releases do differently, and private names that may go. Known:
-2.11 to 2.15.
+"""This module has the differences between torch's releases, and private names that may disappear.
+Known: 2.11 to 2.15.
 
 What more than one place needs is asked for here: it gets it, or a ``MissingInTorch`` that names the
 release. A hook looks for the one name that it hooks into by itself, and its view stays empty where
@@ -25,11 +25,11 @@ from fx_explorer.capture.torch_compat.patching import patched
 
 
 class MissingInTorch(Exception):
-    """This torch has no such part; the message names part and release."""
+    """Raised when this torch lacks a part; the message names the part and the release."""
 
 
 def require(module: str, name: str) -> Any:
-    """Return ``module.name`` of the installed torch; raises MissingInTorch where it has none."""
+    """Return ``module.name`` of the installed torch; raises MissingInTorch if it has none."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
@@ -37,7 +37,7 @@ def require(module: str, name: str) -> Any:
 
 
 def release() -> tuple[int, int]:
-    """Return ``(2, 13)``, for the few things that their absence does not tell."""
+    """Return ``(2, 13)``, for the few differences that cannot be detected by a missing name."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(minor)
 
@@ -54,8 +54,8 @@ def dataclass_of(module: str, name: str, /, **values: object) -> Any:
 
 
 def known_options(config: Any, *names: str) -> list[str]:
-    """Return those of ``names`` that are options of this release. A deprecated one is left out: to
-    read or set it warns the user.
+    """Return those of ``names`` that are options of this release. Deprecated options are left out,
+    because reading or setting them warns the user.
     """
     entries = {name: config._config.get(name) for name in names}
     return [
@@ -69,8 +69,8 @@ def known_options(config: Any, *names: str) -> list[str]:
 
 
 def marks_one_size() -> bool:
-    """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` takes one size of a tensor (``L['x']:0``).
-    2.11 knows whole tensors only, and takes such an entry for the name of another one.
+    """Return whether ``TORCH_COMPILE_DYNAMIC_SOURCES`` accepts one size of a tensor (``L['x']:0``).
+    2.11 accepts whole tensors only, and reads such an entry as another tensor's name.
     """
     return (
         "dim"
@@ -84,9 +84,9 @@ def marks_one_size() -> bool:
 
 
 def prints_subclasses_it_compiles() -> bool:
-    """Return whether AOTAutograd turns what it knows of a graph into text for a log that nobody
-    reads, fake tensors of the program's classes included: what a ``__repr__`` raises ends the
-    compilation. 2.11 does, 2.13 leaves it to the log.
+    """Return whether AOTAutograd turns a graph's metadata into text even if no log is written,
+    including fake tensors of the program's classes: an error in their ``__repr__`` ends the
+    compilation. 2.11 does; in 2.13 only the log does.
     """
     return (
         "str"
@@ -99,7 +99,8 @@ def prints_subclasses_it_compiles() -> bool:
 # guards (torch/compiler/__init__.py, torch/_dynamo/guards.py)
 
 GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
-"""Is given an entry for each guard (``GuardFilterEntry``), and gives for each whether it is kept.
+"""A function that receives an entry for each guard (``GuardFilterEntry``), and returns for each
+whether it is kept.
 """
 
 
@@ -116,7 +117,7 @@ def known_filters() -> dict[str, GuardFilter]:
 
 @contextlib.contextmanager
 def every_guard_checked() -> Iterator[None]:
-    """Let guards that are built inside the block look at each tensor in each call.
+    """Make guards that are built inside the block check each tensor in each call.
 
     Where the dictionaries of a module are as they were, 2.11 takes its parameters for as they were:
     a weight that requires gradients from now on is computed with as one that does not.
@@ -136,7 +137,7 @@ def every_guard_checked() -> Iterator[None]:
 
 
 def runtime_env(traced: Any) -> Any:
-    """Return what Dynamo's bytecode needs around it, of torch's ``GraphCaptureOutput``.
+    """Return the environment that Dynamo's bytecode needs, from torch's ``GraphCaptureOutput``.
 
     2.11 looks for builtins that the bytecode names (``type``) among the globals only; later
     releases put them there themselves.
@@ -149,7 +150,7 @@ def runtime_env(traced: Any) -> Any:
 
 
 def device_type_of(graph: torch.fx.Graph) -> str:
-    """Return the kind of device that a saved function needs: up to 2.14 that of the first tensor,
+    """Return the type of device that a saved function needs: up to 2.14 that of the first tensor,
     in 2.15 one of all in the graph.
     """
     module = "torch._dynamo.graph_utils"
@@ -179,7 +180,7 @@ def guards_of_file(function: Any) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def separate_regions() -> Iterator[None]:
-    """Let ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
+    """Make ``regional_inductor`` cut nodes out by their ``inductor_region`` inside the block, as it
     does by itself from 2.12 on.
 
     2.11 takes all annotated nodes for one region: it gives them to
@@ -195,7 +196,7 @@ def separate_regions() -> Iterator[None]:
 
 
 def _cut_by_region(gm: torch.fx.GraphModule, support: Any, prefix: str) -> torch.fx.GraphModule:
-    """Do what ``_RegionScooper.scoop_regions`` of 2.12 does."""
+    """Cut regions out as ``_RegionScooper.scoop_regions`` of 2.12 does."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
@@ -229,8 +230,8 @@ def _regions(gm: torch.fx.GraphModule, support: Any) -> list[Any]:
 
 
 def stances() -> tuple[str, ...]:
-    """Return the stances that ``torch.compiler.set_stance`` takes: up to 2.14 only its docstring
-    says so.
+    """Return the stances that ``torch.compiler.set_stance`` accepts. Up to 2.14 only its docstring
+    lists them.
     """
     module = "torch._dynamo.eval_frame"
     if has(module, "StanceStr"):
@@ -241,8 +242,8 @@ def stances() -> tuple[str, ...]:
 
 
 def override_of(entry: Any) -> object:
-    """Return what was set of a config entry since torch was imported: 2.11 holds the value, later
-    releases a context variable.
+    """Return the value of a config entry that was set after torch was imported: 2.11 stores the
+    value, later releases a context variable.
     """
     override = entry.user_override
     if isinstance(override, contextvars.ContextVar):
@@ -251,8 +252,8 @@ def override_of(entry: Any) -> object:
 
 
 def compile_parameters() -> dict[str, object]:
-    """Return the keyword arguments of ``torch.compile`` with their defaults. 2.11 names the default
-    backend, 2.13 writes None for it.
+    """Return the keyword arguments of ``torch.compile`` with their defaults. For the default
+    backend 2.11 has its name, 2.13 None.
     """
     named = inspect.signature(torch.compile).parameters.items()
     defaults = {
@@ -274,7 +275,7 @@ _TRITON_OF_TORCH = {"2.11": "3.6", "2.13": "3.7", "2.15": "3.9"}
 
 
 def fitting_triton() -> str:
-    """Return the triton that goes with this torch, ``3.7`` or ``3.7.1``; empty where that is not
+    """Return the version of triton for this torch, ``3.7`` or ``3.7.1``; empty where that is not
     known.
     """
     for requirement in requirements_of("torch"):
@@ -287,8 +288,8 @@ def fitting_triton() -> str:
 
 
 def size_hint_of(sizes: Any, size: Any) -> int | None:
-    """Return the value of a size that Inductor counts with, without a guard on it; None where only
-    the data determines. Up to 2.12 it is asked for as ``size_hint``.
+    """Return the value that Inductor assumes for a size, without adding a guard; None if only the
+    data determines it. Up to 2.12 the method is ``size_hint``.
     """
     ask = getattr(sizes, "optimization_hint", None) or sizes.size_hint
     hint = int(ask(size, fallback=-1))

@@ -83,7 +83,7 @@ def _number(pattern: str, text: str) -> int:
 
 
 def disassembled(cubin: bytes) -> str:
-    """Return SASS with the lines it is from, inlined ones too, and its encoding. Raises
+    """Return SASS with its source lines, inlined ones included, and its encoding. Raises
     CannotBuild.
 
     The result is kept on disk, so that the same machine code in another
@@ -104,14 +104,14 @@ def disassembled(cubin: bytes) -> str:
 
 
 def _key(cubin: bytes) -> str:
-    """Return the cache key, which differs for another nvdisasm and other options."""
+    """Return the cache key, which also depends on nvdisasm and its options."""
     tool = Path(_tool("nvdisasm"))
     asked = f"{tool} {tool.stat().st_mtime_ns} {' '.join(NVDISASM_OPTIONS)}\0"
     return hashlib.sha256(asked.encode() + cubin).hexdigest()
 
 
 def _keep(path: Path, text: str) -> None:
-    """Keep the text. Two processes at once do no harm: each writes a file of its own."""
+    """Store the text. Two processes at once do no harm: each writes a file of its own."""
     private_directory(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="writing_") as apart:
         (Path(apart) / path.name).write_text(text)
@@ -168,8 +168,8 @@ NOTHING = """module {
 class Built:
     texts: dict[Level, str]
     file: str
-    """Base name of the module as the texts have it. Texts from the cache may name another module
-    with an equal kernel.
+    """Base name of the module in the texts. Texts from the cache may name another module with an
+    equal kernel.
     """
     threads: int
     shared_bytes: int
@@ -179,7 +179,7 @@ class Built:
 
 
 class Toolchain:
-    """torch and Triton, prepared for one GPU in this process until its end. No C++ compiler is
+    """torch and Triton, prepared for one GPU in this process until it ends. No C++ compiler is
     needed, because no tensor is made.
     """
 
@@ -209,9 +209,9 @@ class Toolchain:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Compile and load a first kernel, so that nobody has to wait for it later. The first
-        compile of a process takes 0.3 s longer than the next, and so does the first kernel that is
-        loaded, because Inductor hashes its own files for the autotuner's cache.
+        """Compile and load a first kernel, so that the first request need not wait. The first
+        compile of a process takes 0.3 s longer than the next, and so does loading the first kernel,
+        because Inductor hashes its own files for the autotuner's cache.
         """
         import triton
         from torch._inductor.codecache import torch_key
@@ -267,7 +267,7 @@ class Toolchain:
         return disassembled(cubin)
 
     def passes(self, kernel: TritonKernel, position: int) -> str:
-        """Return what MLIR prints before each pass. This compiles again, whatever is in the cache.
+        """Return MLIR's text before each pass. This compiles again, whatever is in the cache.
         Raises CannotBuild.
         """
         with (
@@ -281,7 +281,7 @@ class Toolchain:
 
     def _compile(self, kernel: TritonKernel, config: Any) -> Any:
         """Compile a kernel in one configuration, as Inductor's autotuner does. Raises CannotBuild
-        when the compilers refuse it.
+        when the compilers fail.
         """
         import triton
         from torch._inductor.runtime.triton_compat import ASTSource

@@ -1,5 +1,4 @@
-"""The virtual GPU keeps what it builds in directories of our own, separate from those for a real
-GPU.
+"""This module has the directories for the virtual GPU's builds, separate from those for a real GPU.
 
 A directory or file is trusted when it is no symbolic link, belongs to this user (or root), and
 nobody else can write to it. The directories above ours must be so too, except that symbolic links
@@ -62,7 +61,7 @@ def cannot_write(path: Path, error: OSError) -> WorkerError:
 
 
 def not_written(error: BaseException) -> str:
-    """Return what to say when a compiler could not write into our directories; empty for another
+    """Return the message when a compiler could not write into our directories; empty for another
     error, or a file of the user's.
     """
     for cause in chain(error):
@@ -72,8 +71,8 @@ def not_written(error: BaseException) -> str:
 
 
 def _is_compilers(error: OSError) -> bool:
-    """Return whether the error is about our directories, judged by the file if one is named (a full
-    disk names none), and by who wrote.
+    """Return whether the error is about our directories, judged by the file, if it names one (a
+    full disk names none), and by the code that wrote.
     """
     if error.filename is not None and not Path(str(error.filename)).is_relative_to(cache_home()):
         return False
@@ -82,8 +81,8 @@ def _is_compilers(error: OSError) -> bool:
 
 
 def hide_real_gpu(gpu: Gpu, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Hide a real GPU from torch, which has not been imported yet, and give both compilers caches
-    that are ours.
+    """Hide a real GPU from torch, which has not been imported yet, and set our own cache
+    directories for both compilers.
     """
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         environ[name] = ""
@@ -99,8 +98,7 @@ _ALL_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_private(directory: Path, root: Path) -> None:
-    """Make ``directory`` and those above it, down from ``root``, so that nobody else can write to
-    them.
+    """Make ``directory`` and its parents up to ``root`` so that no other user can write to them.
 
     Raises OSError when one cannot be made, WorkerError when one is not to be trusted.
     """
@@ -126,8 +124,8 @@ def _make(directory: Path) -> None:
 
 
 def refuse_untrusted(path: Path, status: os.stat_result | None = None) -> None:
-    """Raise WorkerError for a path that somebody else could have made. It says who, and what to
-    do.
+    """Raise WorkerError for a path that another user could have made. The message names the owner
+    and a remedy.
     """
     status = status or path.lstat()
     if stat.S_ISLNK(status.st_mode):

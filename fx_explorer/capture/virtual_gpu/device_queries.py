@@ -1,5 +1,5 @@
-"""This module knows how the program meets the virtual GPU, and notes what the program asks about
-the device that would be answered otherwise on the GPU.
+"""This module switches between the ways of running a program for the virtual GPU, and records the
+program's questions about the device that a GPU would answer differently.
 
 The program meets it in one of two modes; the mode changes at most once, from *transplant* to
 *fake*. *transplant*: the program really runs on the CPU; each graph that Dynamo captures is moved
@@ -35,10 +35,10 @@ IN_WORDS: dict[EmulationMode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceQuestion:
-    """A question of the user's code about the device that the GPU would answer otherwise."""
+    """A question of the user's code about the device that the GPU would answer differently."""
 
     what: str
-    """What is asked: ``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
+    """The question: ``torch.cuda.is_available()``, ``.is_cuda``, ``.device.type``."""
     file: str
     line: int
 
@@ -54,36 +54,36 @@ class Placeholder:
 
 
 Choice = dict[str, object]
-"""One choice of the autotuner's that was not made: its candidates, which would have been timed on
-the device (on_the_cpu.py).
+"""A choice that the autotuner could not make: its candidates, which would have been timed on the
+device (on_the_cpu.py).
 """
 
 
 @dataclass
 class Emulation:
-    """The virtual GPU of this process, its emulation mode, and what the program asked of it."""
+    """The virtual GPU of this process, its emulation mode, and the program's questions about it."""
 
     gpu: Gpu
     mode: EmulationMode = "transplant"
     reason: str = ""
     """Why the mode is ``fake``."""
     puts_everything_there: bool = False
-    """Whether also what the program puts nowhere is made on the GPU."""
+    """Whether tensors for which the program names no device are also made on the GPU."""
     questions: dict[DeviceQuestion, None] = field(default_factory=dict)
     """Questions asked in mode ``transplant``, in order."""
     placeholders: dict[Placeholder, None] = field(default_factory=dict)
     """Numbers that the program read in mode ``fake``, in order."""
     unsaved: dict[tuple[str, int], None] = field(default_factory=dict)
-    """File and line of each ``torch.save`` that wrote nothing, since its tensors have no content.
+    """File and line of each ``torch.save`` that wrote nothing, because its tensors have no content.
     """
     compilations_open: int = 0
-    """How many of Inductor's calls are running. What they make on the GPU, such as a constant for a
-    branch of ``torch.cond``, is not the program's.
+    """Number of Inductor's calls in progress. Tensors that they make on the GPU, such as a constant
+    for a branch of ``torch.cond``, are not the program's.
     """
     choices: list[Choice] = field(default_factory=list)
     on_change: Callable[[Emulation], None] = lambda emulation: None
     when_fake: list[Callable[[], None]] = field(default_factory=list)
-    """Functions that undo what was in force only while the program ran on the CPU."""
+    """Functions that undo patches for the time in which the program ran on the CPU."""
 
     def become_fake(self, reason: str) -> None:
         if self.mode != "fake":
@@ -163,12 +163,14 @@ ASKS = (
 """Parts of a condition by which it counts as a question about the device."""
 
 _TYPES = ("cuda", "cpu", "gpu")
-"""Words of which a condition on a device has one, unless it only compares two tensors."""
+"""Words, of which a condition on a device contains at least one, unless it only compares two
+tensors.
+"""
 
 
 def asked_by_program(emulation: Emulation, what: str) -> bool:
-    """Return whether the caller of our caller is the program, which runs on the CPU. A question of
-    the user's own code is kept.
+    """Return whether the program asks, which runs on the CPU: it is the caller of our caller. A
+    question of the user's own code is recorded.
     """
     if emulation.mode == "fake":
         return False
@@ -182,7 +184,7 @@ def asked_by_program(emulation: Emulation, what: str) -> bool:
 
 
 def users_place() -> tuple[str, int] | None:
-    """Return file and line of the innermost line of the user's own code that is running."""
+    """Return file and line of the innermost running line of the user's code."""
     frame = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
@@ -192,9 +194,7 @@ def users_place() -> tuple[str, int] | None:
 
 
 def is_users(file: str) -> bool:
-    """Return whether a file is the user's: neither of an installed package, nor Python's, nor
-    ours.
-    """
+    """Return whether a file is the user's, and not an installed package's, Python's, or ours."""
     return (
         file.endswith(".py")
         and not file.startswith((*_LIBRARIES, _OURS))
@@ -206,9 +206,10 @@ def is_users(file: str) -> bool:
 
 
 def listen_to_dynamo(emulation: Emulation) -> None:
-    """Hooks: ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device``
-    (torch/_dynamo/variables/tensor.py); ``ConstantVariable.const_getattr`` (constant.py), which is
-    asked for the ``type`` of a device that was kept.
+    """Record questions about the device in code that Dynamo traces. Hooks:
+    ``TensorVariable.method_attr_is_cuda`` and ``method_attr_device``
+    (torch/_dynamo/variables/tensor.py); ``ConstantVariable.const_getattr`` (constant.py), for the
+    ``type`` of a device in a variable.
     """
     # It imports torch, for which this module is too early in a worker.
     from fx_explorer.capture.torch_compat.versions import require
@@ -242,7 +243,7 @@ def _listening_to_devices(emulation: Emulation, original: Callable[..., Any]) ->
 
 
 def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
-    """Keep the question that Dynamo's current line decides on, if it decides anything: most code
+    """Record the question that Dynamo's current line decides on, if it decides anything: most code
     only passes a device on.
     """
     if emulation.mode != "transplant":
@@ -257,7 +258,7 @@ def _ask_at(emulation: Emulation, tx: Any, what: str) -> None:
 
 
 def read_users_files(emulation: Emulation) -> None:
-    """Keep every condition on a device in the user's own modules that were loaded."""
+    """Record every condition on a device in the user's own loaded modules."""
     # A list of its own, since a lazy module may import others when it is asked for something.
     loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     for file in sorted(file for file in loaded if file and is_users(file)):

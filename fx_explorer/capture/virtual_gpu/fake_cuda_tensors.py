@@ -1,5 +1,5 @@
-"""Tensors on ``cuda`` have no content here: they are made wherever the program asks for one, and
-torch's FakeTensor does the rest.
+"""This module makes tensors on ``cuda`` without content wherever the program asks for one; torch's
+FakeTensor does the rest.
 
 A tensor on the CPU stays a real one, so that data can be read and weights be loaded as usual. What
 is put on ``cuda`` has only a shape and a type. Code that reads numbers off it (``.item()``, an
@@ -50,8 +50,8 @@ _kept: list[Any] = []
 
 
 def allow_cuda_tensors(emulation: Emulation) -> None:
-    """Let the program use the device ``cuda`` from now on in this thread; the simplest ways of
-    making a tensor work in all threads.
+    """Allow the device ``cuda`` from now on in this thread; the simplest ways of making a tensor
+    work in all threads.
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -76,7 +76,7 @@ def allow_cuda_tensors(emulation: Emulation) -> None:
 
 
 class _NoReferences:
-    """Stands in for the module ``weakref``, and finds no references to a tensor."""
+    """Replaces the module ``weakref``, and finds no references to a tensor."""
 
     @staticmethod
     def getweakrefs(tensor: torch.Tensor) -> list[object]:
@@ -84,8 +84,8 @@ class _NoReferences:
 
 
 def _swapping_referenced(original: Callable[..., None]) -> Callable[..., None]:
-    """Swap fake parameters in ``Module.to()``, which torch refuses when its own converter holds
-    weak references to them.
+    """Swap fake parameters in ``Module.to()``, which torch refuses if its own converter holds weak
+    references to them.
     """
 
     @functools.wraps(original)
@@ -126,8 +126,8 @@ class FakeTensorMaker:
         self.mode = mode
 
     def notice(self) -> None:
-        """Note that the program itself has put something on the GPU. What torch does while it
-        compiles does not count.
+        """Record that the program itself has put a tensor on the GPU. torch's own tensors during
+        compilation do not count.
         """
         if self.emulation.compilations_open or TracingContext.try_get() is not None:
             return
@@ -169,8 +169,8 @@ class FakeTensorMaker:
 
 
 class CudaIsFake(TorchDispatchMode):
-    """A dispatch mode under which whatever makes a tensor on cuda makes a fake one. torch's own
-    fake modes do their own work.
+    """A dispatch mode in which every tensor created on cuda is fake. torch's own fake modes do
+    their own work.
     """
 
     supports_higher_order_operators = True
@@ -216,7 +216,7 @@ def _makes_on_cuda(kwargs: dict[str, Any]) -> bool:
 
 
 def _is_for_fake_mode(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether this is a higher-order operator on a fake tensor. Such operators need a
+    """Return whether this is a higher-order operator on a fake tensor, which needs a
     FakeTensorMode; a fake tensor alone is not enough (for a Triton kernel in torch 2.11).
     """
     if not isinstance(func, torch._ops.HigherOrderOperator):
@@ -230,7 +230,7 @@ def _fake_mode_in_force() -> bool:
 
 
 def users_line() -> str:
-    """Return `` (model.py:12)``: the innermost line of the user's own code that is running."""
+    """Return `` (model.py:12)``: the innermost running line of the user's own code."""
     place = users_place()
     if not place:
         return ""
@@ -238,8 +238,8 @@ def users_line() -> str:
 
 
 def without_weights(emulation: Emulation, reason: str) -> None:
-    """Put everything on the GPU that the program makes from now on and puts nowhere else, so that
-    it takes no memory.
+    """Put tensors on the GPU from now on if the program names no device for them, so that they take
+    no memory.
     """
     emulation.puts_everything_there = True
     emulation.become_fake(reason)
@@ -247,8 +247,8 @@ def without_weights(emulation: Emulation, reason: str) -> None:
 
 
 def missing_value(error: BaseException) -> str:
-    """Return an explanation when the program stopped because it asked for the content of a fake
-    tensor; empty for another error.
+    """Return an explanation if the program ended because it needed the content of a fake tensor;
+    empty for another error.
     """
     if not any(type(base_exception).__name__ in NO_VALUE for base_exception in chain(error)):
         return ""
@@ -272,7 +272,7 @@ def missing_value(error: BaseException) -> str:
 
 
 def draw_nothing() -> None:
-    """Draw nothing for a tensor without content. Hook: ``_no_grad_trunc_normal_``
+    """Skip drawing random numbers for a tensor without content. Hook: ``_no_grad_trunc_normal_``
     (torch/nn/init.py).
     """
     original = require("torch.nn.init", "_no_grad_trunc_normal_")
@@ -290,7 +290,9 @@ def draw_nothing() -> None:
 
 
 MOST_READS = 100_000
-"""Reads of one line, after which what waits for a value is ended: it would wait for ever."""
+"""Number of reads of one line after which the program is ended, since it waits for a value that
+never comes.
+"""
 
 
 class EndlessReadError(RuntimeError):
@@ -298,9 +300,7 @@ class EndlessReadError(RuntimeError):
 
 
 class NoContentError(RuntimeError):
-    """Raised when the program needs the content of a tensor, and a placeholder cannot stand
-    for it.
-    """
+    """Raised when the program needs the content of a tensor, and no placeholder can replace it."""
 
 
 _aten = torch.ops.aten
@@ -327,14 +327,14 @@ _NEGATES = {_aten.logical_not.default, _aten.bitwise_not.default}
 
 
 class Placeholders:
-    """Answers what a program asks of tensors without content."""
+    """Returns placeholders when a program reads tensors without content."""
 
     def __init__(self, emulation: Emulation, mode: Any) -> None:
         self._emulation = emulation
         self._mode = mode
         self._reads: dict[tuple[str, int], int] = {}
         self._unwritten: dict[str, object] = {}
-        """Path → the object that the program wanted to save there."""
+        """Path → the object that the program tried to save there."""
 
     def answers(self, func: Any, args: tuple[Any, ...]) -> bool:
         """Return whether ``func`` reads the content of a tensor that has none."""
@@ -346,7 +346,7 @@ class Placeholders:
         return isinstance(value, fake) and getattr(value, "fake_mode", None) is self._mode
 
     def answer(self, func: Any, args: tuple[Any, ...]) -> object:
-        """Return the placeholder for what ``func`` reads."""
+        """Return the placeholder for the value that ``func`` reads."""
         value = _TRUTHS[func] if func in _TRUTHS else self._value(args[0])
         return self._noted(value)
 
@@ -360,8 +360,8 @@ class Placeholders:
         return 1
 
     def follow(self, func: Any, args: tuple[Any, ...], result: object) -> None:
-        """Remember the truth of a boolean result that is the same for any content. ``isfinite`` and
-        ``isnan`` come here as comparisons of a tensor with itself and with infinity.
+        """Store the truth value of a boolean result that is the same for any content. ``isfinite``
+        and ``isnan`` arrive here as comparisons of a tensor with itself and with infinity.
         """
         if not isinstance(result, torch.Tensor) or result.dtype is not torch.bool:
             return
@@ -396,9 +396,7 @@ class Placeholders:
         torch.save, torch.load = self._saving(torch.save), self._loading(torch.load)
 
     def _saving(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Write nothing where tensors have no content, as the file may be that of an earlier
-        run.
-        """
+        """Write nothing if tensors have no content, because the file may be from an earlier run."""
 
         @functools.wraps(original)
         def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
@@ -412,7 +410,7 @@ class Placeholders:
         return save
 
     def _loading(self, original: Callable[..., object]) -> Callable[..., object]:
-        """Return what was to be saved in a file before, where it was not written."""
+        """Return the object of an earlier ``torch.save`` to this file that was not written."""
 
         @functools.wraps(original)
         def load(f: Any, *args: Any, **kwargs: Any) -> object:
@@ -464,8 +462,8 @@ class Placeholders:
 
 
 def _truth(func: Any, args: tuple[Any, ...]) -> bool | None:
-    """Return the result of an operator whose truth is the same for any content of its tensors; None
-    where it depends on the content. Contents are taken to be finite.
+    """Return the result of a boolean operator if it is the same for any content of its tensors;
+    None if it depends on the content. Contents are assumed to be finite.
     """
     if func in _SAME and len(args) == 2 and args[0] is args[1]:
         return bool(func is _aten.eq.Tensor)

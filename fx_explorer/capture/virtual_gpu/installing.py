@@ -1,5 +1,5 @@
-"""These steps install a virtual GPU, in order. ``before_torch`` and ``install`` are in force until
-the process ends.
+"""This module installs a virtual GPU step by step. ``before_torch`` and ``install`` are in force
+until the process ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def before_torch(gpu: Gpu) -> None:
-    """Prepare what must be there when torch is imported. Raises WorkerError."""
+    """Prepare everything that must exist when torch is imported. Raises WorkerError."""
     need_triton()
     hide_real_gpu(gpu)
     shim.load()
 
 
 def need_triton() -> None:
-    """Raise WorkerError where there is no Triton."""
+    """Raise WorkerError if Triton is not installed."""
     if not is_installed("triton"):
         raise WorkerError(
             f"the virtual GPU needs triton, which {sys.executable} does not have. Install it there "
@@ -93,7 +93,7 @@ def steps(emulation: Emulation) -> list[tuple[str, Callable[[], object]]]:
 
 
 def leave_device_alone() -> None:
-    """Keep FakeTensorMode from initialising a device that it believes to be there
+    """Keep FakeTensorMode from initialising a device that it believes to exist
     (torch/_subclasses/fake_tensor.py).
     """
     from fx_explorer.capture.torch_compat.versions import require
@@ -108,7 +108,7 @@ def leave_device_alone() -> None:
 
 
 def set_options() -> None:
-    """Set options: compile processes would have none of these hooks, and whether to pad a matmul is
+    """Set options of Inductor: compile processes would lack these hooks, and padding of a matmul is
     decided by a benchmark on the device.
     """
     from torch._inductor import config
@@ -149,8 +149,8 @@ def quietly(action: Callable[[], None]) -> None:
 
 
 def other_triton() -> str:
-    """Return what to say when triton is not the one that goes with this torch; empty when it is, or
-    that is not known.
+    """Return a message if triton is not the version for this torch; empty if it is, or if that is
+    not known.
     """
     from fx_explorer.capture.torch_compat.versions import fitting_triton
 

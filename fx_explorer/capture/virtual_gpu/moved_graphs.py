@@ -1,5 +1,5 @@
-"""A Dynamo graph of a program on the CPU is moved to the GPU: a copy is made whose tensors are fake
-ones on ``cuda``.
+"""This module moves a Dynamo graph of a program on the CPU to the GPU: it makes a copy with fake
+tensors on ``cuda``.
 
 Hook: ``compile_fx`` (torch/_inductor/compile_fx.py), below the recorder's, so that the graph that
 runs stays the program's own.
@@ -44,8 +44,8 @@ def move_graphs(emulation: Emulation) -> None:
 
 
 def _move_operators(emulation: Emulation) -> None:
-    """Move also graphs of ATen operators that a program gives to Inductor itself, as the files do
-    that torch writes for bug reports. ``compile_fx`` has a function of its own for its graphs.
+    """Also move graphs of ATen operators that a program passes to Inductor directly, as torch's
+    files for bug reports do. ``compile_fx`` has its own function for its graphs.
     """
     from torch._inductor import compile_fx as module
 
@@ -62,9 +62,9 @@ def _move_operators(emulation: Emulation) -> None:
 
 
 def _read_inputs_on_the_gpu() -> None:
-    """Let the files that torch writes for bug reports have inputs on the GPU. They ask a storage
-    for its device (``InputReader``, torch/_dynamo/debug_utils.py), and that of a tensor without
-    content is on none.
+    """Allow torch's files for bug reports to have inputs on the GPU. They read the device of a
+    storage (``InputReader``, torch/_dynamo/debug_utils.py), which a tensor without content does not
+    have.
     """
     reader = require("torch._dynamo.debug_utils", "InputReader")
     read_storage, read_tensor = reader.storage, reader.tensor
@@ -119,7 +119,7 @@ def _move_regions(emulation: Emulation) -> None:
 def moved(
     module: torch.fx.GraphModule, inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Return the graph and its inputs on the GPU; unchanged if any of it is there already."""
+    """Return the graph and its inputs on the GPU; unchanged if any part is there already."""
     placeholders = module.graph.find_nodes(op="placeholder")
     if any(_is_on_gpu(value) for value in (*inputs, *map(_value, module.graph.nodes))):
         return module, list(inputs)
@@ -139,8 +139,8 @@ def moved(
 def moved_operators(
     module: torch.fx.GraphModule, inputs: Sequence[Any]
 ) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Do as ``moved`` for a graph of ATen operators. Inductor finds out again what each of them
-    makes.
+    """Move a graph of ATen operators as ``moved`` does. Inductor computes the values of its nodes
+    again.
     """
     if any(map(_is_on_gpu, inputs)):
         return module, list(inputs)
@@ -167,8 +167,9 @@ def _graphs_nested_in(
 
 
 def _propagate(module: torch.fx.GraphModule, fake_mode: Any) -> None:
-    """Let torch say again what each operator of a nested graph makes: Inductor does so for the
-    outermost only, and holds what a nested one takes against it (``FakeTensorUpdater``).
+    """Make torch compute the values of each operator in nested graphs again: Inductor does so for
+    the outermost only, and compares a nested graph's inputs with the old values
+    (``FakeTensorUpdater``).
     """
     for _, nested in _graphs_nested_in(module):
         _propagate(nested, fake_mode)
@@ -177,7 +178,7 @@ def _propagate(module: torch.fx.GraphModule, fake_mode: Any) -> None:
 
 
 def _with_content(on_gpu: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
-    """Let Inductor read the content of a constant that was moved, which is the program's. It writes
+    """Allow Inductor to read the content of a moved constant from the program's own. It writes
     small constants into its code (``GraphLowering.get_attr``).
     """
     on_gpu.item = constant.item
@@ -186,17 +187,19 @@ def _with_content(on_gpu: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
 
 
 class _GraphMover:
-    """Moves one graph with those nested in it. A tensor that is used twice stays one."""
+    """Moves one graph with the graphs nested in it. A tensor that is used twice stays a single
+    tensor.
+    """
 
     def __init__(self, fake_mode: Any) -> None:
         self._fake_mode = fake_mode
         self._moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         """``id`` of a tensor → (tensor on the CPU, moved tensor). The first is kept alive so that
-        its id stays its own.
+        no other object has its id.
         """
 
     def graph(self, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        """Return a copy of a graph, and of those nested in it, as it would be on the GPU."""
+        """Return a copy of a graph, and of those nested in it, with all tensors on the GPU."""
         graph, copies = torch.fx.Graph(), dict[torch.fx.Node, torch.fx.Node]()
         # graph_copy leaves out the output, and returns what it is to be made of.
         output = graph.output(graph.graph_copy(module.graph, copies))
@@ -214,7 +217,7 @@ class _GraphMover:
         return on_gpu
 
     def _node(self, old: torch.fx.Node, new: torch.fx.Node, owner: torch.fx.GraphModule) -> None:
-        """Move what a copied node holds to the GPU: its devices, its example value, or the
+        """Move the content of a copied node to the GPU: its devices, its example value, or the
         parameter that it fetches.
         """
         new.meta = copy.copy(old.meta)
@@ -262,13 +265,15 @@ class _GraphMover:
         return moved_too
 
     def _constant(self, node: torch.fx.Node, owner: torch.fx.GraphModule) -> None:
-        """Move a constant of a graph that was not made by Dynamo, such as one of ``make_fx``."""
+        """Move a constant of a graph that Dynamo did not make, such as one of ``make_fx``."""
         constant = getattr(owner, node.target, None)
         if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
             setattr(owner, node.target, _with_content(self.tensor(constant), constant))
 
     def values(self, on_gpu: torch.fx.GraphModule) -> None:
-        """Move what a graph of operators takes, and drop what its operators made on the CPU."""
+        """Move the inputs of a graph of operators, and drop the values that its operators had on
+        the CPU.
+        """
         for node in on_gpu.graph.nodes:
             node.meta.pop("tensor_meta", None)
             value = node.meta.pop("val", None)
@@ -279,7 +284,7 @@ class _GraphMover:
             self.values(nested)
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor as it would be on the GPU, without content."""
+        """Return the tensor without content on the GPU."""
         if id(tensor) not in self._moved:
             on_gpu = self._make_tensor(tensor)
             if isinstance(tensor, torch.nn.Parameter):
@@ -315,7 +320,7 @@ def _is_on_gpu(value: Any) -> bool:
 
 def _is_number(node: torch.fx.Node) -> bool:
     """Return whether the node is a Python float that Dynamo passes as a tensor. It stays on the CPU
-    where there is a GPU, too.
+    even with a GPU.
     """
     return bool(getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False))
 

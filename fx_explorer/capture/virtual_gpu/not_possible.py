@@ -1,6 +1,5 @@
-"""A GPU that is not there cannot do everything: this module explains, in place of torch's own
-message, what a program asks of it in vain, and says whether a program needs fake tensors from the
-beginning.
+"""This module explains, in place of torch's own message, which requests of a program a virtual GPU
+cannot fulfil, and decides whether a program needs fake tensors from the beginning.
 
 torch wraps what its compilers raise, so the explanation looks at all causes of an error. For the
 question of fake tensors the program's file is parsed and not run.
@@ -32,15 +31,15 @@ NO_NCCL = (
 
 
 def not_possible(error: BaseException) -> str:
-    """Return the explanation; empty for another error."""
+    """Return the explanation of an error that a virtual GPU causes; empty for another error."""
     if any(_is_of_nccl(cause) for cause in chain(error)):
         return NO_NCCL
     return ""
 
 
 def _is_of_nccl(error: BaseException) -> bool:
-    """Return whether the error is about NCCL. A build without NCCL says so; one with it fails in
-    making the group (torch/distributed/distributed_c10d.py).
+    """Return whether the error is about NCCL. A build without NCCL reports that; a build with it
+    fails in making the group (torch/distributed/distributed_c10d.py).
     """
     frames = traceback.extract_tb(error.__traceback__)
     if not any(frame.name == "_new_process_group_helper" for frame in frames):
@@ -75,7 +74,7 @@ def needs_fake(file: Path | None, train: bool | None) -> str:
 
 
 def insists_on_gpu(file: Path | None) -> str:
-    """Return where the program stops if there is no GPU; empty when it does not."""
+    """Return the line where the program ends if there is no GPU; empty when it does not."""
     tree = _parsed(file)
     if tree is None or file is None:
         return ""

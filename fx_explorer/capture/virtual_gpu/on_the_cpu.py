@@ -1,5 +1,5 @@
-"""While torch compiles, what it would do on the device is done without one: autotuning, folding of
-constants, the choice of a convolution.
+"""This module does torch's work on the device during compilation without a device: autotuning,
+folding of constants, the choice of a convolution.
 
 Autotuning has no device to time candidates on: a Triton template is shown rather than a library,
 and all are noted.

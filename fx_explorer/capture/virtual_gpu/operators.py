@@ -1,5 +1,5 @@
-"""A build of torch without CUDA chooses or describes some operators otherwise than one with CUDA:
-this module does as the latter.
+"""This module makes a build of torch without CUDA choose and describe some operators as a build
+with CUDA does.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ between graphs, so only their shapes matter.
 """
 
 _libraries: list[Any] = []
-"""The libraries are kept, because an implementation goes when its library does."""
+"""Keeps the libraries alive, because their implementations are removed with them."""
 
 
 def add_operators(gpu: Gpu) -> None:
-    """Register operators for a GPU that is not there: attention, recurrent layers and their fused
+    """Register operators for a GPU that is not present: attention, recurrent layers and their fused
     cells.
     """
     library = torch.library.Library("aten", "IMPL")
@@ -64,8 +64,8 @@ def _decomposed(name: str) -> Any:
 
 
 def _ask_the_cpu() -> None:
-    """Run on the CPU what FakeTensorMode runs on zeros, to learn the output's shape of an operator
-    that nobody described.
+    """Run on the CPU the operators that FakeTensorMode runs on zeros, to learn the output's shape
+    where no rule describes it.
 
     Hook: ``run_fallback_kernel`` (torch/_subclasses/fake_tensor.py).
     """
@@ -141,7 +141,7 @@ takes.
 """
 
 LOWEST = {"cudnn": -65504.0}
-"""Value added in a masked place, by backend; otherwise minus infinity."""
+"""Value added at masked positions, by backend; otherwise minus infinity."""
 
 _ALIGNMENT = 8
 """Alignment of flash attention's heads, and of the rows of efficient attention's masks."""
@@ -232,7 +232,7 @@ class AttentionArguments:
 
 
 def chosen(asked: AttentionArguments, gpu: Gpu) -> Backend:
-    """Return what ``_fused_sdp_choice`` of a build with CUDA would answer there."""
+    """Return the result of ``_fused_sdp_choice`` in a build with CUDA."""
     if any(tensor.dim() != 4 for tensor in asked.inputs):
         return "math"
     if any(tensor.shape[2] == 0 for tensor in asked.inputs):

@@ -27,9 +27,8 @@ SOURCE = Path(__file__).with_name("shim.cpp")
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-O1", "-std=c++20", "-shared", "-fPIC", "-nodefaultlibs")
 LIBRARIES = ("-lc10", "-ltorch_cpu", "-lc")
-"""Libraries to link. No C++ library is among them, because torch's own is used. A compiler that
-would link its own into the shim (as one without a shared libstdc++ does) makes torch end with
-"free(): invalid pointer".
+"""Libraries to link. No C++ library is listed, because torch's own is used. If a compiler links its
+own into the shim (for lack of a shared libstdc++), torch ends with "free(): invalid pointer".
 """
 
 BUILD_TIMEOUT_S = 120
@@ -43,7 +42,7 @@ _loaded: list[ctypes.CDLL] = []
 
 
 def load() -> None:
-    """Build the shim if it is not there yet, and load it, once. Raises WorkerError; torch must not
+    """Build the shim if it does not exist yet, and load it once. Raises WorkerError; torch must not
     have been imported.
     """
     if _loaded:
@@ -58,8 +57,8 @@ def load() -> None:
 
 
 def _load_hooks_of_torch(torch: Path) -> None:
-    """Load the hooks of a CUDA build. If they came after the shim's, which are preferred, they
-    would be refused with a line on stderr.
+    """Load the hooks of a CUDA build before the shim's, which are preferred. In the other order
+    they would be refused with a line on stderr.
     """
     library = torch / "lib" / "libtorch_cuda.so"
     if library.exists():
@@ -84,7 +83,7 @@ def _built_again(torch: Path, cxx: Compiler) -> ctypes.CDLL:
 
 
 def use_guard() -> None:
-    """Put our device guard in the place of a real one. Call it once torch is imported."""
+    """Replace the real device guard with ours. Call it once torch is imported."""
     # The hooks of a CUDA build may come before it.
     _loaded[-1].fx_explorer_use_guard()
 
@@ -95,8 +94,8 @@ def use_cudnn() -> None:
 
 
 def torch_root() -> Path:
-    """Return where torch is installed, found without importing it. Raises WorkerError when there is
-    none.
+    """Return the folder of the installed torch, without importing it. Raises WorkerError without
+    one.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
@@ -108,7 +107,7 @@ def torch_root() -> Path:
 
 
 def compiler(environ: Mapping[str, str] = os.environ) -> Compiler:
-    """Return ``$CXX``, else the first of COMPILERS. Raises WorkerError when there is none.
+    """Return ``$CXX``, else the first of COMPILERS. Raises WorkerError without one.
 
     Links are not resolved: a ``g++`` may lead to ccache, which depends on the name that it is
     called by.
@@ -141,13 +140,13 @@ def _words(command: str) -> list[str]:
 
 
 def place(torch: Path, cxx: Compiler) -> Path:
-    """Return where the library for this torch and compiler is kept."""
+    """Return the path of the library for this torch and compiler."""
     return cache_home() / "virtual_gpu" / f"shim_{key(torch, cxx)}.so"
 
 
 def built(torch: Path, cxx: Compiler) -> Path:
     """Return the library for this torch and compiler, built if needed. Two processes that build it
-    at once do no harm: each builds in its own place.
+    at once do no harm: each uses a folder of its own.
 
     Raises WorkerError for one that somebody else could have put there.
     """
@@ -169,7 +168,7 @@ def built(torch: Path, cxx: Compiler) -> Path:
 
 
 def key(torch: Path, cxx: Compiler) -> str:
-    """Return a name that differs for another source, torch or compiler."""
+    """Return a cache key that depends on the source, torch and the compiler."""
     version = torch / "version.py"
     build = f"{torch} {cxx} {Path(cxx[0]).stat().st_mtime_ns} {FLAGS} {LIBRARIES}"
     parts = (SOURCE.read_bytes(), version.read_bytes(), build.encode())
@@ -177,8 +176,8 @@ def key(torch: Path, cxx: Compiler) -> str:
 
 
 def _compile(cxx: Compiler, torch: Path, output: Path) -> None:
-    """Build the C++ part against this torch. Raises WorkerError with what to do when the compiler
-    cannot.
+    """Build the C++ part against this torch. Raises WorkerError with a remedy if the compiler
+    fails.
     """
     include, lib = torch / "include", torch / "lib"
     command = [

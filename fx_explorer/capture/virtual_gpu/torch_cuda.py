@@ -1,6 +1,6 @@
-"""``torch.cuda`` (torch/cuda/__init__.py) answers torch and the program here about the virtual GPU.
-A program may make streams, events, CUDA graphs and profiler marks: they do nothing, because nothing
-runs. A build of torch without CUDA has only classes that raise when they are made.
+"""This module makes ``torch.cuda`` (torch/cuda/__init__.py) describe the virtual GPU to torch and
+the program. Streams, events, CUDA graphs and profiler marks can be made, but do nothing, because
+nothing runs. A build of torch without CUDA has only classes that raise when they are made.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CUDA_VERSION, HIP_VERSION = "13.0", "6.4"
 
 
 def answer(emulation: Emulation) -> None:
-    """Let the functions of ``torch.cuda`` answer as on a machine with this GPU. Whether one is
-    there is answered by who asks.
+    """Make the functions of ``torch.cuda`` answer as on a machine with this GPU. Whether a GPU
+    exists is answered differently for torch and for the program.
     """
     gpu = emulation.gpu
     properties = device_properties(gpu)
@@ -79,9 +79,7 @@ def answer(emulation: Emulation) -> None:
 
 
 def keep_dynamo_rules() -> None:
-    """Have Dynamo treat our functions as it treats torch's own, where it finds them in what it
-    compiles.
-    """
+    """Make Dynamo treat our functions like torch's own in code that it compiles."""
     from fx_explorer.capture.recording.noting import traced_as
 
     for function in list(vars(torch.cuda).values()):
@@ -101,8 +99,8 @@ class _OfEither(type(torch._C.Generator)):  # type: ignore[misc]
 
 
 class _Generator(torch._C.Generator, metaclass=_OfEither):
-    """A ``torch.Generator``, which is one of the CPU also for ``cuda``: numbers drawn with it there
-    belong to tensors without content, and are never looked at.
+    """A ``torch.Generator``, which is on the CPU also for ``cuda``: random numbers drawn there
+    belong to tensors without content, and are never read.
     """
 
     def __new__(cls, device: torch.device | str | int = "cpu") -> Any:
@@ -116,9 +114,7 @@ class _Generator(torch._C.Generator, metaclass=_OfEither):
 
 
 def device_properties(gpu: Gpu) -> Any:
-    """Return what ``torch.cuda.get_device_properties()`` returns for this GPU; clocks are in kHz
-    there.
-    """
+    """Return the result of ``torch.cuda.get_device_properties()`` for this GPU, with clocks in kHz."""
     major, minor = gpu.capability
     return types.SimpleNamespace(
         name=gpu.device_name,
@@ -154,8 +150,8 @@ def _always(original: Callable[..., Any], value: Any) -> Callable[..., Any]:
 def _set_by_who_asks(
     emulation: Emulation, name: str, *, for_torch: object, for_program: object
 ) -> None:
-    """Let a function of ``torch.cuda`` answer the program, which runs on the CPU, as without a GPU,
-    and torch as with one.
+    """Make a function of ``torch.cuda`` answer the program, which runs on the CPU, as without a
+    GPU, and torch as with one.
     """
     original = require("torch.cuda", name)
 
@@ -194,9 +190,7 @@ _DEVICE = torch.device("cuda", 0)
 
 
 def add_streams(emulation: Emulation) -> None:
-    """Add the classes to torch. A program that makes one without asking whether there is a GPU
-    needs them.
-    """
+    """Add the classes to torch. A program that makes one without checking for a GPU needs them."""
 
     class Event(_Event):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -227,13 +221,15 @@ def add_streams(emulation: Emulation) -> None:
 
 
 def _notice(emulation: Emulation, what: str) -> None:
-    """Note that the program uses the GPU. What torch makes while it compiles does not count."""
+    """Record that the program uses the GPU. Objects that torch makes during compilation do not
+    count.
+    """
     if TracingContext.try_get() is None:
         emulation.become_fake(f"the program uses CUDA {what}{users_line()}")
 
 
 class _Event:
-    """Stands in for torch.cuda.Event."""
+    """Replaces torch.cuda.Event."""
 
     def record(self, stream: object = None) -> None: ...
 
@@ -250,7 +246,7 @@ class _Event:
 
 
 class _CudaGraph:
-    """Stands in for torch.cuda.CUDAGraph. What would be recorded runs as usual, and a replay does
+    """Replaces torch.cuda.CUDAGraph. The block to be recorded runs as usual, and a replay does
     nothing.
     """
 
@@ -275,7 +271,7 @@ class _CudaGraph:
 
 
 class _Stream:
-    """Stands in for torch.cuda.Stream. Every stream is the default one."""
+    """Replaces torch.cuda.Stream. Every stream is the default one."""
 
     device = _DEVICE
     device_index = 0

@@ -1,5 +1,5 @@
-"""This module loads a kernel from its Triton source, with the configurations that would be tried,
-lists the functions that it may call, and says why one cannot be built.
+"""This module loads a kernel from its Triton source, with its configurations, lists the functions
+that it may call, and explains why one cannot be built.
 
 The list of configurations is the one that Inductor's autotuner makes from the kernel's own
 decorator (``CachingAutotuner.configs``, torch/_inductor/runtime/triton_heuristics.py). The
@@ -21,7 +21,7 @@ from fx_explorer.session.untrusted.triton_source import check_source
 
 
 class CannotBuild(Exception):
-    """Raised for a fault of the kernel or of what compiles it. The message is for the user."""
+    """Raised for an error of the kernel or its compilers. The message is for the user."""
 
 
 def why(error: BaseException) -> str:
@@ -88,7 +88,7 @@ class TritonKernel:
 
 def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
     """Load the source as ``loaded`` does if it is of the kind that Inductor writes. Otherwise raise
-    CannotBuild and run nothing of it.
+    CannotBuild and run none of it.
     """
 
     try:
@@ -101,9 +101,7 @@ def loaded_of_a_stranger(name: str, source: str) -> TritonKernel:
 
 
 def loaded(name: str, source: str) -> TritonKernel:
-    """Run the kernel's module, which defines the kernel and compiles nothing. Raises
-    CannotBuild.
-    """
+    """Run the kernel's module, which defines the kernel and compiles nothing. Raises CannotBuild."""
     from torch._inductor.codecache import PyCodeCache
 
     try:
@@ -115,8 +113,8 @@ def loaded(name: str, source: str) -> TritonKernel:
 
 
 def _autotuner(module: dict[str, Any], name: str) -> Any:
-    """Return the autotuner called ``name``, or else the only one: a kernel of the user's own has
-    the name of the user's file in the module, and another one in the wrapper.
+    """Return the autotuner called ``name``, or else the only one: a user's kernel has the name of
+    the user's file in the module, and another name in the wrapper.
     """
     if name in module:
         return module[name]
@@ -124,12 +122,12 @@ def _autotuner(module: dict[str, Any], name: str) -> Any:
 
 
 def _result(config: Any, registers: int | None = None) -> types.SimpleNamespace:
-    """Return a stand-in for a compiled configuration, with what the autotuner asks of it."""
+    """Return a stand-in for a compiled configuration, with the attributes that the autotuner reads."""
     return types.SimpleNamespace(config=config, kernel=types.SimpleNamespace(n_regs=registers))
 
 
 def _nothing() -> None:
-    """Do nothing. It replaces functions that need a device."""
+    """Do nothing, in place of functions that need a device."""
 
 
 def _plain(value: object) -> object:
@@ -159,7 +157,7 @@ OF_THE_LANGUAGE = {
     "PropagateNan",
     "TRITON_MAX_TENSOR_NUMEL",
 }
-"""Types and constants of ``triton.language`` that kernels name, beside its functions."""
+"""Types and constants of ``triton.language`` that kernels use, beside its functions."""
 
 READS_FILES = {"extern_elementwise", "extern"}
 """Functions that link a library whose path stands in the source."""
@@ -204,8 +202,8 @@ def _is_tritons(value: object) -> bool:
 
 
 def _defined_in(module: Any) -> frozenset[str]:
-    """Return the names of the plain functions that the module defines. The stubs of ``libdevice``
-    are such; a backend's functions take their places.
+    """Return the names of the plain functions that the module defines, such as the stubs of
+    ``libdevice``, which a backend's functions replace.
     """
     names = set()
     for name, value in vars(module).items():

@@ -4,12 +4,13 @@ function be compiled again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fx_explorer.analysis.documents import Document
+from fx_explorer.analysis.documents import Document, Place, place_of_path
 from fx_explorer.analysis.words import first_line
-from fx_explorer.instruments.breaks.grouped import distinct_breaks
+from fx_explorer.instruments.breaks.grouped import BreakInLibrary, DistinctBreak, distinct_breaks
 from fx_explorer.instruments.recompiles.causes import recompiles
 from fx_explorer.session import SessionReader
 
@@ -28,10 +29,10 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
     if document.kind != "source":
         return events
     for graph_break in distinct_breaks(reader):
-        place = graph_break.place
-        if place and place.document == document:
-            text = f"graph break: {first_line(graph_break.in_words)}"
-            events.setdefault(place.line, []).append(LineEvent("graph break", text))
+        for place in places_of_break(reader, graph_break):
+            if place.document == document:
+                text = f"graph break: {first_line(graph_break.in_words)}"
+                events.setdefault(place.line, []).append(LineEvent("graph break", text))
     for again in recompiles(reader):
         if again.place and again.place.document == document:
             event = LineEvent("recompile", f"compiled again: {first_line(again.in_words)}")
@@ -39,3 +40,16 @@ def line_events(reader: SessionReader, document: Document) -> dict[int, list[Lin
             if event not in of_line:
                 of_line.append(event)
     return events
+
+
+def places_of_break(reader: SessionReader, graph_break: DistinctBreak) -> Iterator[Place]:
+    """Yield the line that breaks the graph, and the user's line that led to a break in a
+    library.
+    """
+    if graph_break.place:
+        yield graph_break.place
+    if isinstance(graph_break.elsewhere, BreakInLibrary):
+        caller = graph_break.elsewhere.called_from
+        place = place_of_path(reader, caller.file, caller.line)
+        if place:
+            yield place

@@ -103,7 +103,7 @@ async def test_something_is_lit_before_the_user_selects_anything(
 ) -> None:
     async with open_app(hand.path) as driver:
         await driver.press("2")
-        assert lit(driver) == [{6}, {GELU}, {2}]
+        assert lit(driver) == [{6}, {ADDMM, GELU}, {2}]
 
 
 async def test_a_source_line_lights_up_its_nodes_and_the_line_of_its_kernel(

@@ -18,6 +18,7 @@ from fx_explorer.instruments.profile.figures import (
     profile_figures,
     profiled_places,
 )
+from fx_explorer.session.queries.nodes import first_operation
 from fx_explorer.tui.panes import kernel_marks as shown_marks
 from fx_explorer.tui.panes import pane_text as panes
 from fx_explorer.tui.panes.pane import Pane
@@ -58,10 +59,12 @@ def times_of(driver: Driver, pane: Pane) -> GraphTimes:
 
 
 async def graph_pane(driver: Driver) -> Pane:
-    """Go to the forward graph, whose column is there."""
+    """Go to the first operation of the forward graph, whose column is there."""
     await driver.press("2", "tab")
     pane: Pane = driver.panes[1]
     await driver.until(lambda: "profiled" in titles(pane)[0])
+    assert pane.document
+    pane.move_to(first_operation(driver.explorer.reader, pane.document.id))
     return pane
 
 

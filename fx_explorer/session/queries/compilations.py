@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def draws_by_inductor(reader: SessionReader) -> bool:
 def compilation_names(reader: SessionReader) -> dict[int, str]:
     """Return the name of every compilation and variant, by its id."""
     return dict(reader.query("SELECT id, name FROM compilation"))
+
+
+def compilation_ids(reader: SessionReader, names: Iterable[str]) -> list[int]:
+    """Return the ids of the compilations with these names, in the order of the names."""
+    ids = {name: number for number, name in compilation_names(reader).items()}
+    return [ids[name] for name in names if name in ids]
 
 
 def compilation_count(reader: SessionReader) -> int:

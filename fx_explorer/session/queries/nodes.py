@@ -41,6 +41,42 @@ def operation_names(
     )
 
 
+MOST_COUNTED = 20_000
+"""Nodes whose lines are counted: to count those of a larger session would keep the screen waiting.
+"""
+
+_OF_DYNAMO = (
+    "SELECT id FROM node WHERE graph IN (SELECT id FROM graph WHERE stage='dynamo') AND file AND "
+    f"{IS_CALL} LIMIT {MOST_COUNTED}"
+)
+
+
+def operations_by_source_line(reader: SessionReader) -> dict[int, dict[int, int]]:
+    """Return id of a SourceFile → line (from 1) → how many operations of Dynamo's graphs are
+    written on it, of the first ``MOST_COUNTED`` operations.
+    """
+    rows = reader.query(
+        f"SELECT file, line, count(*) FROM node WHERE id IN ({_OF_DYNAMO}) GROUP BY file, line"
+    )
+    lines: dict[int, dict[int, int]] = {}
+    for file, line, count in rows:
+        lines.setdefault(file, {})[line] = count
+    return lines
+
+
+def stacks_by_source_line(reader: SessionReader, file: int) -> dict[int, int]:
+    """Return line (from 1) of a SourceFile → how many stacks of operations pass through it, of
+    those of the first ``MOST_COUNTED`` operations.
+    """
+    return dict(
+        reader.query(
+            "SELECT line, count(DISTINCT stack) FROM stack_line WHERE file=? AND stack IN "
+            f"(SELECT stack FROM node WHERE id IN ({_OF_DYNAMO})) GROUP BY line",
+            (file,),
+        )
+    )
+
+
 def operation_counts(
     reader: SessionReader, nodes: Iterable[int]
 ) -> dict[tuple[model.Stage, model.Direction], int]:

@@ -6,7 +6,11 @@ from fx_explorer.tui.commands.command import AppCommand, Declaration, declared
 
 VIEWS: tuple[tuple[str, str, str], ...] = (
     ("overview", "overview", "What happened, in plain words, and what to look at first."),
-    ("source", "source", "Source, graph and kernel side by side, linked line by line."),
+    (
+        "source",
+        "source",
+        "Your file at its most interesting line, beside graph and kernel, linked line by line.",
+    ),
     ("graphs", "graphs", "Every FX graph, stage by stage."),
     ("breaks", "breaks", "Graph breaks and recompiles: where, why, and what to try."),
     ("guards", "guards", "What must stay true for the compiled code to be reused."),

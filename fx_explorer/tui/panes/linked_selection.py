@@ -24,6 +24,7 @@ from fx_explorer.analysis.links.selection import same_place
 from fx_explorer.analysis.regions.region_nodes import RegionKey, has_region, positions_in
 from fx_explorer.analysis.stages.work import Fate, StagePoint
 from fx_explorer.model import LEVELS, Direction, FrontEnd, Kernel, Level
+from fx_explorer.overview.own_file import own_place
 from fx_explorer.session import SessionReader
 from fx_explorer.session.queries.compilations import first_compilation
 from fx_explorer.session.queries.nodes import first_operation
@@ -40,6 +41,7 @@ from fx_explorer.tui.content.following import (
 )
 from fx_explorer.tui.content.long_work import graph_takes_long, is_large_graph, place_in_rows
 from fx_explorer.tui.content.presets import (
+    PRESETS,
     ShowableDocuments,
     asked_slots,
     document_for,
@@ -62,6 +64,8 @@ class LinkedSelection:
         self._compilation = 0
         self._showable = ShowableDocuments((), ())
         self._was_touched = False
+        self._chosen: Place | None = None
+        """The place that the user went to last; None since a stage was shown."""
         self.selection: Place | None = None
         """The place that is lit in all panes."""
         self._selected: Selection | None = None
@@ -78,7 +82,7 @@ class LinkedSelection:
         """Show another session. Panes keep their documents and lines, as far as it has them."""
         old, self._reader = self._reader, reader
         selection, self.selection = self.selection, None
-        self._compilation = 0
+        self._compilation, self._chosen = 0, None
         self.levels.forget()
         self._linked.kernel_marks.forget()
         if self.region and not has_region(reader, self.region):
@@ -96,7 +100,7 @@ class LinkedSelection:
         if new_selection:
             self._compilation = new_selection.document.compilation
             # Otherwise something is selected, and the cursors go there.
-            self.selection = new_selection
+            self.selection = self._chosen = new_selection
         self.refresh()
         if new_selection:
             self.select(new_selection)
@@ -165,6 +169,8 @@ class LinkedSelection:
         self._linked.kernel_marks.renew(self._reader)
         for pane in panes:
             document = document_for(pane.slot, self._showable, direction)
+            if pane.slot == "source" and selection and selection.document.kind == "source":
+                document = selection.document
             if pane.slot == "neighbourhood" and selection and selection.document.kind in OF_GRAPHS:
                 document = graph_form(selection.document, "graph")
             self._show(pane, document, why=why_missing(self._reader, pane.slot, self._compilation))
@@ -174,6 +180,29 @@ class LinkedSelection:
         else:
             self._select_something()
 
+    async def show_own_file(self) -> None:
+        """Show the user's own file beside graph and kernel, whatever was shown before. The cursor
+        stays at a line of it that the user went to; it goes to the most interesting line from
+        anywhere else, and when the file is on screen already.
+        """
+        is_shown = tuple(pane.slot for pane in self._linked.panes) == PRESETS["source"]
+        kept = None if is_shown else self._chosen_in_own_file()
+        self.selection = self._chosen = kept
+        await self.show_preset("source")
+
+    def _chosen_in_own_file(self) -> Place | None:
+        """Return the place that the user went to, if it is of a line of the user's own file."""
+        if self._reader is None or self._chosen is None:
+            return None
+        own = own_place(self._reader, self._linked.kernel_marks.heat)
+        if own is None:
+            return None
+        node = node_at(self._reader, self._chosen)
+        file = node.file if node else 0
+        if self._chosen.document.kind == "source":
+            file = self._chosen.document.id
+        return self._chosen if file == own.place.document.id else None
+
     async def show_stage(self, point: StagePoint, fates: Mapping[int, Fate]) -> None:
         """Show what stood before a stage beside what stood after it, with what happened to each
         operation. The panes stay at these documents.
@@ -181,7 +210,7 @@ class LinkedSelection:
         sources = stage_sources(self._reader, point) if self._reader else ()
         documents = [*sources, *shown_parts(point)]
         panes = await self._linked.set_slots([""] * len(documents))
-        self._was_touched = True
+        self._was_touched, self._chosen = True, None
         for pane, document in zip(panes, documents, strict=True):
             pane.fates = fates if fates and document.kind == "graph" else None
             self._show(pane, document)
@@ -244,7 +273,7 @@ class LinkedSelection:
             place = Place(graph_form(place.document, "graph"))
         if not self._linked.panes:
             await self.show_preset("source")
-        self._was_touched = True
+        self._was_touched, self._chosen = True, place
         if self._linked.stage_words.text and place.document not in self._linked.shown_documents:
             await self.show_preset("source")  # what the panes show is no stage any more
         if self.region and self.hides(place):
@@ -442,14 +471,14 @@ class LinkedSelection:
             self._showable = showable_documents(self._reader, compilation)
 
     def user_selected(self, place: Place, origin: Pane) -> None:
-        self._was_touched = True
+        self._was_touched, self._chosen = True, place
         self.select(place, origin)
 
     def _select_something(self) -> None:
-        """Select the first operation, before the user selects anything, so that the links are
-        visible at once.
+        """Select the most interesting line of the user's own file, else the first operation, before
+        the user selects anything, so that the links are visible at once.
         """
-        if self._reader is None:
+        if self._reader is None or self._select_own():
             return
         for document in self._linked.shown_documents:
             if document.kind == "graph":
@@ -457,6 +486,23 @@ class LinkedSelection:
                 self.select(Place(document, first))
                 self._put_cursors()
                 return
+
+    def _select_own(self) -> bool:
+        """Select the most interesting line of the user's own file, in the pane for sources. Returns
+        whether there are both.
+        """
+        pane = next((pane for pane in self._linked.panes if pane.slot == "source"), None)
+        if self._reader is None or pane is None:
+            return False
+        own = own_place(self._reader, self._linked.kernel_marks.heat)
+        if own is None:
+            return False
+        self._turn(pane, own.place.document)
+        self._look_at(own.compilation or self._compilation)
+        self.select(own.place)
+        self._put_cursors()
+        pane.move_to(own.place.line)
+        return True
 
     def _put_cursors(self) -> None:
         """Put the cursors where lines are lit, so that the first key continues from there."""

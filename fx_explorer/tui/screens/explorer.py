@@ -245,6 +245,10 @@ class Explorer(TellsUnreadable, Screen[None]):
     async def action_show_view(self, name: str) -> None:
         """Show the view that the user asked for, and remember where we were."""
         self.remember()
+        if name == "source":
+            await self.views.mount_view(name)
+            with explained(self):
+                await self.linked_selection.show_own_file()
         await self.show_view(name)
         self.remember()
         self.post_message(ViewShown(name))

@@ -1,0 +1,111 @@
+"""This module finds the user's own file of a session and the line of it to look at first: what the
+key of the source view opens, and what stands beside the first page.
+
+The own file is the target's. Another file of the user's comes next, where operations are written
+only there (a model that a script imports), and a library's last of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fx_explorer import model
+from fx_explorer.analysis.documents import Place, place_of_source
+from fx_explorer.instruments.breaks.grouped import DistinctBreak, distinct_breaks
+from fx_explorer.instruments.kernels.line_heat import LineHeat, SourceHeat
+from fx_explorer.instruments.recompiles.causes import recompiles
+from fx_explorer.overview.line_events import places_of_break
+from fx_explorer.session import SessionReader
+from fx_explorer.session.queries.compilations import compilation_ids
+from fx_explorer.session.queries.nodes import operations_by_source_line, stacks_by_source_line
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlace:
+    """A line of the user's own file."""
+
+    place: Place
+    compilation: int = 0
+    """Id of the compilation whose graph stands beside the line; 0 where none is known."""
+
+
+def own_place(reader: SessionReader, heat: SourceHeat) -> OwnPlace | None:
+    """Return the most interesting line of the user's own file: the most expensive graph break, else
+    a recompile, else the line whose kernels take most, else the line with most operations.
+
+    ``heat``: what the lines cost, as far as it is known. None where the session has no text of the
+    user's own file, and where no line of it was compiled.
+    """
+    files = _own_files(reader)
+    breaks = [hit for hit in distinct_breaks(reader) if not hit.is_wrappers]
+    again = [recompile.place for recompile in recompiles(reader) if recompile.place]
+    operations = operations_by_source_line(reader)
+    for file in files:
+        own = _line_of(reader, file, breaks, heat, again, operations.get(file, {}))
+        if own:
+            return own
+    for file in files:
+        passed = stacks_by_source_line(reader, file)
+        if passed:
+            return _at(reader, file, _largest(passed))
+    return None
+
+
+def _own_files(reader: SessionReader) -> list[int]:
+    """Return the ids of the user's files whose text was kept, the target's first."""
+    target = str((reader.meta("target") or {}).get("file") or "")
+    files = [file for file in reader.rows(model.SourceFile, is_user=True) if file.text]
+    files.sort(key=lambda file: file.path != target)
+    return [file.id for file in files]
+
+
+def _line_of(
+    reader: SessionReader,
+    file: int,
+    breaks: Sequence[DistinctBreak],
+    heat: SourceHeat,
+    again: Sequence[Place],
+    operations: Mapping[int, int],
+) -> OwnPlace | None:
+    """Return the most interesting line of one file; None where nothing is of it."""
+    for graph_break in breaks:
+        for place in places_of_break(reader, graph_break):
+            if place.document.id == file:
+                return OwnPlace(place, _compilation_of(reader, graph_break))
+    for place in again:
+        if place.document.id == file:
+            return OwnPlace(place)
+    shares = _shares(heat.of_file(file))
+    if shares:
+        return _at(reader, file, _largest(shares))
+    if operations:
+        return _at(reader, file, _largest(operations))
+    return None
+
+
+def _compilation_of(reader: SessionReader, graph_break: DistinctBreak) -> int:
+    """Return the first compilation that the break cut and that has a graph; 0 for none."""
+    for compilation in compilation_ids(reader, graph_break.compilations):
+        if reader.count(model.Graph, compilation=compilation):
+            return compilation
+    return 0
+
+
+def _shares(lines: Mapping[int, LineHeat]) -> dict[int, float]:
+    """Return line (from 1) → the share of all kernels' cost, of lines that have one."""
+    shares = {}
+    for line, line_heat in lines.items():
+        if line_heat.share:
+            shares[line + 1] = line_heat.share
+    return shares
+
+
+def _largest(amounts: Mapping[int, float]) -> int:
+    """Return the line with the largest amount, the first of several."""
+    return min(amounts, key=lambda line: (-amounts[line], line))
+
+
+def _at(reader: SessionReader, file: int, line: int) -> OwnPlace | None:
+    place = place_of_source(reader, file, line)
+    return OwnPlace(place) if place else None

@@ -18,7 +18,7 @@ View = Literal[
 
 Topic = Literal[
     "run", "graphs", "breaks", "recompiles", "backend", "kernels", "memory", "time", "caches",
-    "call", "bench", "front_ends", "stages", "next", "old", "since", "profile",
+    "call", "bench", "front_ends", "stages", "next", "old", "since", "profile", "pause",
 ]  # fmt: skip
 """What a fact is about. Facts of one topic follow each other."""
 

@@ -110,17 +110,17 @@ def has_other_random_numbers(reader: SessionReader) -> bool:
 
 
 def run_facts(reader: SessionReader, waiting: Fact | None = None) -> Iterator[Fact]:
-    """Yield how the run ended or where it waits (``waiting``), what failed, and whether anything
-    was built.
+    """Yield how the run ended, what failed, and whether anything was built. With ``waiting`` nothing
+    is at work: the compiler is paused.
     """
     outcome = reader.meta("outcome")
-    if waiting:
-        yield waiting
-    elif outcome is None and is_log(reader):
+    if outcome is None and is_log(reader):
         now = "The log is still being read."
         if (reader.meta("log") or {}).get("is_followed"):
             now = "The log is followed while a job writes it."
         yield Fact("run", "notice", f"{now} What was found of it so far is below.", view="time")
+    elif outcome is None and waiting:
+        pass  # the status line says so, and the last fact what can be done meanwhile
     elif outcome is None:
         progress = reader.meta("progress", "")
         text = f"Still at work: {progress}." if progress else "Still at work."

@@ -107,7 +107,8 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
     """Return what happened, in the order a reader asks for it. The last fact says what to look at
     first.
 
-    ``waiting`` describes a compiler that waits for the user, which no session knows.
+    ``waiting`` describes a compiler that waits for the user, which no session knows. It comes after
+    whatever was found.
     """
     if is_bench_alone(reader):
         return list(bench_facts(reader))
@@ -140,6 +141,7 @@ def overview(reader: SessionReader, waiting: Fact | None = None) -> list[Fact]:
         *bench_facts(reader),
         *front_end_facts(reader),
         *stage_facts(reader),
+        *([waiting] if waiting else ()),
     ]
     look = list(_first_look(reader, facts, broken))
     if look and broken and look[0].text == look_at(break_fact(broken[0])):

@@ -258,9 +258,9 @@ async def test_the_first_screen_says_what_waits_and_which_key_goes_on(
         write_training_step(capture.session_path, finished=False)
         capture.say(Notice("gate", state="begin", gate="dynamo"))
         await driver.until(
-            lambda: "start here  ▲ Paused after Dynamo: 1 graph is captured" in driver.screen
+            lambda: "‖ paused after Dynamo · . next stage · C compile to the end" in driver.header
         )
-        assert driver.explorer.facts.fact.text.endswith("C compile to the end · . next stage")
+        assert driver.explorer.facts.facts[-1].text.startswith("Paused after Dynamo: 1 graph is")
         assert "Still at work" not in driver.screen
         capture.say(Notice("gate", state="end", gate="dynamo"))
         await driver.until(lambda: "Still at work" in driver.screen)

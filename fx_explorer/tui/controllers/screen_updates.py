@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from fx_explorer.highlight import printable
@@ -145,11 +146,10 @@ class ScreenUpdates:
             name = printable(Path(self._target).name)
         state = self._state(reader, live)
         if self._capturing.is_watching:
-            state = header.CaptureState(state.glyph, f"{state.words} · watching", state.tone)
+            state = replace(state, words=f"{state.words} · watching")
         if self._explorer.old.words:
-            state = header.CaptureState(
-                state.glyph, f"{state.words} · {printable(self._explorer.old.words)}", "notice"
-            )
+            words = f"{state.words} · {printable(self._explorer.old.words)}"
+            state = replace(state, words=words, tone="notice")
         paused_in = live.waiting.compilation if live and live.waiting else ""
         conditions = header.conditions(reader, paused_in) if reader else ""
         return name, conditions, state
@@ -159,7 +159,7 @@ class ScreenUpdates:
         if problem:
             return header.CaptureState("✗", printable(problem), "problem")
         if live and live.waiting:
-            return header.paused_state(live.waiting)
+            return header.paused_state(live.waiting, self._stepping.keys_that_continue())
         if live:
             return header.running_state(live.doing, live.elapsed_s)
         if reader:

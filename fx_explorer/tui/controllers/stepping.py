@@ -20,6 +20,7 @@ from fx_explorer.tui.dialogs.choose import Choice, Chooser, matching
 from fx_explorer.tui.dialogs.dialog import Consent
 from fx_explorer.tui.failures import explained
 from fx_explorer.tui.keys import first_key
+from fx_explorer.tui.panes.overview_pane import key_of
 
 if TYPE_CHECKING:
     from fx_explorer.analysis.step_record import StepRecord
@@ -96,6 +97,12 @@ class Stepping:
         if waiting is None:
             return ()
         return AT_A_GATE if waiting.gate else AT_HAND
+
+    def keys_that_continue(self) -> tuple[tuple[str, str, str], ...]:
+        """Return (key, words, fewer words) of the two commands that lead on from a pause."""
+        keymap = self._services.explorer.keymap
+        step, go = key_of("step.next", keymap), key_of("step.go", keymap)
+        return (step, "next stage", "step"), (go, "compile to the end", "continue")
 
     def show_finished_stage(self) -> None:
         """After a step, show what the stage did that has just been finished; all stages, when there

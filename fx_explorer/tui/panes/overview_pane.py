@@ -215,6 +215,7 @@ TOPIC_LABELS: dict[Topic, str] = {
     "next": "start here",
     "old": "old",
     "since": "your change",
+    "pause": "paused",
 }
 
 
@@ -295,8 +296,8 @@ class OverviewFacts:
         self._shown.say_what_is_done(UNREADABLE)
 
 
-# What the first screen says while the compiler waits: what has happened, what waits, and which
-# key continues.
+# What the first page says, below whatever was found, while the compiler waits. The status line
+# names the pause and the keys that lead on.
 
 _BACKENDS_OWN = (
     "What comes next is the backend's own affair: there is nothing to change here, but to look at."
@@ -305,8 +306,8 @@ _RAN = "Your program has finished in eager mode; its graphs are kept here for co
 
 
 def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap) -> Fact | None:
-    """Return the fact that the compiler waits; None when nothing waits, or everything is
-    compiled.
+    """Return the fact that the compiler waits, and what can be done meanwhile; None when nothing
+    waits, or everything is compiled.
     """
     if waiting is None or waiting.gate is None:
         return None
@@ -317,18 +318,16 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
             are = "is captured and not compiled yet"
         else:
             are = "are captured and none is compiled yet"
-        end, step = _key_of("step.go", keymap), _key_of("step.next", keymap)
-        going = f"{end} compile to the end · {step} next stage"
-        text = f"Paused after Dynamo: {counted(figures.graphs, 'graph')} {are}. {going}"
+        text = f"Paused after Dynamo: {counted(figures.graphs, 'graph')} {are}."
         raised = reader.rows(Failure, where="program")
         ran = _RAN
         if raised:
             ran = f"Your program stopped with an error, {raised[0].message.removesuffix('.')}."
-        return Fact("next", "notice", text, f"{ran} {_what_can_change(keymap)}", view=view)
+        return Fact("pause", "good", text, f"{ran} {_what_can_change(keymap)}", view=view)
     direction = f", {waiting.direction}" if waiting.direction else ""
     after = printable(waiting.after)
-    text = f"Paused after {after} of [{waiting.compilation}]{direction}. {_what_continues(keymap)}"
-    skip, abort = _key_of("step.skip", keymap), _key_of("step.abort", keymap)
+    text = f"Paused after {after} of [{waiting.compilation}]{direction}."
+    skip, abort = key_of("step.skip", keymap), key_of("step.abort", keymap)
     leaving = (
         f"{skip} runs this graph eagerly, {abort} gives up, and ends a program that still runs."
     )
@@ -336,17 +335,12 @@ def waiting_fact(reader: SessionReader, waiting: Waiting | None, keymap: Keymap)
         before = _BACKENDS_OWN
     else:
         before = _what_can_change(keymap)
-    return Fact("next", "notice", text, f"{before} {leaving}", view=view)
-
-
-def _what_continues(keymap: Keymap) -> str:
-    go, step = _key_of("step.go", keymap), _key_of("step.next", keymap)
-    return f"{go} compile to the end · {step} next stage"
+    return Fact("pause", "good", text, f"{before} {leaving}", view=view)
 
 
 def _what_can_change(keymap: Keymap) -> str:
     option, mark, applied = (
-        _key_of(command, keymap) for command in ("step.option", "step.mark", "step.pass")
+        key_of(command, keymap) for command in ("step.option", "step.mark", "step.pass")
     )
     return (
         f"Before you continue: {option} changes options, {mark} marks a region, {applied} "
@@ -354,7 +348,7 @@ def _what_can_change(keymap: Keymap) -> str:
     )
 
 
-def _key_of(command_id: str, keymap: Keymap) -> str:
+def key_of(command_id: str, keymap: Keymap) -> str:
     """Return the key of a command; without one, the palette's key and the title that finds it
     there.
     """

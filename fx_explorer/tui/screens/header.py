@@ -41,10 +41,25 @@ class CaptureState:
     glyph: str
     words: str
     tone: Tone
+    keys: tuple[tuple[str, str, str], ...] = ()
+    """What can be done now: (key, words, fewer words for a narrow terminal)."""
 
     @property
     def text(self) -> str:
         return f"{self.glyph} {self.words}"
+
+    def key_words(self, width: int) -> str:
+        """Return `` · . next stage · c c compile to the end``, as it fits into a terminal of so many
+        columns; empty where there are no keys.
+        """
+        text = ""
+        for key, words, fewer_words in self.keys:
+            text += f" · {key} {words if width >= WIDE else fewer_words}"
+        return text
+
+
+WIDE = 100
+"""From so many columns on, keys have all their words."""
 
 
 def target_name(reader: SessionReader) -> str:
@@ -100,21 +115,21 @@ def running_state(doing: str, elapsed_s: float) -> CaptureState:
     return CaptureState("▷", f"{printable(doing)} · {elapsed_s:.0f} s", "running")
 
 
-def paused_state(waiting: Waiting) -> CaptureState:
+def paused_state(waiting: Waiting, keys: tuple[tuple[str, str, str], ...]) -> CaptureState:
     """Return ``‖ paused after Dynamo [0/0]``: it waits for the user, however long that takes.
-    Before the first step it waits with all graphs, and with none of them in particular.
+    Before the first step it waits with all graphs, and with none of them in particular. ``keys``
+    lead on from there.
     """
     where = f"[{waiting.compilation}]" if waiting.compilation else ""
     if waiting.gate:
         after = f"paused after {waiting.after}"
     else:
         after = "every stage is at hand"
-    if waiting.gate and not where:
-        after += ", nothing compiled yet"
     return CaptureState(
         "‖",
         printable(" ".join(part for part in (after, where, waiting.direction) if part)),
         "notice",
+        keys if waiting.gate else (),
     )
 
 
@@ -220,5 +235,9 @@ class HeaderLine(OneLine):
         colour = COLOURS[state.tone]
         self.show(
             name + Content.styled(f"   {conditions}", "$foreground 60%"),
-            Content.styled(state.text, colour),
+            Content.styled(state.text, colour)
+            + Content.styled(state.key_words(self.app.size.width), "$foreground"),
         )
+
+    def on_resize(self) -> None:
+        self._write()
